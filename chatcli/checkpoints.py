@@ -1,0 +1,180 @@
+"""Brings one live prompt cache to a prompt's position, from memory, disk or the model itself.
+
+Refuses to know messages and terminals. A position is a segment of the prompt's chain; going from one
+to the next is a prefill, and what it made is kept in memory and handed to the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chatcli import engine as runs
+from chatcli import prompt_cache
+from chatcli.engine import Engine, Token
+from chatcli.errors import SegmentDamaged
+from chatcli.model import LoadedModel
+from chatcli.prefix import Segment, root_id
+from chatcli.prompt_cache import RowLog, Snapshot
+from chatcli.settings import Sampling
+from chatcli.store.segments import SegmentStore
+
+
+@dataclass(frozen=True)
+class Match:
+    """How much of a chain can be had without the model: its first `depth` segments.
+
+    `reason` says why no more, where more had been expected.
+    """
+
+    depth: int
+    in_memory: bool
+    reason: str | None = None
+
+
+class Checkpoints:
+    """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
+
+    def __init__(self, engine: Engine, loaded: LoadedModel, store: SegmentStore | None) -> None:
+        self.loaded = loaded
+        self.store = store
+        self._engine = engine
+        self._log = RowLog()
+        self._reset()
+        self._stateful = engine.call(prompt_cache.has_state, self._cache)
+
+    @property
+    def root(self) -> str:
+        return root_id(self.loaded.fingerprint)
+
+    @property
+    def path(self) -> list[str]:
+        """The ids of the checkpoints that the live cache has passed, oldest first."""
+        return list(self._path)
+
+    def _reset(self) -> None:
+        self._cache = self._engine.call(prompt_cache.new, self.loaded.model)
+        self._path: list[str] = []
+        self._snapshots: dict[str, Snapshot] = {
+            self.root: self._engine.call(prompt_cache.snapshot, self._cache, 0)
+        }
+
+    def match(self, chain: Sequence[Segment]) -> Match:
+        """The deepest checkpoint on this chain. Memory wins a draw: it costs nothing to restore."""
+        if self.store is None:
+            return Match(0, False, "the cache is off")
+        live = self._depth_in_memory(chain)
+        if live == len(chain):
+            return Match(live, True)
+        self.store.flush()
+        stored = self._depth_on_disk(chain)
+        return Match(live, True) if live >= stored else Match(stored, False)
+
+    def _depth_in_memory(self, chain: Sequence[Segment]) -> int:
+        shared = 0
+        while shared < min(len(chain), len(self._path)) and (
+            chain[shared].id == self._path[shared]
+        ):
+            shared += 1
+        kept = (depth for depth in range(shared, 0, -1) if chain[depth - 1].id in self._snapshots)
+        return next(kept, 0)
+
+    def _depth_on_disk(self, chain: Sequence[Segment]) -> int:
+        assert self.store is not None
+        whole = deepest = 0
+        while whole < len(chain) and self.store.has(chain[whole].id, "rows"):
+            whole += 1
+            if not self._stateful or self.store.has(chain[whole - 1].id, "state"):
+                deepest = whole
+        return deepest
+
+    def restore(self, chain: Sequence[Segment], prompt: Sequence[int], match: Match) -> Match:
+        """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
+        reason = match.reason
+        while match.depth and not match.in_memory:
+            try:
+                self._load(chain[: match.depth], prompt)
+                return Match(match.depth, False, reason)
+            except SegmentDamaged as error:
+                reason = reason or f"the checkpoint at token {chain[match.depth - 1].end} is {error}"
+                match = self.match(chain[: match.depth - 1])
+        self._rewind(chain[: match.depth])
+        return Match(match.depth, True, reason)
+
+    def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+        assert self.store is not None
+        store, last = self.store, chain[-1]
+        rows = [store.get(part, prompt[part.start : part.end], "rows")[0] for part in chain]
+        state, scalars = store.get(last, prompt[last.start : last.end], "state") if (
+            self._stateful
+        ) else ({}, "{}")
+        self._reset()
+        try:
+            self._engine.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            self._reset()
+            store.set_aside(chain)
+            raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
+        self._remember(chain)
+
+    def _remember(self, chain: Sequence[Segment]) -> None:
+        self._path = [segment.id for segment in chain]
+        last = chain[-1]
+        self._snapshots[last.id] = self._engine.call(prompt_cache.snapshot, self._cache, last.end)
+        self._forget_older(2)
+
+    def _forget_older(self, keep: int) -> None:
+        """Windows and states cost memory, so only the newest snapshots of the path are kept."""
+        newest = set(self._path[-keep:]) | {self.root}
+        self._snapshots = {name: shot for name, shot in self._snapshots.items() if name in newest}
+
+    def _rewind(self, chain: Sequence[Segment]) -> None:
+        identifier = chain[-1].id if chain else self.root
+        self._engine.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
+        self._path = [segment.id for segment in chain]
+        self._forget_older(2)
+
+    def rewind(self) -> None:
+        """Bring the live cache back to the last checkpoint, whatever was generated since."""
+        self._engine.call(
+            prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]]
+        )
+
+    def extend(
+        self, chain: Sequence[Segment], prompt: Sequence[int], cancelled: threading.Event
+    ) -> Iterator[int]:
+        """Prefill the last segment of `chain` and checkpoint it; the cache is at its parent.
+
+        Yields tokens as they are done. If cancelled, the cache is back at the parent.
+        """
+        segment = chain[-1]
+        log = RowLog()
+        tokens = list(prompt[segment.start : segment.end])
+        for count in self._engine.stream(runs.prefill, self.loaded, self._cache, tokens, log):
+            yield count
+            if cancelled.is_set():
+                self.rewind()
+                return
+        self._remember(chain)
+        self._log = log
+
+    def persist(self, segment: Segment, prompt: Sequence[int]) -> int:
+        """Hand the newest checkpoint to the store's writer. Returns its bytes; 0 if it is there."""
+        if self.store is None or self._path[-1:] != [segment.id]:
+            return 0
+        return self._engine.call(self._put, self.store, segment, prompt)
+
+    def _put(self, store: SegmentStore, segment: Segment, prompt: Sequence[int]) -> int:
+        rows = prompt_cache.cut(self._cache, self._log, segment.start, segment.end)
+        state, scalars = prompt_cache.state(self._cache)
+        tokens = prompt[segment.start : segment.end]
+        return store.put(segment, tokens, rows, state, scalars)
+
+    def generate(
+        self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event
+    ) -> Iterator[Token]:
+        """Run the rest of the prompt and generate. Call `rewind` afterwards."""
+        return self._engine.stream(
+            runs.generate, self.loaded, self._cache, tail, sampling, room, cancelled
+        )

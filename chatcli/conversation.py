@@ -1,0 +1,119 @@
+"""A conversation as a tree of messages; refuses to know tokens, disk and MLX."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from chatcli.errors import TurnOutOfRange
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side said. `thinking` is kept beside the content, never in it."""
+
+    role: Role
+    content: str
+    thinking: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message at its place in the tree.
+
+    `record` holds the turn's measured numbers on a reply and is empty on a user message.
+    `created` is in seconds since the epoch.
+    """
+
+    id: str
+    parent: str | None
+    message: Message
+    created: float
+    finish_reason: str | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A user message and its reply, numbered from 1 along one path."""
+
+    number: int
+    user: Entry
+    reply: Entry | None
+
+
+@dataclass
+class Conversation:
+    """The tree, and the head: the entry that the next message continues from.
+
+    `date` is the day of the first turn (ISO 8601). Templates that print a date get this one for ever.
+    """
+
+    date: str
+    system: str | None = None
+    model: str | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
+    head: str | None = None
+
+    def add(self, entry: Entry) -> Entry:
+        """Hang `entry` into the tree and move the head to it."""
+        if entry.parent is not None and entry.parent not in self.entries:
+            raise KeyError(entry.parent)
+        self.entries[entry.id] = entry
+        self.head = entry.id
+        return entry
+
+    def note(self, entry_id: str, record: Mapping[str, Any]) -> Entry:
+        """Add numbers that became known after the entry was written."""
+        entry = self.entries[entry_id]
+        self.entries[entry_id] = replace(entry, record={**entry.record, **record})
+        return self.entries[entry_id]
+
+    def path(self, leaf: str | None = None) -> list[Entry]:
+        """The entries from the root to `leaf` (default: the head)."""
+        found: list[Entry] = []
+        cursor = self.head if leaf is None else leaf
+        while cursor is not None:
+            found.append(self.entries[cursor])
+            cursor = found[-1].parent
+        return found[::-1]
+
+    def turns(self, leaf: str | None = None) -> list[Turn]:
+        """The path as turns."""
+        turns: list[Turn] = []
+        for entry in self.path(leaf):
+            if entry.message.role == "user":
+                turns.append(Turn(len(turns) + 1, entry, None))
+            elif turns:
+                turns[-1] = replace(turns[-1], reply=entry)
+        return turns
+
+    def end_of_turn(self, number: int) -> str:
+        """The id of the last entry of turn `number` on the head's path.
+
+        Raises `TurnOutOfRange` with the range that there is.
+        """
+        turns = self.turns()
+        if not 1 <= number <= len(turns):
+            have = f"turns 1 to {len(turns)}" if turns else "no turns yet"
+            raise TurnOutOfRange(f"There is no turn {number}: this session has {have}.")
+        turn = turns[number - 1]
+        return (turn.reply or turn.user).id
+
+    def unanswered(self) -> Entry | None:
+        """The user message at the head, if its reply never came."""
+        entry = self.entries.get(self.head or "")
+        return entry if entry is not None and entry.message.role == "user" else None
+
+    def children(self, parent: str | None) -> list[Entry]:
+        """The entries that continue `parent`, oldest first."""
+        return [entry for entry in self.entries.values() if entry.parent == parent]
+
+
+def new_id() -> str:
+    """An identifier that no other entry has: 12 hexadecimal digits."""
+    return uuid.uuid4().hex[:12]

@@ -1,0 +1,107 @@
+"""Every error that a person can meet, as one tree; knows nothing else.
+
+* ChatcliError                 exit code 1, one sentence that says what to do
+  + UsageError                 exit code 2: what was asked for cannot be
+    - EmptyPrompt
+    - BadName
+    - TurnOutOfRange
+  + FolderError                the sessions folder cannot be read or written
+  + SessionError
+    - SessionNotFound
+    - SessionExists
+    - SessionLocked
+    - SessionUnreadable        damaged beyond the lines that can be skipped
+    - SessionVersionError      written by a newer chatcli
+  + ModelError
+    - BackendMissing           MLX is not installed for this machine
+    - ModelNotFound
+    - ModelBroken
+    - NoChatTemplate
+    - TemplateRefused          the template raised on this conversation
+    - ContextFull
+  + SegmentDamaged             never reaches a person: a miss with a reason
+"""
+
+from __future__ import annotations
+
+
+class ChatcliError(Exception):
+    """Base of every error whose text may be shown as it is."""
+
+    exit_code = 1
+
+
+class UsageError(ChatcliError):
+    exit_code = 2
+
+
+class EmptyPrompt(UsageError):
+    pass
+
+
+class BadName(UsageError):
+    pass
+
+
+class TurnOutOfRange(UsageError):
+    pass
+
+
+class FolderError(ChatcliError):
+    pass
+
+
+class SessionError(ChatcliError):
+    pass
+
+
+class SessionNotFound(SessionError):
+    pass
+
+
+class SessionExists(SessionError):
+    pass
+
+
+class SessionLocked(SessionError):
+    pass
+
+
+class SessionUnreadable(SessionError):
+    pass
+
+
+class SessionVersionError(SessionError):
+    pass
+
+
+class ModelError(ChatcliError):
+    pass
+
+
+class BackendMissing(ModelError):
+    pass
+
+
+class ModelNotFound(ModelError):
+    pass
+
+
+class ModelBroken(ModelError):
+    pass
+
+
+class NoChatTemplate(ModelError):
+    pass
+
+
+class TemplateRefused(ModelError):
+    pass
+
+
+class ContextFull(ModelError):
+    pass
+
+
+class SegmentDamaged(ChatcliError):
+    pass

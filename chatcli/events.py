@@ -1,0 +1,96 @@
+"""What happens during a turn, as values; refuses to know who listens."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PrefixMatched:
+    """The prompt was compared with what is in memory and on disk (counts are tokens)."""
+
+    prompt_tokens: int
+    reused_tokens: int
+    miss_reason: str | None
+
+
+@dataclass(frozen=True)
+class PrefillProgress:
+    """`done` of `total` tokens of this prompt have been run while the person waits."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that a person should know, in one sentence."""
+
+    text: str
+
+
+@dataclass
+class TurnRecord:
+    """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
+
+    `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply.
+    `logprobs` are the natural logarithms of the generated tokens' probabilities.
+    """
+
+    session: str
+    turn: int
+    text: str = ""
+    thinking: str = ""
+    finish_reason: str = "cancelled"
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    prefilled_tokens: int = 0
+    settled_tokens: int = 0
+    miss_reason: str | None = None
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    restore_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    time_to_first_token: float | None = None
+    generation_tps: float = 0.0
+    checkpoint_bytes: int = 0
+
+    @property
+    def hit_ratio(self) -> float:
+        """Reused over prompt tokens, between 0 and 1."""
+        return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `ask --json` prints."""
+        return {**asdict(self), "hit_ratio": self.hit_ratio}
+
+    def numbers(self) -> dict[str, Any]:
+        """What a transcript keeps of it: everything that the entry itself does not say."""
+        told = {"session", "turn", "text", "thinking", "finish_reason", "tokens", "logprobs"}
+        return {key: value for key, value in self.as_json().items() if key not in told}
+
+
+@dataclass(frozen=True)
+class TurnDone:
+    record: TurnRecord
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The reply was run as history will show it; the record's numbers include that now."""
+
+    record: TurnRecord
+
+
+Event = PrefixMatched | PrefillProgress | ThinkingDelta | TextDelta | Notice | TurnDone | Settled

@@ -1,0 +1,197 @@
+"""Loading a model, its thinking markers and its fingerprint; refuses to know conversations."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chatcli.errors import BackendMissing, ModelBroken, ModelNotFound, NoChatTemplate
+
+try:
+    import mlx.core as mx
+except ImportError as error:
+    raise BackendMissing(
+        "MLX is not installed for this machine: run pip install 'chatcli[cpu]' "
+        "(or 'chatcli[cuda12]', 'chatcli[cuda13]' for an NVIDIA GPU)."
+    ) from error
+
+import mlx_lm
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from mlx_lm.generate import make_text_state_machine
+
+from chatcli import pocket, prompt_cache
+
+POCKET = "pocket"
+SAMPLES = 64
+SAMPLE_BYTES = 4096
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+UNLIMITED = 1 << 20
+# gpt-oss writes channels that mlx-lm's tokenizer does not name: (from state, text, to state).
+HARMONY = (
+    ("normal", "<|channel|>analysis<|message|>", "reasoning"),
+    ("normal", "<|channel|>final<|message|>", "normal"),
+    ("normal", "<|start|>assistant", "normal"),
+    ("reasoning", "<|end|>", "normal"),
+)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to run. `context` is the longest prompt plus reply, in tokens."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    fingerprint: str
+    context: int
+    prefill_step: int
+
+
+def load(name: str) -> LoadedModel:
+    """Load `pocket`, a folder or a hub name through mlx-lm.
+
+    Raises `ModelNotFound`, `ModelBroken` or `NoChatTemplate`.
+    """
+    folder = resolve(name)
+    model, tokenizer, config = _load_folder(folder, name)
+    if not tokenizer.has_chat_template:
+        raise NoChatTemplate(
+            f"The model '{name}' has no chat template, so it cannot hold a conversation: "
+            "choose a chat ('instruct') model with -m."
+        )
+    if folder == pocket.FOLDER:
+        # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
+        model.set_dtype(mx.float32)
+    step = prefill_step()
+    layout = prompt_cache.layout(prompt_cache.new(model))
+    mark = fingerprint(folder, f"{layout} {_dtype(model)} {mx.default_device().type} step {step}")
+    return LoadedModel(name, model, tokenizer, mark, _context(config), step)
+
+
+def prefill_step() -> int:
+    """Tokens a chunk: small enough on a CPU that a cancelled prefill stops soon."""
+    return 64 if mx.default_device().type == mx.cpu else 2048
+
+
+def resolve(name: str) -> Path:
+    """The folder of a model, downloaded if it is a hub name. Raises `ModelNotFound`."""
+    if name == POCKET:
+        return pocket.FOLDER
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if not HUB_NAME.fullmatch(name):
+        raise ModelNotFound(
+            f"There is no model folder '{name}': give -m a folder, a hub name such as "
+            "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
+        )
+    return _download(name)
+
+
+def _download(name: str) -> Path:
+    try:
+        return Path(mlx_lm.utils._download(name))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise ModelNotFound(
+            f"The model '{name}' is neither a folder here nor could it be had from the hub "
+            f"({type(error).__name__}): check the name and the network, or give -m a folder."
+        ) from error
+
+
+def _load_folder(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
+    if not (folder / "config.json").is_file():
+        raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
+    try:
+        model, tokenizer, config = mlx_lm.load(str(folder), return_config=True)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
+    return model, tokenizer, config
+
+
+def _dtype(model: Any) -> str:
+    weights = [w for _, w in mlx_lm.utils.tree_flatten(model.parameters())]
+    return " ".join(sorted({str(weight.dtype) for weight in weights}))
+
+
+def _context(config: dict[str, Any]) -> int:
+    inner = config.get("text_config") or {}
+    return int(config.get("max_position_embeddings") or inner.get("max_position_embeddings")
+               or UNLIMITED)  # fmt: skip
+
+
+def fingerprint(folder: Path, settings: str) -> str:
+    """Who the numbers in a cache come from: config, weights, cache settings. 32 hex digits.
+
+    A weight file counts with its name, size, header and 64 sampled blocks, so that a change of
+    weights is seen without reading them all. The chat template does not count: tokens speak for it.
+    """
+    digest = hashlib.sha256(settings.encode())
+    digest.update(_config_without_noise(folder / "config.json"))
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(f"{path.name} {path.stat().st_size} ".encode())
+        for block in _sampled(path):
+            digest.update(block)
+    return digest.hexdigest()[:32]
+
+
+def _config_without_noise(path: Path) -> bytes:
+    config = json.loads(path.read_bytes())
+    for key in ("_name_or_path", "transformers_version"):
+        config.pop(key, None)
+    return json.dumps(config, sort_keys=True).encode()
+
+
+def _sampled(path: Path) -> Iterator[bytes]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(8)
+        yield header
+        yield file.read(min(int.from_bytes(header, "little"), size))
+        for number in range(SAMPLES):
+            file.seek(number * size // SAMPLES)
+            yield file.read(SAMPLE_BYTES)
+
+
+class ReplySplitter:
+    """Tells thinking from reply in a stream of decoded text, with mlx-lm's state machine."""
+
+    def __init__(self, tokenizer: Any, opening: str) -> None:
+        """`opening` is the text of the generation prompt, which may have opened the thinking."""
+        machine = make_text_state_machine(tokenizer)
+        if "<|channel|>" in tokenizer.get_vocab():
+            machine = _harmony(type(machine))
+        self._split = machine.split
+        self._flush = machine.flush
+        self._state = machine.make_state("reasoning" if _thinking(tokenizer, opening) else "normal")
+
+    def feed(self, text: str) -> Iterator[tuple[bool, str]]:
+        """(is it thinking, text) for what is known now; the start of a marker is held back."""
+        self._state, segments = self._split(self._state, text)
+        for name, part in segments:
+            if part:
+                yield name == "reasoning", part
+
+    def finish(self) -> Iterator[tuple[bool, str]]:
+        """What was held back when the reply ended."""
+        self._state, part, name = self._flush(self._state)
+        if part:
+            yield name == "reasoning", part
+
+
+def _harmony(machine: Any) -> Any:
+    transitions: dict[str, list[tuple[str, str]]] = {}
+    for source, text, target in HARMONY:
+        transitions.setdefault(source, []).append((text, target))
+    return machine(transitions)
+
+
+def _thinking(tokenizer: Any, opening: str) -> bool:
+    if not tokenizer.has_thinking:
+        return False
+    return bool(opening.rfind(tokenizer.think_start) > opening.rfind(tokenizer.think_end))

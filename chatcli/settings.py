@@ -1,0 +1,29 @@
+"""One frozen `Settings`, every default once; refuses to read argv or the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a token is chosen, in mlx-lm's terms. `max_tokens` None: until the context is full."""
+
+    temp: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run was asked for. `think` None leaves it to the model's template."""
+
+    sessions: Path
+    model: str = "pocket"
+    sampling: Sampling = Sampling()
+    think: bool | None = None
+    cache: bool = True

@@ -1,0 +1,147 @@
+"""From a path of messages to token ids and boundaries, under a pinned clock; refuses to know caches.
+
+The stable prefix is asked of the template itself (design, idea 1): the path is rendered with invented
+continuations, and what all of them share is what every real continuation will share. No think token
+is searched for, so any template is served.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+from chatcli.conversation import Message
+from chatcli.errors import TemplateRefused
+from chatcli.prefix import common_prefix
+
+# First characters of every kind, because a template may trim them and a tokenizer may merge them.
+OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
+NEAR = 4096
+CLOCK_FORMAT = "%d %b %Y"
+
+
+class Template:
+    """A tokenizer's chat template with one date and one thinking mode."""
+
+    def __init__(self, tokenizer: Any, date: str, think: bool | None = None) -> None:
+        """`date` is ISO 8601; `think` None is the template's own default."""
+        self._tokenizer = tokenizer
+        self._options = _clock(tokenizer, datetime.date.fromisoformat(date))
+        if think is not None:
+            self._options["enable_thinking"] = think
+        self._special = sorted(str(t) for t in tokenizer.added_tokens_decoder.values())
+        self._known: dict[str, int] = {}
+
+    def text(self, messages: Sequence[Message], *, generation: bool) -> str:
+        """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
+        try:
+            rendered = self._tokenizer.apply_chat_template(
+                [_as_dict(message) for message in messages],
+                tokenize=False,
+                add_generation_prompt=generation,
+                **self._options,
+            )
+        except (TemplateError, ValueError, TypeError, KeyError) as error:
+            raise TemplateRefused(
+                f"The model's chat template refuses this conversation: {error}"
+            ) from error
+        return str(rendered)
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Every token of a path that ends with a user message, generation prompt included."""
+        return self.encode(self.text(messages, generation=True))
+
+    def boundaries(self, messages: Sequence[Message]) -> list[int]:
+        """Where checkpoints go, in tokens: the stable prefix after each message of the path.
+
+        Each depends on the path up to there alone, so every run of a conversation, cold or cached,
+        is cut alike.
+        """
+        ends = range(0 if messages[0].role != "system" else 1, len(messages) + 1)
+        return [self.stable_prefix(messages[:end]) for end in ends]
+
+    def stable_prefix(self, messages: Sequence[Message]) -> int:
+        """How many tokens every continuation of these messages will begin with."""
+        key = _digest(messages)
+        if key not in self._known:
+            self._known[key] = self._probe(list(messages))
+        return self._known[key]
+
+    def _probe(self, messages: list[Message]) -> int:
+        answered = messages and messages[-1].role == "user"
+        continuations = _after_user(messages) if answered else _after_reply(messages)
+        texts = [self.text(messages, generation=True)] if answered else []
+        texts += [self.text(path, generation=True) for path in continuations]
+        shared = self._shared_tokens(texts)
+        return min(shared, len(self.encode(texts[0])) - 1)
+
+    def _shared_tokens(self, texts: Sequence[str]) -> int:
+        """The longest common token prefix; only what follows the last special token that all
+        share is tokenized again for each text, because tokenizers cut there first."""
+        first, *others = texts
+        common = min(_common_text(first, other) for other in others)
+        near = max(0, common - NEAR)
+        anchor = max((first.rfind(mark, near, common) for mark in self._special), default=-1)
+        tokens, tail = self.encode(first), self.encode(first[max(anchor, 0) :])
+        if tokens[len(tokens) - len(tail) :] != tail:
+            anchor, tail = 0, tokens
+        before = len(tokens) - len(tail)
+        others_tail = (self.encode(other[max(anchor, 0) :]) for other in others)
+        return before + min(common_prefix(tail, other) for other in others_tail)
+
+
+def _after_user(messages: list[Message]) -> list[list[Message]]:
+    replies = [Message("assistant", opening, "So.") for opening in OPENINGS]
+    replies.append(Message("assistant", OPENINGS[0]))
+    return [[*messages, reply, Message("user", OPENINGS[0])] for reply in replies]
+
+
+def _after_reply(messages: list[Message]) -> list[list[Message]]:
+    asked = [[*messages, Message("user", opening)] for opening in OPENINGS]
+    later = [*asked[0], Message("assistant", OPENINGS[1], "So."), Message("user", OPENINGS[0])]
+    return [*asked, later]
+
+
+def _as_dict(message: Message) -> dict[str, str]:
+    plain = {"role": message.role, "content": message.content}
+    if message.thinking:
+        # Two names are in use for it; a template that drops old thinking ignores both.
+        plain["reasoning_content"] = plain["thinking"] = message.thinking
+    return plain
+
+
+def _clock(tokenizer: Any, date: datetime.date) -> dict[str, Any]:
+    """What a template may ask the date from, each only if it is named there."""
+    noon = datetime.datetime.combine(date, datetime.time(12))
+    sources: dict[str, str | Callable[[str], str]] = {
+        "strftime_now": noon.strftime,
+        "date_string": noon.strftime(CLOCK_FORMAT),
+        "current_date": date.isoformat(),
+    }
+    source = str(tokenizer.chat_template or "")
+    return {name: value for name, value in sources.items() if name in source}
+
+
+def _digest(messages: Sequence[Message]) -> str:
+    digest = hashlib.sha256()
+    for message in messages:
+        digest.update(repr((message.role, message.content, message.thinking)).encode())
+    return digest.hexdigest()
+
+
+def _common_text(left: str, right: str) -> int:
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,286 @@
+"""The order of things in a turn; refuses to know terminals.
+
+`take` tells it: append, render, match, restore, prefill, checkpoint, generate, persist. `settle` follows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chatcli import prefix
+from chatcli.checkpoints import Checkpoints, Match
+from chatcli.conversation import Entry, Message
+from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
+from chatcli.events import (
+    Event,
+    Notice,
+    PrefillProgress,
+    PrefixMatched,
+    Settled,
+    TextDelta,
+    ThinkingDelta,
+    TurnDone,
+    TurnRecord,
+)
+from chatcli.model import ReplySplitter
+from chatcli.prefix import Segment
+from chatcli.settings import Sampling
+from chatcli.store.sessions import SessionFile
+from chatcli.template import Template
+
+# A checkpoint of fewer tokens than this costs more to keep than to compute.
+LEAST_TOKENS = 16
+
+
+@dataclass
+class Chat:
+    """An open session, the template that renders it and the checkpoints that serve it."""
+
+    session: SessionFile
+    template: Template
+    checkpoints: Checkpoints
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A path as tokens, and the segments that its stable prefix is cut into."""
+
+    tokens: list[int]
+    chain: list[Segment]
+
+    @property
+    def stable(self) -> int:
+        return self.chain[-1].end if self.chain else 0
+
+    @property
+    def tail(self) -> list[int]:
+        """What is run anew in every turn: the generation prompt, at least one token."""
+        return self.tokens[self.stable :]
+
+
+def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
+    """One turn: from a user's words to a reply that is on disk.
+
+    Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
+    Raises `EmptyPrompt`, `TemplateRefused` or `ContextFull`, and `FolderError` if it cannot be saved.
+    """
+    started = time.perf_counter()
+    user = append(chat, text)
+    prompt = render(chat, user)
+    match = chat.checkpoints.match(prompt.chain)
+    record = TurnRecord(chat.session.name, len(chat.session.conversation.turns()))
+    match = restore(chat, prompt, match, record)
+    yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
+    yield from prefill(chat, prompt, match, record, cancelled)
+    yield from generate(chat, prompt, record, started, cancelled)
+    persist(chat, user, record)
+    yield from problems(chat)
+    yield TurnDone(record)
+
+
+def append(chat: Chat, text: str) -> Entry:
+    """Put the message on disk before the model sees it. Raises `EmptyPrompt`."""
+    if not text.strip():
+        raise EmptyPrompt("The message is empty: write something.")
+    session = chat.session
+    if lost := session.conversation.unanswered():
+        # Templates want turns to alternate: a message whose reply never came gets an empty one.
+        session.append(Message("assistant", ""), lost.id, finish_reason="cancelled")
+    return session.append(Message("user", text), session.conversation.head)
+
+
+def render(chat: Chat, user: Entry) -> Prompt:
+    """The path to `user` as tokens and segments. If that cannot be, the head goes back."""
+    try:
+        messages = history(chat, user)
+        tokens = chat.template.prompt(messages)
+        room_left(chat, len(tokens))
+        return Prompt(tokens, cut(chat, tokens, messages))
+    except (TemplateRefused, ContextFull):
+        chat.session.move_head(user.parent)
+        raise
+
+
+def history(chat: Chat, leaf: Entry) -> list[Message]:
+    """The system prompt and every message from the root to `leaf`."""
+    conversation = chat.session.conversation
+    system = [Message("system", conversation.system)] if conversation.system else []
+    return system + [entry.message for entry in conversation.path(leaf.id)]
+
+
+def cut(chat: Chat, tokens: Sequence[int], messages: Sequence[Message]) -> list[Segment]:
+    """The tokens' segments up to the stable prefix of `messages`."""
+    found = chat.template.boundaries(messages)
+    boundaries = prefix.usable_boundaries(found, len(tokens), LEAST_TOKENS)
+    return prefix.chain(chat.checkpoints.root, tokens, boundaries)
+
+
+def room_left(chat: Chat, used: int) -> int:
+    """Tokens that the context still takes. Raises `ContextFull` if there is none."""
+    context = chat.checkpoints.loaded.context
+    if used >= context:
+        raise ContextFull(
+            f"The conversation no longer fits the model: {used:,} tokens of {context:,}. "
+            "Branch from an earlier turn or start a new session."
+        )
+    return context - used
+
+
+def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Match:
+    """Bring the cache to the match, from memory or from disk."""
+    began = time.perf_counter()
+    match = chat.checkpoints.restore(prompt.chain, prompt.tokens, match)
+    record.restore_seconds = time.perf_counter() - began
+    record.prompt_tokens = len(prompt.tokens)
+    record.reused_tokens = prompt.chain[match.depth - 1].end if match.depth else 0
+    record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
+    record.miss_reason = match.reason or explain(chat, prompt.chain, match.depth)
+    return match
+
+
+def explain(chat: Chat, chain: Sequence[Segment], depth: int) -> str | None:
+    """Why less was reused than the last turn left behind; None if nothing is missing."""
+    records = [entry.record for entry in chat.session.conversation.path() if entry.record]
+    records = [record for record in records if record.get("segments")]
+    if not records:
+        return None
+    if records[-1].get("fingerprint") != chat.checkpoints.loaded.fingerprint:
+        return f"the model or its cache settings changed (before: {records[-1].get('model')})"
+    ends = {segment.id: number for number, segment in enumerate(chain, start=1)}
+    left_behind = {name for record in records for name in record.get("segments", ())}
+    if records[-1]["segments"][-1] not in ends:
+        parted = max((chain[ends[n] - 1].end for n in left_behind & ends.keys()), default=0)
+        return f"the prompt changed after token {parted} (system prompt, thinking or template)"
+    if depth < ends[records[-1]["segments"][-1]]:
+        return f"the checkpoint after token {chain[depth - 1].end if depth else 0} is gone: evicted"
+    return None
+
+
+def prefill(
+    chat: Chat, prompt: Prompt, match: Match, record: TurnRecord, cancelled: threading.Event
+) -> Iterator[Event]:
+    """Run what is new up to the stable prefix, and checkpoint at every boundary on the way."""
+    began = time.perf_counter()
+    done = 0
+    for depth in range(match.depth + 1, len(prompt.chain) + 1):
+        for count in chat.checkpoints.extend(prompt.chain[:depth], prompt.tokens, cancelled):
+            done += count
+            yield PrefillProgress(done, record.prefilled_tokens)
+        if cancelled.is_set():
+            break
+        record.checkpoint_bytes += chat.checkpoints.persist(prompt.chain[depth - 1], prompt.tokens)
+    record.prefill_seconds = time.perf_counter() - began
+
+
+def generate(
+    chat: Chat, prompt: Prompt, record: TurnRecord, started: float, cancelled: threading.Event
+) -> Iterator[Event]:
+    """Stream the reply, thinking apart from text, and bring the cache back to the checkpoint."""
+    if cancelled.is_set():
+        return
+    began = time.perf_counter()
+    splitter = ReplySplitter(
+        chat.checkpoints.loaded.tokenizer,
+        chat.checkpoints.loaded.tokenizer.decode(prompt.tail),
+    )
+    room = room_left(chat, len(prompt.tokens))
+    for token in chat.checkpoints.generate(prompt.tail, chat.sampling, room, cancelled):
+        if record.time_to_first_token is None:
+            record.time_to_first_token = time.perf_counter() - started
+            record.prefill_seconds += time.perf_counter() - began
+        record.tokens.append(token.id)
+        record.logprobs.append(token.logprob)
+        record.generation_tps = token.tps
+        record.finish_reason = token.finish_reason or record.finish_reason
+        yield from _deltas(record, splitter.feed(token.text))
+    yield from _deltas(record, splitter.finish())
+    chat.checkpoints.rewind()
+
+
+def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[Event]:
+    for thinking, text in parts:
+        # Templates put line breaks around thinking and before the reply; they are no one's words.
+        if thinking:
+            text = text if record.thinking else text.lstrip("\n")
+            record.thinking += text
+            yield ThinkingDelta(text)
+        elif text := text if record.text else text.lstrip("\n"):
+            record.text += text
+            yield TextDelta(text)
+
+
+def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
+    """Put the reply on disk, with the turn's numbers."""
+    record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+    return chat.session.append(
+        Message("assistant", record.text, record.thinking),
+        user.id,
+        finish_reason=record.finish_reason,
+        record={**record.numbers(), **_provenance(chat)},
+    )
+
+
+def _provenance(chat: Chat) -> dict[str, Any]:
+    loaded = chat.checkpoints.loaded
+    return {
+        "model": loaded.name,
+        "fingerprint": loaded.fingerprint,
+        "segments": own_segments(chat),
+    }
+
+
+def own_segments(chat: Chat) -> list[str]:
+    """The checkpoints that no earlier turn of this path names, and the last one in any case."""
+    if chat.checkpoints.store is None:
+        return []
+    *earlier, _ = chat.session.conversation.turns()
+    records = [turn.reply.record for turn in earlier if turn.reply]
+    named = {name for record in records for name in record.get("segments", ())}
+    path = chat.checkpoints.path
+    return [name for name in path if name not in named or name == path[-1]]
+
+
+def problems(chat: Chat) -> Iterator[Event]:
+    """What went wrong with the checkpoints, once."""
+    store = chat.checkpoints.store
+    if store is not None and (problem := store.take_problem()):
+        yield Notice(problem)
+
+
+def settle(chat: Chat, record: TurnRecord, cancelled: threading.Event) -> Iterator[Event]:
+    """Run the reply as history will show it, so that the next turn prefills only what is new.
+
+    It goes on from the turn's checkpoint, where the model's own thinking has left no trace.
+    """
+    reply = chat.session.conversation.path()[-1]
+    if chat.checkpoints.store is None or reply.message.role != "assistant":
+        return
+    messages = history(chat, reply)
+    tokens = chat.template.prompt([*messages, Message("user", ".")])
+    chain = cut(chat, tokens, messages)
+    match = chat.checkpoints.match(chain)
+    if not match.in_memory:
+        return
+    chat.checkpoints.restore(chain, tokens, match)
+    for depth in range(match.depth + 1, len(chain) + 1):
+        for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled):
+            record.settled_tokens += count
+            yield PrefillProgress(record.settled_tokens, len(tokens))
+        if cancelled.is_set():
+            break
+        record.checkpoint_bytes += chat.checkpoints.persist(chain[depth - 1], tokens)
+    chat.session.note(
+        reply,
+        {
+            "settled_tokens": record.settled_tokens,
+            "checkpoint_bytes": record.checkpoint_bytes,
+            "segments": own_segments(chat),
+        },
+    )
+    yield from problems(chat)
+    yield Settled(record)

@@ -1,0 +1,158 @@
+"""Tiny real models: mlx-lm's own classes with random weights, and a tokenizer trained on the spot."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"]
+CORPUS = [
+    "The quick brown fox jumps over the lazy dog.",
+    "You are a helpful assistant. Answer briefly and remember what you were told.",
+    "My dog is called Biscuit and I live in Lisbon. What is my dog's name?",
+    "user assistant system think 0 1 2 3 4 5 6 7 8 9",
+] * 4
+
+# Thinking of earlier turns is dropped; the generation prompt opens the thinking (like Qwen3.5).
+OPEN_THINK = """\
+{%- for m in messages %}
+{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}
+{{- '<think>\n\n</think>\n\n' }}
+{%- else %}
+{{- '<think>\n' }}
+{%- endif %}
+{%- endif %}"""
+
+# The model opens its own thinking; that of the last reply is kept until the next question (like Qwen3).
+OWN_THINK = """\
+{%- set ns = namespace(last=-1) %}
+{%- for m in messages %}{%- if m.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
+{%- for m in messages %}
+{%- if m.role == 'assistant' and m.reasoning_content and loop.index0 > ns.last %}
+{{- '<|im_start|>assistant\n<think>\n' + m.reasoning_content + '\n</think>\n\n' + m.content + '<|im_end|>\n' }}
+{%- else %}
+{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}
+{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}
+{%- endif %}"""
+
+COMMON = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 4096,
+}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen3": {**COMMON, "model_type": "qwen3", "num_hidden_layers": 3, "rope_theta": 10000.0},
+    "qwen3_5": {
+        "model_type": "qwen3_5",
+        "tie_word_embeddings": True,
+        "text_config": {
+            **COMMON,
+            "model_type": "qwen3_5_text",
+            "num_hidden_layers": 4,
+            "full_attention_interval": 4,
+            "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+            "linear_conv_kernel_dim": 4,
+            "rope_parameters": {"type": "default", "rope_theta": 10000.0,
+                                "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]},
+        },
+    },
+    "gpt_oss": {
+        **COMMON,
+        "model_type": "gpt_oss",
+        "num_hidden_layers": 2,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": 32,
+        "rope_theta": 10000,
+        "rope_scaling": None,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "tie_word_embeddings": False,
+    },
+    "gemma3_text": {
+        **COMMON,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 3,
+        "sliding_window": 32,
+        "sliding_window_pattern": 3,
+        "query_pre_attn_scalar": 16,
+        "rope_theta": 10000.0,
+        "rope_local_base_freq": 10000.0,
+    },
+}  # fmt: skip
+TEMPLATES = {"qwen3": OWN_THINK, "gpt_oss": OWN_THINK, "gemma3_text": OWN_THINK}
+
+
+def tokenizer() -> Tokenizer:
+    """A byte-level BPE tokenizer of about 400 tokens."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(CORPUS, trainer)
+    return made
+
+
+def write_tokenizer(folder: Path, template: str | None) -> int:
+    """A tokenizer with its template in `folder`; returns the vocabulary's size."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = tokenizer()
+    made.save(str(folder / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    if template is not None:
+        (folder / "chat_template.jinja").write_text(template)
+    return made.get_vocab_size()
+
+
+def write_model(
+    folder: Path, family: str, *, template: str | None = "", seed: int = 7, **changes: Any
+) -> Path:
+    """A random model of `family` in `folder`. `template` None leaves it out, "" is the family's."""
+    chosen = TEMPLATES.get(family, OPEN_THINK) if template == "" else template
+    vocabulary = write_tokenizer(folder, chosen)
+    config = json.loads(json.dumps(CONFIGS[family]))
+    inner = config.get("text_config", config)
+    inner.update(changes, vocab_size=vocabulary)
+    config["eos_token_id"] = SPECIAL.index("<|im_end|>")
+    (folder / "config.json").write_text(json.dumps(config))
+    module = importlib.import_module(f"mlx_lm.models.{family}")
+    mx.random.seed(seed)
+    model = module.Model(module.ModelArgs.from_dict(config))
+    # Larger than initial weights, so that logits differ clearly from token to token.
+    weights = {
+        name: value * 3 if value.ndim > 1 else value
+        for name, value in tree_flatten(model.parameters())
+    }
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+    return folder
