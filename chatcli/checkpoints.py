@@ -18,7 +18,7 @@ from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import RowLog, Snapshot
 from chatcli.settings import Sampling
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments import SegmentStore, Tensor
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class Checkpoints:
                 self._load(chain[: match.depth], prompt)
                 return Match(match.depth, False, reason)
             except SegmentDamaged as error:
-                reason = reason or f"the checkpoint at token {chain[match.depth - 1].end} is {error}"
+                reason = (
+                    reason or f"the checkpoint at token {chain[match.depth - 1].end} is {error}"
+                )
                 match = self.match(chain[: match.depth - 1])
         self._rewind(chain[: match.depth])
         return Match(match.depth, True, reason)
@@ -106,9 +108,10 @@ class Checkpoints:
         assert self.store is not None
         store, last = self.store, chain[-1]
         rows = [store.get(part, prompt[part.start : part.end], "rows")[0] for part in chain]
-        state, scalars = store.get(last, prompt[last.start : last.end], "state") if (
-            self._stateful
-        ) else ({}, "{}")
+        state: dict[str, Tensor] = {}
+        scalars = "{}"
+        if self._stateful:
+            state, scalars = store.get(last, prompt[last.start : last.end], "state")
         self._reset()
         try:
             self._engine.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)

@@ -54,6 +54,8 @@ class Engine:
             self.call(getattr(steps, "close", _nothing))
 
     def close(self) -> None:
+        """End the thread. MLX's streams must go first, or the process aborts when it exits."""
+        self.call(mx.clear_streams)
         self._pool.shutdown()
 
 
@@ -69,7 +71,7 @@ def prefill(
     Yields the number of tokens of each finished chunk: the place to stop.
     """
     for start in range(0, len(tokens), loaded.prefill_step):
-        chunk = tokens[start : start + loaded.prefill_step]
+        chunk = list(tokens[start : start + loaded.prefill_step])
         with mx.stream(generation_stream):
             loaded.model(mx.array(chunk)[None], cache=cache)
             prompt_cache.evaluate(cache)

@@ -88,9 +88,10 @@ class TurnDone:
 
 @dataclass(frozen=True)
 class Settled:
-    """The reply was run as history will show it; the record's numbers include that now."""
+    """The conversation was run as history will show it: tokens run ahead of time, bytes written."""
 
-    record: TurnRecord
+    tokens: int
+    bytes: int
 
 
 Event = PrefixMatched | PrefillProgress | ThinkingDelta | TextDelta | Notice | TurnDone | Settled

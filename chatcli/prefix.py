@@ -70,4 +70,3 @@ def usable_boundaries(found: Iterable[int], prompt_length: int, least: int = 1) 
         if position >= (kept[-1] + 1 if kept else least) and position < prompt_length:
             kept.append(position)
     return kept
-

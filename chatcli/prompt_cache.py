@@ -132,10 +132,11 @@ def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
 def _as_tensors(arrays: Rows) -> dict[str, Tensor]:
     whole = {name: mx.contiguous(array) for name, array in arrays.items()}
     mx.eval(list(whole.values()))
-    return {
-        name: Tensor(str(array.dtype).rpartition(".")[2], tuple(array.shape), memoryview(array))
-        for name, array in whole.items()
-    }
+    return {name: _as_tensor(array) for name, array in whole.items()}
+
+
+def _as_tensor(array: Any) -> Tensor:
+    return Tensor(str(array.dtype).rpartition(".")[2], tuple(array.shape), memoryview(array))
 
 
 def _as_array(tensor: Tensor) -> mx.array:

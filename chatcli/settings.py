@@ -23,7 +23,6 @@ class Settings:
     """What a run was asked for. `think` None leaves it to the model's template."""
 
     sessions: Path
-    model: str = "pocket"
     sampling: Sampling = Sampling()
     think: bool | None = None
     cache: bool = True

@@ -252,35 +252,42 @@ def problems(chat: Chat) -> Iterator[Event]:
         yield Notice(problem)
 
 
-def settle(chat: Chat, record: TurnRecord, cancelled: threading.Event) -> Iterator[Event]:
-    """Run the reply as history will show it, so that the next turn prefills only what is new.
+def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+    """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
-    It goes on from the turn's checkpoint, where the model's own thinking has left no trace.
+    It goes on from the turn's checkpoint, where the model's own thinking has left no trace. On a
+    conversation that was just opened it restores the checkpoint ahead of the first message.
     """
-    reply = chat.session.conversation.path()[-1]
-    if chat.checkpoints.store is None or reply.message.role != "assistant":
+    conversation = chat.session.conversation
+    if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
         return
+    reply = conversation.path()[-1]
     messages = history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
     chain = cut(chat, tokens, messages)
-    match = chat.checkpoints.match(chain)
-    if not match.in_memory:
-        return
-    chat.checkpoints.restore(chain, tokens, match)
+    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain))
+    settled = written = 0
     for depth in range(match.depth + 1, len(chain) + 1):
         for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled):
-            record.settled_tokens += count
-            yield PrefillProgress(record.settled_tokens, len(tokens))
+            settled += count
+            yield PrefillProgress(
+                settled, len(tokens) - (chain[match.depth - 1].end if match.depth else 0)
+            )
         if cancelled.is_set():
             break
-        record.checkpoint_bytes += chat.checkpoints.persist(chain[depth - 1], tokens)
-    chat.session.note(
-        reply,
-        {
-            "settled_tokens": record.settled_tokens,
-            "checkpoint_bytes": record.checkpoint_bytes,
-            "segments": own_segments(chat),
-        },
-    )
+        written += chat.checkpoints.persist(chain[depth - 1], tokens)
+    note_settled(chat, reply, settled, written)
     yield from problems(chat)
-    yield Settled(record)
+    yield Settled(settled, written)
+
+
+def note_settled(chat: Chat, reply: Entry, settled: int, written: int) -> None:
+    """Add what settling did to the reply's numbers in the transcript."""
+    if settled:
+        before = reply.record
+        numbers = {
+            "settled_tokens": before.get("settled_tokens", 0) + settled,
+            "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
+            "segments": own_segments(chat),
+        }
+        chat.session.note(reply, numbers)

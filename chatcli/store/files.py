@@ -35,6 +35,15 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def check_writable(path: Path) -> None:
+    """Raise `FolderError` now rather than after a reply. (Root may write anywhere.)"""
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise FolderError(
+            f"The sessions folder {path} cannot be read and written: "
+            "mend its permissions or choose another with --sessions DIR."
+        )
+
+
 def check_name(name: str) -> str:
     """`name` itself if it can name a session on every system, else `BadName`."""
     problem = _name_problem(name)

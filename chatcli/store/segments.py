@@ -88,7 +88,7 @@ def digest(tensors: Tensors, metadata: Mapping[str, str]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         hasher.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        hasher.update(np.frombuffer(tensor.data, np.uint8))
+        hasher.update(memoryview(tensor.data).cast("B"))
     return hasher.hexdigest()
 
 
@@ -96,7 +96,7 @@ def unpack(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and metadata of a file that `pack` made. Raises `SegmentDamaged`."""
     names = {short: long for long, short in SAFETENSORS_TO_SHORT.items()}
     try:
-        parts = safetensors.deserialize(data)
+        parts: list[tuple[str, Any]] = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = dict(header["__metadata__"])
         tensors = {
@@ -126,7 +126,7 @@ class SegmentStore:
             files.sweep(self.scratch)
 
     def path(self, identifier: str, kind: Kind) -> Path:
-        return self.folder / identifier[:2] / f"{identifier}.{kind}.safetensors"
+        return segment_path(self.folder, identifier, kind)
 
     def has(self, identifier: str, kind: Kind) -> bool:
         return self.path(identifier, kind).exists()
@@ -229,17 +229,23 @@ class SegmentStore:
             for kind in KINDS:
                 _set_aside(self.path(segment.id, kind))
 
-    def remove(self, identifiers: set[str]) -> int:
-        """Delete these segments, state before rows. Returns the bytes that came free."""
-        freed = 0
-        for identifier in identifiers:
-            for kind in KINDS:
-                path = self.path(identifier, kind)
-                with contextlib.suppress(FileNotFoundError):
-                    size = path.stat().st_size
-                    path.unlink()
-                    freed += size
-        return freed
+
+def segment_path(folder: Path, identifier: str, kind: Kind) -> Path:
+    """Where a segment's file is in a model's folder."""
+    return folder / identifier[:2] / f"{identifier}.{kind}.safetensors"
+
+
+def remove(sessions: Path, fingerprint: str, identifiers: set[str]) -> int:
+    """Delete one model's segments, state before rows. Returns the bytes that came free."""
+    freed = 0
+    for identifier in identifiers:
+        for kind in KINDS:
+            path = segment_path(sessions / "kv" / fingerprint, identifier, kind)
+            with contextlib.suppress(FileNotFoundError):
+                size = path.stat().st_size
+                path.unlink()
+                freed += size
+    return freed
 
 
 def _set_aside(path: Path) -> None:
@@ -267,8 +273,9 @@ def _sizes(folder: Path, kind: Kind) -> Iterator[int]:
 def clear(folder: Path) -> int:
     """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
     freed = sum(use.rows_bytes + use.state_bytes for use in usage(folder))
-    with files.explained(f"delete the checkpoints in {folder}"), contextlib.suppress(
-        FileNotFoundError
+    with (
+        files.explained(f"delete the checkpoints in {folder}"),
+        contextlib.suppress(FileNotFoundError),
     ):
         shutil.rmtree(folder / "kv")
     return freed

@@ -69,7 +69,9 @@ class SessionFolder:
         with files.explained(f"read the sessions folder {self.folder}"):
             if not self.folder.exists():
                 return []
-            found = [Path(entry) for entry in os.scandir(self.folder) if entry.name.endswith(SUFFIX)]
+            found = [
+                Path(entry) for entry in os.scandir(self.folder) if entry.name.endswith(SUFFIX)
+            ]
         return [path.stem for path in sorted(found, key=_modified, reverse=True)]
 
     def latest(self) -> str:
@@ -117,18 +119,28 @@ class SessionFolder:
             return Summary(name, problem=str(error))
         turns = conversation.turns()
         words = turns[0].user.message.content if turns else ""
-        return Summary(
-            name, len(turns), words, conversation.model, _modified(self._path(name))
-        )
+        return Summary(name, len(turns), words, conversation.model, _modified(self._path(name)))
 
-    def create(self, name: str, *, model: str | None, system: str | None) -> SessionFile:
-        """A new, locked, empty session. Raises `SessionExists`."""
+    def create(
+        self,
+        name: str,
+        *,
+        model: str | None,
+        system: str | None,
+        date: str | None = None,
+        branched_from: str | None = None,
+    ) -> SessionFile:
+        """A new, locked, empty session that keeps `date` (default: today). Raises `SessionExists`."""
         files.check_name(name)
         files.private_folder(self.folder)
-        header = json.dumps(_header(model, system), ensure_ascii=False) + "\n"
+        header = {
+            "type": "session", "version": SESSION_VERSION, "created": round(time.time(), 3),
+            "date": date or datetime.date.today().isoformat(),
+            "model": model, "system": system, "branched_from": branched_from,
+        }  # fmt: skip
         with files.explained(f"write to the sessions folder {self.folder}"):
             try:
-                files.create(self._path(name), header.encode())
+                files.create(self._path(name), _line(header))
             except FileExistsError:
                 raise SessionExists(
                     f"There is a session '{name}' already: choose another name, "
@@ -192,7 +204,7 @@ class SessionFile:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept."""
-        data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
+        data = _line(line)
         before = os.fstat(self._descriptor).st_size
         try:
             with files.explained(f"save to the session '{self.name}'"):
@@ -293,7 +305,9 @@ def _conversation(name: str, first_line: list[bytes]) -> Conversation:
 
 
 def _unreadable(name: str) -> str:
-    return f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
+    return (
+        f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
+    )
 
 
 def _apply(conversation: Conversation, line: dict[str, Any]) -> None:
@@ -329,11 +343,8 @@ def _entry_line(entry: Entry) -> dict[str, Any]:
     return line
 
 
-def _header(model: str | None, system: str | None) -> dict[str, Any]:
-    return {
-        "type": "session", "version": SESSION_VERSION, "date": datetime.date.today().isoformat(),
-        "model": model, "system": system, "created": round(time.time(), 3),
-    }  # fmt: skip
+def _line(fact: Mapping[str, Any]) -> bytes:
+    return (json.dumps(fact, ensure_ascii=False) + "\n").encode()
 
 
 def _modified(path: Path) -> float:

@@ -1,0 +1,113 @@
+"""Which session a run speaks with: opened, continued, branched or begun; refuses to know MLX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chatcli.conversation import Conversation
+from chatcli.errors import SessionNotFound, TurnOutOfRange
+from chatcli.store import files, segments
+from chatcli.store.sessions import SessionFile, SessionFolder, slug
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for: a name, the most recent session, or neither (a new one).
+
+    `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
+    """
+
+    name: str | None = None
+    latest: bool = False
+    at: int | None = None
+    system: str | None = None
+    must_exist: bool = False
+
+
+def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
+    """The session that is asked for, at the right place, or None if it is to be begun.
+
+    Raises `SessionNotFound`, `SessionLocked`, `BadName` or `TurnOutOfRange`.
+    """
+    name = _existing_name(folder, wanted)
+    if name is None:
+        if wanted.at is not None:
+            raise TurnOutOfRange("--at needs a saved session to continue: name it with -S NAME.")
+        return None
+    session = folder.open(name)
+    try:
+        if wanted.at is not None:
+            session.move_head(session.conversation.end_of_turn(wanted.at))
+        if wanted.system is not None:
+            session.set_system(wanted.system or None)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _existing_name(folder: SessionFolder, wanted: Wanted) -> str | None:
+    if wanted.name is None:
+        return folder.latest() if wanted.latest else None
+    files.check_name(wanted.name)
+    if wanted.must_exist:
+        return folder.resolve(wanted.name)
+    return wanted.name if folder.exists(wanted.name) else None
+
+
+def begin(folder: SessionFolder, wanted: Wanted, first: str, model: str) -> SessionFile:
+    """A new session, named as asked or after its first message."""
+    name = wanted.name or folder.free_name(slug(first))
+    return folder.create(name, model=model, system=wanted.system or None)
+
+
+def branch(
+    folder: SessionFolder, name: str, at: int | None, new_name: str | None = None
+) -> SessionFile:
+    """A new session that shares turns 1 to `at` (default: all) with session `name`.
+
+    The original is not touched. The checkpoints are shared without any doing: tokens name them.
+    """
+    source = folder.read(name)
+    return branch_from(folder, source.name, source.conversation, at, new_name)
+
+
+def branch_from(
+    folder: SessionFolder, name: str, source: Conversation, at: int | None, new_name: str | None
+) -> SessionFile:
+    """`branch`, from a conversation in memory."""
+    if not source.turns():
+        raise SessionNotFound(f"The session '{name}' has no turns yet: there is nothing to branch.")
+    leaf = source.head if at is None else source.end_of_turn(at)
+    wanted = files.check_name(new_name) if new_name is not None else folder.free_name(name)
+    made = folder.create(
+        wanted, model=source.model, system=source.system, date=source.date, branched_from=name
+    )
+    for entry in source.path(leaf):
+        made.copy(entry)
+    return made
+
+
+def delete(folder: SessionFolder, name: str) -> int:
+    """Remove a session and the segments that no other session names. Returns the bytes freed."""
+    doomed = _segments(folder.read(name).conversation)
+    folder.delete(name)
+    needed = [_segments(folder.read(other).conversation) for other in _readable(folder)]
+    freed = 0
+    for fingerprint, identifiers in doomed.items():
+        kept = set().union(*(named.get(fingerprint, set()) for named in needed))
+        freed += segments.remove(folder.folder, fingerprint, identifiers - kept)
+    return freed
+
+
+def _readable(folder: SessionFolder) -> list[str]:
+    return [summary.name for summary in folder.summaries() if not summary.problem]
+
+
+def _segments(conversation: Conversation) -> dict[str, set[str]]:
+    """The segments that a session's records name, by model fingerprint."""
+    found: dict[str, set[str]] = {}
+    for entry in conversation.entries.values():
+        if fingerprint := entry.record.get("fingerprint"):
+            found.setdefault(fingerprint, set()).update(entry.record.get("segments", ()))
+    return found

@@ -1,0 +1,48 @@
+"""Text made harmless for a terminal; knows nothing else."""
+
+from __future__ import annotations
+
+import unicodedata
+
+KEPT = {"\n", "\t"}
+# Bidirectional overrides can make a line read as something else than it says.
+REORDERING = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+def clean(text: str) -> str:
+    """`text` with every control character shown as a visible sign instead of acted on.
+
+    Character by character, so a sequence that is cut in two is as harmless as a whole one.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(char) for char in text)
+
+
+def clean_line(text: str) -> str:
+    """`clean`, on one line."""
+    return " ".join(clean(text).split())
+
+
+def _visible(char: str) -> str:
+    code = ord(char)
+    if char in KEPT:
+        return char
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    if 0x80 <= code < 0xA0 or char in REORDERING or unicodedata.category(char) == "Cs":
+        return "\ufffd"
+    return char
+
+
+def decodable(text: str) -> str:
+    """`text` without lone surrogates, which undecodable bytes of argv or a pipe become."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def shorten(text: str, width: int) -> str:
+    """One clean line of at most `width` characters."""
+    line = clean_line(text)
+    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"

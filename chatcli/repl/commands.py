@@ -1,0 +1,113 @@
+"""The slash commands' handlers: they return results, they never print."""
+
+from __future__ import annotations
+
+from chatcli import opening
+from chatcli.errors import UsageError
+from chatcli.plain import shorten
+from chatcli.repl.registry import all_commands, command
+from chatcli.repl.results import Help, Listing, Opened, Quit, Result, Said, Stats, Tree
+from chatcli.repl.state import State
+from chatcli.store import files
+
+SWITCHES = {"on": True, "off": False}
+
+
+def _session_names(state: State) -> list[str]:
+    return state.folder.names()
+
+
+@command("help", "", "show the commands and keys", aliases=("h", "?"))
+def help_(state: State, argument: str) -> Result:
+    return Help(all_commands())
+
+
+@command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
+def resume(state: State, argument: str) -> Result:
+    if not argument:
+        return Listing(state.folder.summaries())
+    name = state.folder.resolve(argument)
+    if name == state.name:
+        return Said(f"'{name}' is open already.")
+    session = state.folder.open(name)
+    notes = state.switch(session)
+    return Opened(name, session.conversation, notes)
+
+
+@command("branch", "[TURN] [NAME]", "go on from a turn in a new session; this one stays as it is")
+def branch(state: State, argument: str) -> Result:
+    words = argument.split()
+    at = _turn(words.pop(0)) if words and words[0].isdecimal() else None
+    source = state.conversation
+    made = opening.branch_from(state.folder, str(state.name), source, at, " ".join(words) or None)
+    state.switch(made)
+    return Opened(made.name, made.conversation)
+
+
+def _turn(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise UsageError(f"'{word}' is not a turn number.") from None
+
+
+@command("tree", "", "draw the conversation with its branches")
+def tree(state: State, argument: str) -> Result:
+    return Tree(str(state.name), state.conversation)
+
+
+@command("new", "[NAME]", "begin a new conversation")
+def new(state: State, argument: str) -> Result:
+    name = files.check_name(argument) if argument else None
+    if name is not None and state.folder.exists(name):
+        raise UsageError(f"There is a session '{name}' already: /resume {name} goes on with it.")
+    state.new(name)
+    return Said("A new conversation begins with your next message.")
+
+
+@command("rename", "NAME", "give this session another name")
+def rename(state: State, argument: str) -> Result:
+    if state.session is None:
+        raise UsageError("There is no conversation to rename yet: say something first.")
+    name = state.folder.rename(state.session.name, argument)
+    state.session.moved(state.session.path.with_name(f"{name}.jsonl"))
+    return Said(f"This session is called '{name}' now.")
+
+
+@command("model", "[NAME]", "show the model, or go on with another: a folder or a hub name")
+def model(state: State, argument: str) -> Result:
+    if not argument:
+        return Said(f"The model is {state.model}.")
+    state.change_model(argument)
+    return Said(f"The model is {state.model} now. It has checkpoints of its own.")
+
+
+@command("system", "[TEXT | off]", "show or set the system prompt")
+def system(state: State, argument: str) -> Result:
+    if not argument:
+        current = state.system()
+        return Said(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
+    state.set_system(None if argument == "off" else argument)
+    return Said("The system prompt is changed: the next turn starts from the beginning.")
+
+
+@command(
+    "think", "[on | off]", "turn the model's thinking on or off", complete=lambda _: list(SWITCHES)
+)
+def think(state: State, argument: str) -> Result:
+    if argument and argument not in SWITCHES:
+        raise UsageError("Say /think on or /think off.")
+    state.think = SWITCHES.get(argument, state.think)
+    mode = {True: "on", False: "off", None: "as the model's template has it"}[state.think]
+    return Said(f"Thinking is {mode}.")
+
+
+@command("stats", "", "the hit ratio and the times of each turn")
+def stats(state: State, argument: str) -> Result:
+    turns = [(t.number, t.reply.record) for t in state.conversation.turns() if t.reply]
+    return Stats(str(state.name), turns)
+
+
+@command("quit", "", "leave (Ctrl-D)", aliases=("exit", "q", "bye"))
+def quit_(state: State, argument: str) -> Result:
+    return Quit()

@@ -1,0 +1,411 @@
+"""From events and results to the screen; the only module with rich. Refuses to know MLX.
+
+Everything that a model, a file or a person wrote passes through `plain.clean` on its way.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree as RichTree
+
+from chatcli import __version__
+from chatcli.conversation import Conversation, Entry
+from chatcli.events import (
+    Event,
+    Notice,
+    PrefillProgress,
+    PrefixMatched,
+    TextDelta,
+    ThinkingDelta,
+    TurnDone,
+    TurnRecord,
+)
+from chatcli.plain import clean, clean_line, shorten
+from chatcli.repl import results
+from chatcli.repl.wrap import Wrapper
+
+BAR_WIDTH = 28
+PROGRESS_AFTER = 0.4
+DIM = "dim"
+ACCENT = "cyan"
+
+
+class Screen:
+    """What a person sees in a terminal."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self._reply = Reply(self.console)
+
+    def say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(clean(text), style=style))
+
+    def error(self, text: str) -> None:
+        self.console.print(Text(clean(text), style="red"))
+
+    def welcome(self, model: str, session: str | None) -> None:
+        line = Text.assemble(
+            ("chatcli ", f"bold {ACCENT}"), (__version__, DIM), ("  ·  ", DIM), clean_line(model)
+        )
+        if session:
+            line.append("  ·  ", DIM).append(clean_line(session))
+        self.console.print(line)
+        hint = "Type a message and press Enter. /help shows the commands, Ctrl-D leaves."
+        self.console.print(Text(hint, style=DIM))
+
+    def event(self, event: Event) -> None:
+        """Draw one event of a turn."""
+        self._reply.event(event)
+        if isinstance(event, TurnDone):
+            self.console.print(hit_panel(event.record))
+        elif isinstance(event, Notice):
+            self.say(f"! {event.text}", "yellow")
+
+    def abandon(self) -> None:
+        """A turn ended without a reply: leave the screen in order."""
+        self._reply.finish()
+
+    def result(self, result: results.Result) -> None:
+        """Draw what a command returned."""
+        for kind, render in RENDERERS.items():
+            if isinstance(result, kind):
+                self.console.print(render(result))
+
+    def goodbye(self, session: str | None) -> None:
+        if session is not None:
+            self.console.print(
+                Text.assemble(("To go on with this conversation: ", DIM), resume_command(session))
+            )
+
+
+class Reply:
+    """A reply as it streams: a progress bar for a long prefill, dim thinking, then the text."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._wrapper: Wrapper | None = None
+        self._thinking = False
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._began = 0.0
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, PrefixMatched):
+            self._began = time.monotonic()
+        elif isinstance(event, PrefillProgress):
+            self._prefill(event)
+        elif isinstance(event, ThinkingDelta):
+            self._delta(event.text, thinking=True)
+        elif isinstance(event, TextDelta):
+            self._delta(event.text, thinking=False)
+        elif isinstance(event, TurnDone):
+            self.finish()
+            if event.record.finish_reason == "cancelled":
+                self._console.print(Text("(stopped: what came is kept)", style=DIM))
+
+    def _prefill(self, event: PrefillProgress) -> None:
+        waited = time.monotonic() - self._began > PROGRESS_AFTER
+        if self._progress is None and waited and self._console.is_terminal:
+            self._progress = prefill_progress(self._console)
+            self._task = self._progress.add_task("reading", total=event.total)
+            self._progress.start()
+        if self._progress is not None:
+            self._progress.update(self._task, completed=event.done)
+
+    def _delta(self, text: str, *, thinking: bool) -> None:
+        self._stop_progress()
+        if self._wrapper is None or thinking != self._thinking:
+            self._begin_block(thinking)
+        assert self._wrapper is not None
+        self._wrapper.feed(clean(text))
+
+    def _begin_block(self, thinking: bool) -> None:
+        self._end_block()
+        self._thinking = thinking
+        style = f"{DIM} italic" if thinking else ""
+
+        def write(part: str) -> None:
+            self._console.print(Text(part, style=style), end="", soft_wrap=True)
+            self._console.file.flush()
+
+        indent = "  ┊ " if thinking else "  "
+        self._wrapper = Wrapper(write, self._console.width, indent)
+
+    def _end_block(self) -> None:
+        if self._wrapper is not None:
+            self._wrapper.close()
+            self._wrapper = None
+
+    def _stop_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def finish(self) -> None:
+        self._stop_progress()
+        self._end_block()
+
+
+def prefill_progress(console: Console) -> Progress:
+    """A bar that goes away: tokens read of tokens to read, and the time left."""
+    return Progress(
+        TextColumn("  [dim]reading your message[/dim]"),
+        BarColumn(20),
+        TextColumn("[dim]{task.completed:,.0f} of {task.total:,.0f} tokens[/dim]"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+class Pipe:
+    """Plain text for a program that reads: the reply to `out`, thinking and notices to `err`."""
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._out, self._err = out or sys.stdout, err or sys.stderr
+        self._thought = False
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, ThinkingDelta):
+            self._write(self._err, event.text)
+            self._thought = True
+        elif isinstance(event, TextDelta):
+            if self._thought:
+                self._write(self._err, "\n")
+                self._thought = False
+            self._write(self._out, event.text)
+        elif isinstance(event, Notice):
+            self._write(self._err, f"chatcli: {event.text}\n")
+        elif isinstance(event, TurnDone):
+            self._write(self._err if not event.record.text else self._out, "\n")
+            self._thought = False
+
+    def end_turn(self) -> None:
+        self._out.flush()
+
+    def result(self, result: results.Result) -> None:
+        Screen(Console(file=self._out, highlight=False)).result(result)
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        stream.write(clean(text))
+        stream.flush()
+
+
+def hit_panel(record: TurnRecord) -> Panel:
+    """The turn in one glance: what was reused, what was run, how long it took, what was written."""
+    first = Text.assemble(
+        bar(record.hit_ratio),
+        (f" {record.hit_ratio:.1%} reused", "bold green" if record.reused_tokens else "bold"),
+        (f"  {record.reused_tokens:,} reused · {record.prefilled_tokens:,} prefilled", ""),
+    )
+    lines = [first, Text(" · ".join(_times(record)), style=DIM)]
+    if record.miss_reason:
+        lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
+    title = Text(f" turn {record.turn} ", style=DIM)
+    return Panel(Group(*lines), title=title, title_align="left", box=box.ROUNDED, border_style=DIM)
+
+
+def bar(ratio: float, width: int = BAR_WIDTH) -> Text:
+    """A ratio between 0 and 1 as a bar."""
+    full = round(ratio * width)
+    return Text.assemble(("━" * full, "green"), ("━" * (width - full), "bright_black"))
+
+
+def _times(record: TurnRecord) -> list[str]:
+    first = record.time_to_first_token
+    return [
+        f"restore {seconds(record.restore_seconds)}",
+        f"first token {seconds(first)}" if first is not None else "no token",
+        f"{record.generation_tps:.0f} tokens/s",
+        f"{size(record.checkpoint_bytes)} written",
+    ]
+
+
+def seconds(value: float) -> str:
+    """A duration as a person reads it: 3 ms, 0.21 s, 12 s, 3 min."""
+    if value < 0.0995:
+        return f"{value * 1000:.0f} ms"
+    if value < 9.95:
+        return f"{value:.2g} s"
+    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+def size(count: int) -> str:
+    """Bytes as a person reads them: 84 kB, 1.2 MB (powers of ten)."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def age(created: float, now: float | None = None) -> str:
+    """How long ago, in one unit."""
+    passed = max((time.time() if now is None else now) - created, 0)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= length:
+            return f"{passed // length:.0f} {unit} ago"
+    return "just now"
+
+
+def resume_command(session: str) -> str:
+    quoted = clean_line(session)
+    return f"chatcli resume {quoted!r}" if " " in quoted else f"chatcli resume {quoted}"
+
+
+def _said(result: results.Said) -> RenderableType:
+    return Text(clean(result.text))
+
+
+def _help(result: results.Help) -> RenderableType:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for known in result.commands:
+        table.add_row(Text(f"/{known.name} {known.argument}".strip(), style=ACCENT), known.help)
+    keys = Text(
+        "\nEnter sends · Alt-Enter or Ctrl-J makes a new line · Ctrl-C stops a reply or clears "
+        "the line\nCtrl-R searches your history · Tab completes · Ctrl-D leaves",
+        style=DIM,
+    )
+    return Group(table, keys)
+
+
+def _listing(result: results.Listing) -> RenderableType:
+    if not result.summaries:
+        return Text("No saved sessions yet.")
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    for column in ("session", "turns", "last used", "begins with"):
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for summary in result.summaries:
+        if summary.problem:
+            table.add_row(clean_line(summary.name), "?", "", Text(clean(summary.problem), "red"))
+        else:
+            words = Text(shorten(summary.first_words, 60), style=DIM)
+            name = Text(clean_line(summary.name), style=ACCENT)
+            table.add_row(name, str(summary.turns), age(summary.last_used), words)
+    return table
+
+
+def _transcript(result: results.Transcript) -> RenderableType:
+    turns = result.conversation.turns()
+    shown = turns if result.last is None else turns[-result.last :]
+    lines: list[RenderableType] = []
+    if result.last is not None and len(turns) > len(shown):
+        lines.append(Text(f"… {len(turns) - len(shown)} earlier turns", style=DIM))
+    for turn in shown:
+        lines.append(_spoken(f"{turn.number} › ", turn.user.message.content, f"bold {ACCENT}"))
+        if turn.reply is not None:
+            if result.thinking and turn.reply.message.thinking:
+                lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
+            lines.append(_spoken("  ", turn.reply.message.content + _cut_mark(turn.reply), ""))
+    return Group(*lines) if lines else Text("No turns yet.")
+
+
+def _spoken(label: str, text: str, style: str) -> RenderableType:
+    table = Table.grid()
+    table.add_row(Text(label, style=style or DIM), Text(clean(text), style=style and style))
+    return table
+
+
+def _cut_mark(reply: Entry) -> str:
+    return " (stopped)" if reply.finish_reason == "cancelled" else ""
+
+
+def _tree(result: results.Tree) -> RenderableType:
+    root = RichTree(Text(clean_line(result.name), style=f"bold {ACCENT}"), guide_style=DIM)
+    on_path = {entry.id for entry in result.conversation.path()}
+    _grow(root, result.conversation, None, 0, on_path)
+    return root
+
+
+def _grow(
+    branch: RichTree, conversation: Conversation, parent: str | None, number: int, path: set[str]
+) -> None:
+    """A chain without siblings goes down one level; only a fork makes the tree deeper."""
+    stack = [(branch, parent, number)]
+    while stack:
+        branch, parent, number = stack.pop()
+        children = conversation.children(parent)
+        for child in children:
+            asked = child.message.role == "user"
+            place = number + asked
+            label = _node(child, place, child.id in path, child.id == conversation.head)
+            grown = branch.add(label)
+            stack.append((grown if len(children) > 1 else branch, child.id, place))
+
+
+def _node(entry: Entry, number: int, on_path: bool, is_head: bool) -> Text:
+    asked = entry.message.role == "user"
+    words = shorten(entry.message.content, 60) or "(empty)"
+    label = Text.assemble(
+        (f"{number} › " if asked else "    ", ACCENT if on_path else DIM),
+        (words, "" if on_path else DIM),
+    )
+    if is_head:
+        label.append("  ◀ here", "bold green")
+    return label
+
+
+def _stats(result: results.Stats) -> RenderableType:
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    table.add_column("turn", justify="right")
+    table.add_column("hit ratio")
+    for column in ("reused", "prefilled", "settled", "first token", "tokens/s", "written"):
+        table.add_column(column, justify="right")
+    for number, record in result.turns:
+        table.add_row(str(number), *_stat_cells(record))
+    return table if result.turns else Text("No turns yet.")
+
+
+def _stat_cells(record: Mapping[str, Any]) -> list[RenderableType]:
+    ratio, first = float(record.get("hit_ratio", 0)), record.get("time_to_first_token")
+    return [
+        Text.assemble(bar(ratio, 12), f" {ratio:.1%}"),
+        f"{record.get('reused_tokens', 0):,}",
+        f"{record.get('prefilled_tokens', 0):,}",
+        f"{record.get('settled_tokens', 0):,}",
+        seconds(first) if first is not None else "–",
+        f"{record.get('generation_tps', 0):.0f}",
+        size(record.get("checkpoint_bytes", 0)),
+    ]
+
+
+def _disk_use(result: results.DiskUse) -> RenderableType:
+    if not result.usages:
+        return Text("No checkpoints on disk.")
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    for column in ("model fingerprint", "segments", "rows", "states", "state"):
+        table.add_column(column, justify="left" if column.startswith("model") else "right")
+    for use in result.usages:
+        cells = (use.segments, size(use.rows_bytes), use.states, size(use.state_bytes))
+        table.add_row(use.fingerprint, *map(str, cells))
+    return table
+
+
+def _opened(result: results.Opened) -> RenderableType:
+    notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
+    head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
+    last = results.Transcript(result.name, result.conversation, last=2)
+    return Group(head, _transcript(last), *notes)
+
+
+RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
+    results.Said: _said,
+    results.Help: _help,
+    results.Listing: _listing,
+    results.Transcript: _transcript,
+    results.Tree: _tree,
+    results.Stats: _stats,
+    results.DiskUse: _disk_use,
+    results.Opened: _opened,
+}

@@ -1,0 +1,92 @@
+"""Slash commands, each registered once; help and completion derive from here.
+
+Refuses to know what a command does.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from chatcli.errors import UsageError
+
+Handler = Callable[[Any, str], Any]
+Completer = Callable[[Any], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """`argument` is shown in the help, e.g. "[NAME]"; `complete` lists values for it."""
+
+    name: str
+    argument: str
+    help: str
+    handler: Handler
+    complete: Completer | None = None
+
+
+_COMMANDS: dict[str, Command] = {}
+_ALIASES: dict[str, str] = {}
+
+
+def command(
+    name: str,
+    argument: str = "",
+    help: str = "",
+    *,
+    aliases: Iterable[str] = (),
+    complete: Completer | None = None,
+) -> Callable[[Handler], Handler]:
+    """Register a handler, which takes the shell's state and the argument's text."""
+
+    def register(handler: Handler) -> Handler:
+        _COMMANDS[name] = Command(name, argument, help, handler, complete)
+        _ALIASES.update({alias: name for alias in aliases})
+        return handler
+
+    return register
+
+
+def all_commands() -> list[Command]:
+    """In the order they were registered."""
+    return list(_COMMANDS.values())
+
+
+def is_command(text: str) -> bool:
+    """Whether a line is a command: `/word`, not a path such as `/home/me` and not `//`."""
+    word = text.split(maxsplit=1)[0] if text.strip() else ""
+    return word.startswith("/") and word[1:].replace("-", "").isalpha()
+
+
+def find(word: str) -> Command:
+    """The command of this name or alias. Raises `UsageError` with the nearest one."""
+    known = _COMMANDS.get(_ALIASES.get(word, word))
+    if known is not None:
+        return known
+    near = difflib.get_close_matches(word, [*_COMMANDS, *_ALIASES], 1)
+    hint = f"did you mean /{near[0]}?" if near else "/help lists them all."
+    raise UsageError(f"There is no command /{word}: {hint}")
+
+
+def run(state: Any, line: str) -> Any:
+    """Run a command line and return what its handler returns."""
+    word, _, argument = line.strip().removeprefix("/").partition(" ")
+    return find(word.lower()).handler(state, argument.strip())
+
+
+def completions(state: Any, line: str) -> list[tuple[str, int, str]]:
+    """(text, start position, help) of what may complete `line`, which begins with a slash."""
+    word, space, argument = line.removeprefix("/").partition(" ")
+    if not space:
+        return [
+            (f"/{known.name}", -len(line), known.help)
+            for known in all_commands()
+            if known.name.startswith(word.lower())
+        ]
+    known = _COMMANDS.get(_ALIASES.get(word, word))
+    if known is None or known.complete is None:
+        return []
+    values = known.complete(state)
+    return [(value, -len(argument), "") for value in values if value.startswith(argument)]

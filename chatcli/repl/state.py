@@ -1,0 +1,173 @@
+"""What a shell holds open: session, model, settings; refuses to know the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chatcli import opening
+from chatcli.conversation import Conversation
+from chatcli.errors import ChatcliError, UsageError
+from chatcli.events import Event
+from chatcli.opening import Wanted
+from chatcli.settings import Settings
+from chatcli.store.sessions import SessionFile, SessionFolder, recovered
+
+if TYPE_CHECKING:
+    from chatcli.runtime import Runtime
+
+
+class State:
+    """A shell's session and model. The model loads behind it; `chat()` waits for it."""
+
+    def __init__(self, settings: Settings, wanted: Wanted, model: str | None) -> None:
+        self.settings = settings
+        self.folder = SessionFolder(settings.sessions)
+        self.wanted = wanted
+        self.think = settings.think
+        self.session = opening.open_existing(self.folder, wanted)
+        self.activity = ""
+        self._loader = ThreadPoolExecutor(1, "chatcli-loader")
+        self._settling: Future[None] | None = None
+        self._stop_settling = threading.Event()
+        self.model = (
+            model or (self.session.conversation.model if self.session else None) or "pocket"
+        )
+        self._runtime = self._load(self.model)
+
+    def _load(self, name: str) -> Future[Runtime]:
+        self.activity = f"loading {name}…"
+        loading = self._loader.submit(_open_runtime, self.settings, name)
+        loading.add_done_callback(lambda _: self._loaded())
+        return loading
+
+    def _loaded(self) -> None:
+        self.activity = ""
+
+    @property
+    def loading(self) -> bool:
+        return not self._runtime.done()
+
+    @property
+    def name(self) -> str | None:
+        """The session's name; None until its first message."""
+        return self.session.name if self.session else None
+
+    @property
+    def conversation(self) -> Conversation:
+        """The open conversation. Raises `UsageError` before the first message."""
+        if self.session is None:
+            raise UsageError("There is no conversation yet: say something first.")
+        return self.session.conversation
+
+    def on_failure(self, leave: Callable[[ChatcliError], None]) -> None:
+        """Call `leave`, on another thread, if the model cannot be loaded."""
+
+        def check(loading: Future[Runtime]) -> None:
+            error = loading.exception()
+            if isinstance(error, ChatcliError):
+                leave(error)
+
+        self._runtime.add_done_callback(check)
+
+    def runtime(self) -> Runtime:
+        """The model, loaded. Raises `ModelError` if it cannot be."""
+        return self._runtime.result()
+
+    def take(self, text: str, cancelled: threading.Event) -> Iterator[Event]:
+        """One turn with the open session, which begins with its first message."""
+        from chatcli import turn
+
+        self.stop_settling()
+        runtime = self.runtime()
+        if self.session is None and text.strip():
+            self.session = opening.begin(self.folder, self.wanted, text, self.model)
+        if self.session is not None:
+            self.session.set_model(self.model)
+            yield from turn.take(runtime.chat(self.session, self.think), text, cancelled)
+
+    def settle(self, cancelled: threading.Event) -> Iterator[Event]:
+        """Run the last reply as history will show it, now."""
+        from chatcli import turn
+
+        if self.session is not None:
+            chat = self.runtime().chat(self.session, self.think)
+            yield from turn.settle(chat, cancelled)
+
+    def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
+        """Settle while the person reads and types; `stop_settling` ends it."""
+        self.stop_settling()
+        self._settling = self._loader.submit(self._settle_quietly, refresh)
+
+    def _settle_quietly(self, refresh: Callable[[], None]) -> None:
+        self.activity = "settling…"
+        try:
+            for _ in self.settle(self._stop_settling):
+                pass
+        finally:
+            self.activity = ""
+            refresh()
+
+    def stop_settling(self) -> None:
+        """End what runs behind, after its current chunk. Raises what went wrong in it."""
+        settling, self._settling = self._settling, None
+        if settling is not None:
+            self._stop_settling.set()
+            try:
+                settling.result()
+            finally:
+                self._stop_settling.clear()
+
+    def switch(self, session: SessionFile | None) -> list[str]:
+        """Close the open session and go on with another. Returns what opening it found."""
+        self.stop_settling()
+        if self.session is not None:
+            self.session.close()
+        self.session = session
+        return list(recovered(session.transcript)) if session else []
+
+    def new(self, name: str | None) -> None:
+        """Begin a new session with the next message."""
+        self.wanted = Wanted(name=name, system=self.system())
+        self.switch(None)
+
+    def system(self) -> str | None:
+        return self.session.conversation.system if self.session else self.wanted.system
+
+    def set_system(self, text: str | None) -> None:
+        if self.session is None:
+            self.wanted = replace(self.wanted, system=text)
+        else:
+            self.stop_settling()
+            self.session.set_system(text)
+
+    def change_model(self, name: str) -> None:
+        """Load another model; the transcript stays. Raises `ModelError` and keeps the old one."""
+        self.stop_settling()
+        loading = self._load(name)
+        fresh = loading.result()
+        with contextlib.suppress(Exception):
+            self._runtime.result().close()
+        self._runtime, self.model = loading, name
+        assert fresh is not None
+
+    def close(self) -> None:
+        """Stop what runs behind, finish what is being written, let the session go."""
+        self._stop_settling.set()
+        if self._settling is not None:
+            self._settling.exception()
+        if self.session is not None:
+            self.session.close()
+        if self._runtime.exception() is None:
+            self._runtime.result().close()
+        self._loader.shutdown()
+
+
+def _open_runtime(settings: Settings, name: str) -> Runtime:
+    from chatcli.runtime import Runtime
+
+    return Runtime(settings, name)
