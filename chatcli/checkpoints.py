@@ -10,15 +10,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from chatcli import engine as runs
-from chatcli import prompt_cache
-from chatcli.engine import Engine, Token
+from chatcli import engine, prompt_cache
+from chatcli.engine import Token
 from chatcli.errors import SegmentDamaged
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import RowLog, Snapshot
 from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore, Tensor
+from chatcli.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Match:
 class Checkpoints:
     """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
 
-    def __init__(self, engine: Engine, loaded: LoadedModel, store: SegmentStore | None) -> None:
+    def __init__(self, worker: Worker, loaded: LoadedModel, store: SegmentStore | None) -> None:
         self.loaded = loaded
         self.store = store
-        self._engine = engine
+        self._worker = worker
         self._log = RowLog()
         self._reset()
-        self._stateful = engine.call(prompt_cache.has_state, self._cache)
+        self._stateful = worker.call(prompt_cache.has_state, self._cache)
 
     @property
     def root(self) -> str:
@@ -54,10 +54,10 @@ class Checkpoints:
         return list(self._path)
 
     def _reset(self) -> None:
-        self._cache = self._engine.call(prompt_cache.new, self.loaded.model)
+        self._cache = self._worker.call(prompt_cache.new, self.loaded.model)
         self._path: list[str] = []
         self._snapshots: dict[str, Snapshot] = {
-            self.root: self._engine.call(prompt_cache.snapshot, self._cache, 0)
+            self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
 
     def match(self, chain: Sequence[Segment]) -> Match:
@@ -114,7 +114,7 @@ class Checkpoints:
             state, scalars = store.get(last, prompt[last.start : last.end], "state")
         self._reset()
         try:
-            self._engine.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)
+            self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             self._reset()
             store.set_aside(chain)
@@ -124,7 +124,7 @@ class Checkpoints:
     def _remember(self, chain: Sequence[Segment]) -> None:
         self._path = [segment.id for segment in chain]
         last = chain[-1]
-        self._snapshots[last.id] = self._engine.call(prompt_cache.snapshot, self._cache, last.end)
+        self._snapshots[last.id] = self._worker.call(prompt_cache.snapshot, self._cache, last.end)
         self._forget_older(2)
 
     def _forget_older(self, keep: int) -> None:
@@ -134,13 +134,13 @@ class Checkpoints:
 
     def _rewind(self, chain: Sequence[Segment]) -> None:
         identifier = chain[-1].id if chain else self.root
-        self._engine.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
+        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
         self._path = [segment.id for segment in chain]
         self._forget_older(2)
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
-        self._engine.call(
+        self._worker.call(
             prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]]
         )
 
@@ -154,7 +154,7 @@ class Checkpoints:
         segment = chain[-1]
         log = RowLog()
         tokens = list(prompt[segment.start : segment.end])
-        for count in self._engine.stream(runs.prefill, self.loaded, self._cache, tokens, log):
+        for count in self._worker.stream(engine.prefill, self.loaded, self._cache, tokens, log):
             yield count
             if cancelled.is_set():
                 self.rewind()
@@ -166,7 +166,7 @@ class Checkpoints:
         """Hand the newest checkpoint to the store's writer. Returns its bytes; 0 if it is there."""
         if self.store is None or self._path[-1:] != [segment.id]:
             return 0
-        return self._engine.call(self._put, self.store, segment, prompt)
+        return self._worker.call(self._put, self.store, segment, prompt)
 
     def _put(self, store: SegmentStore, segment: Segment, prompt: Sequence[int]) -> int:
         rows = prompt_cache.cut(self._cache, self._log, segment.start, segment.end)
@@ -178,6 +178,6 @@ class Checkpoints:
         self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event
     ) -> Iterator[Token]:
         """Run the rest of the prompt and generate. Call `rewind` afterwards."""
-        return self._engine.stream(
-            runs.generate, self.loaded, self._cache, tail, sampling, room, cancelled
+        return self._worker.stream(
+            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled
         )

@@ -29,6 +29,7 @@ from chatcli.store import files, segments
 from chatcli.store.sessions import SessionFolder, recovered
 
 INTERRUPTED = 130
+DEBUG = "CHATCLI_DEBUG"
 COMMON = "Options of every command that talks to a model"
 
 
@@ -437,5 +438,12 @@ def print_json(value: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit."""
-    app()
+    """Run the command line and exit. A surprise is one line too, and a traceback if asked for."""
+    try:
+        app()
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        what = clean(f"{type(error).__name__}: {error}".splitlines()[0])
+        print(f"chatcli: unexpected error, {what} ({DEBUG}=1 shows where).", file=sys.stderr)
+        sys.exit(ChatcliError.exit_code)

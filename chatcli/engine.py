@@ -1,12 +1,11 @@
-"""The one thread that owns MLX: prefill and generate; refuses to know messages and sessions."""
+"""Prefill and generate, on the thread that owns MLX; refuses to know messages and sessions."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
@@ -16,9 +15,6 @@ from chatcli import prompt_cache
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings import Sampling
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,37 +26,6 @@ class Token:
     logprob: float
     tps: float
     finish_reason: str | None
-
-
-class Engine:
-    """Runs what it is given on its own thread, one job at a time, in order."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "chatcli-mlx")
-
-    def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work` on the thread and wait for its result or its error."""
-        return self._pool.submit(work, *args, **kwargs).result()
-
-    def stream(
-        self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> Iterator[T]:
-        """Iterate a generator whose every step runs on the thread; closed with this iterator."""
-        steps = self.call(work, *args, **kwargs)
-        try:
-            while (item := self.call(next, steps, None)) is not None:
-                yield item
-        finally:
-            self.call(getattr(steps, "close", _nothing))
-
-    def close(self) -> None:
-        """End the thread. MLX's streams must go first, or the process aborts when it exits."""
-        self.call(mx.clear_streams)
-        self._pool.shutdown()
-
-
-def _nothing() -> None:
-    pass
 
 
 def prefill(

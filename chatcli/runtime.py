@@ -1,33 +1,28 @@
-"""A loaded model, the thread it runs on and its store: opens chats; refuses to know terminals."""
+"""A loaded model and its store: opens chats; refuses to know terminals."""
 
 from __future__ import annotations
 
 from chatcli import model
 from chatcli.checkpoints import Checkpoints
-from chatcli.engine import Engine
 from chatcli.settings import Settings
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
 from chatcli.turn import Chat
+from chatcli.worker import Worker
 
 
 class Runtime:
-    """One model, ready. Loading is slow: make it on a thread of its own where someone waits."""
+    """One model, ready. Loading is slow: make it on the worker where someone waits."""
 
-    def __init__(self, settings: Settings, name: str) -> None:
+    def __init__(self, worker: Worker, settings: Settings, name: str) -> None:
         """Raises `ModelError` as `model.load` does."""
         self.settings = settings
-        self.engine = Engine()
+        self.loaded = worker.call(model.load, name)
         self._store: SegmentStore | None = None
-        try:
-            self.loaded = self.engine.call(model.load, name)
-        except BaseException:
-            self.engine.close()
-            raise
         if settings.cache:
             self._store = SegmentStore(settings.sessions, self.loaded.fingerprint)
-        self._checkpoints = Checkpoints(self.engine, self.loaded, self._store)
+        self._checkpoints = Checkpoints(worker, self.loaded, self._store)
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
@@ -35,7 +30,6 @@ class Runtime:
         return Chat(session, template, self._checkpoints, self.settings.sampling)
 
     def close(self) -> None:
-        """Wait for what is being written, then end the threads."""
+        """Wait for what is being written."""
         if self._store is not None:
             self._store.close()
-        self.engine.close()

@@ -16,6 +16,7 @@ from chatcli.events import Event
 from chatcli.opening import Wanted
 from chatcli.settings import Settings
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
+from chatcli.worker import Worker
 
 if TYPE_CHECKING:
     from chatcli.runtime import Runtime
@@ -31,7 +32,8 @@ class State:
         self.think = settings.think
         self.session = opening.open_existing(self.folder, wanted)
         self.activity = ""
-        self._loader = ThreadPoolExecutor(1, "chatcli-loader")
+        self._worker = Worker()
+        self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
         self._stop_settling = threading.Event()
         self.model = (
@@ -41,7 +43,7 @@ class State:
 
     def _load(self, name: str) -> Future[Runtime]:
         self.activity = f"loading {name}…"
-        loading = self._loader.submit(_open_runtime, self.settings, name)
+        loading = self._worker.submit(_open_runtime, self._worker, self.settings, name)
         loading.add_done_callback(lambda _: self._loaded())
         return loading
 
@@ -80,10 +82,10 @@ class State:
 
     def take(self, text: str, cancelled: threading.Event) -> Iterator[Event]:
         """One turn with the open session, which begins with its first message."""
-        from chatcli import turn
-
         self.stop_settling()
         runtime = self.runtime()
+        from chatcli import turn
+
         if self.session is None and text.strip():
             self.session = opening.begin(self.folder, self.wanted, text, self.model)
         if self.session is not None:
@@ -92,16 +94,17 @@ class State:
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
+        runtime = self.runtime()
         from chatcli import turn
 
         if self.session is not None:
-            chat = self.runtime().chat(self.session, self.think)
+            chat = runtime.chat(self.session, self.think)
             yield from turn.settle(chat, cancelled)
 
     def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
         """Settle while the person reads and types; `stop_settling` ends it."""
         self.stop_settling()
-        self._settling = self._loader.submit(self._settle_quietly, refresh)
+        self._settling = self._behind.submit(self._settle_quietly, refresh)
 
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.activity = "settling…"
@@ -164,10 +167,11 @@ class State:
             self.session.close()
         if self._runtime.exception() is None:
             self._runtime.result().close()
-        self._loader.shutdown()
+        self._behind.shutdown()
+        self._worker.close()
 
 
-def _open_runtime(settings: Settings, name: str) -> Runtime:
+def _open_runtime(worker: Worker, settings: Settings, name: str) -> Runtime:
     from chatcli.runtime import Runtime
 
-    return Runtime(settings, name)
+    return Runtime(worker, settings, name)

@@ -1,0 +1,66 @@
+"""One thread that runs what it is given, in order; knows MLX only by name.
+
+MLX's streams belong to the thread that made them, so one worker imports MLX, loads the model and
+runs it. (A thread that ends with streams of its own makes MLX 0.32 abort the process at exit.)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Worker:
+    """A thread for MLX. Everything that touches an array goes through `call` or `stream`."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "chatcli-mlx", self._began)
+        self._thread: threading.Thread | None = None
+
+    def _began(self) -> None:
+        self._thread = threading.current_thread()
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run `work` on the thread, later."""
+        return self._pool.submit(work, *args, **kwargs)
+
+    def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work` on the thread and wait for its result or its error."""
+        if threading.current_thread() is self._thread:
+            return work(*args, **kwargs)
+        return self.submit(work, *args, **kwargs).result()
+
+    def stream(
+        self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Iterator[T]:
+        """Iterate a generator whose every step runs on the thread; closed with this iterator."""
+        steps = self.call(work, *args, **kwargs)
+        try:
+            while (item := self.call(_next, steps)) is not None:
+                yield item
+        finally:
+            self.call(getattr(steps, "close", _nothing))
+
+    def close(self) -> None:
+        """End the thread, and what MLX keeps for it."""
+        self.call(_clear_streams)
+        self._pool.shutdown()
+
+
+def _next(steps: Iterator[T]) -> T | None:
+    return next(steps, None)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _clear_streams() -> None:
+    if (mlx := sys.modules.get("mlx.core")) is not None:
+        mlx.clear_streams()
