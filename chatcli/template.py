@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -34,7 +34,8 @@ class Template:
         if think is not None:
             self._options["enable_thinking"] = think
         self._special = sorted(str(t) for t in tokenizer.added_tokens_decoder.values())
-        self._known: dict[str, int] = {}
+        self._encoded: tuple[str, list[int]] = ("", [])
+        self.key = _digest(f"{tokenizer.chat_template} {date} {think}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
@@ -52,35 +53,38 @@ class Template:
         return str(rendered)
 
     def encode(self, text: str) -> list[int]:
+        """Token ids; the text of the last call is remembered, because a probe asks for it again."""
+        if self._encoded[0] != text:
+            self._encoded = (text, self._tokenize(text))
+        return self._encoded[1]
+
+    def _tokenize(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Every token of a path that ends with a user message, generation prompt included."""
         return self.encode(self.text(messages, generation=True))
 
-    def boundaries(self, messages: Sequence[Message]) -> list[int]:
+    def boundaries(self, messages: Sequence[Message], known: Mapping[int, int]) -> list[int]:
         """Where checkpoints go, in tokens: the stable prefix after each message of the path.
 
         Each depends on the path up to there alone, so every run of a conversation, cold or cached,
-        is cut alike.
+        is cut alike. `known` are those that were found before, by number of messages.
         """
-        ends = range(0 if messages[0].role != "system" else 1, len(messages) + 1)
-        return [self.stable_prefix(messages[:end]) for end in ends]
+        first = 0 if messages[0].role != "system" else 1
+        return [
+            known[count] if count in known else self.stable_prefix(messages[:count])
+            for count in range(first, len(messages) + 1)
+        ]
 
     def stable_prefix(self, messages: Sequence[Message]) -> int:
         """How many tokens every continuation of these messages will begin with."""
-        key = _digest(messages)
-        if key not in self._known:
-            self._known[key] = self._probe(list(messages))
-        return self._known[key]
-
-    def _probe(self, messages: list[Message]) -> int:
-        answered = messages and messages[-1].role == "user"
-        continuations = _after_user(messages) if answered else _after_reply(messages)
-        texts = [self.text(messages, generation=True)] if answered else []
-        texts += [self.text(path, generation=True) for path in continuations]
-        shared = self._shared_tokens(texts)
-        return min(shared, len(self.encode(texts[0])) - 1)
+        path = list(messages)
+        asked = bool(path) and path[-1].role == "user"
+        continuations = _after_user(path) if asked else _after_reply(path)
+        texts = [self.text(path, generation=True)] if asked else []
+        texts += [self.text(other, generation=True) for other in continuations]
+        return min(self._shared_tokens(texts), len(self.encode(texts[0])) - 1)
 
     def _shared_tokens(self, texts: Sequence[str]) -> int:
         """The longest common token prefix; only what follows the last special token that all
@@ -89,11 +93,11 @@ class Template:
         common = min(_common_text(first, other) for other in others)
         near = max(0, common - NEAR)
         anchor = max((first.rfind(mark, near, common) for mark in self._special), default=-1)
-        tokens, tail = self.encode(first), self.encode(first[max(anchor, 0) :])
+        tokens, tail = self.encode(first), self._tokenize(first[max(anchor, 0) :])
         if tokens[len(tokens) - len(tail) :] != tail:
             anchor, tail = 0, tokens
         before = len(tokens) - len(tail)
-        others_tail = (self.encode(other[max(anchor, 0) :]) for other in others)
+        others_tail = (self._tokenize(other[max(anchor, 0) :]) for other in others)
         return before + min(common_prefix(tail, other) for other in others_tail)
 
 
@@ -129,11 +133,8 @@ def _clock(tokenizer: Any, date: datetime.date) -> dict[str, Any]:
     return {name: value for name, value in sources.items() if name in source}
 
 
-def _digest(messages: Sequence[Message]) -> str:
-    digest = hashlib.sha256()
-    for message in messages:
-        digest.update(repr((message.role, message.content, message.thinking)).encode())
-    return digest.hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _common_text(left: str, right: str) -> int:

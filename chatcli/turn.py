@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli import prefix
@@ -34,16 +35,22 @@ from chatcli.template import Template
 
 # A checkpoint of fewer tokens than this costs more to keep than to compute.
 LEAST_TOKENS = 16
+# A reply's record tells the boundaries around it, by their distance in messages.
+PLACES = {"before": -2, "question": -1, "reply": 0}
 
 
 @dataclass
 class Chat:
-    """An open session, the template that renders it and the checkpoints that serve it."""
+    """An open session, the template that renders it and the checkpoints that serve it.
+
+    `boundaries` are those of the last cut: token position by number of messages.
+    """
 
     session: SessionFile
     template: Template
     checkpoints: Checkpoints
     sampling: Sampling
+    boundaries: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ def render(chat: Chat, user: Entry) -> Prompt:
         messages = history(chat, user)
         tokens = chat.template.prompt(messages)
         room_left(chat, len(tokens))
-        return Prompt(tokens, cut(chat, tokens, messages))
+        return Prompt(tokens, cut(chat, tokens, messages, user))
     except (TemplateRefused, ContextFull):
         chat.session.move_head(user.parent)
         raise
@@ -113,11 +120,40 @@ def history(chat: Chat, leaf: Entry) -> list[Message]:
     return system + [entry.message for entry in conversation.path(leaf.id)]
 
 
-def cut(chat: Chat, tokens: Sequence[int], messages: Sequence[Message]) -> list[Segment]:
-    """The tokens' segments up to the stable prefix of `messages`."""
-    found = chat.template.boundaries(messages)
+def cut(
+    chat: Chat, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry
+) -> list[Segment]:
+    """The tokens' segments up to the stable prefix of `messages`, which end with `leaf`."""
+    found = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
+    chat.boundaries = dict(zip(range(len(messages), -1, -1), reversed(found), strict=False))
     boundaries = prefix.usable_boundaries(found, len(tokens), LEAST_TOKENS)
     return prefix.chain(chat.checkpoints.root, tokens, boundaries)
+
+
+def known_boundaries(chat: Chat, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
+    """What earlier turns found, so that a long conversation is not rendered over and over."""
+    path = chat.session.conversation.path(leaf.id)
+    before = len(messages) - len(path)
+    known: dict[int, int] = {}
+    for count, entry in enumerate(path, start=before + 1):
+        if entry.record.get("template") == template_key(chat):
+            found = entry.record.get("boundaries", {})
+            known |= {count + place: found[name] for name, place in PLACES.items() if name in found}
+    return known
+
+
+def new_boundaries(chat: Chat, leaf: Entry) -> dict[str, int]:
+    """The boundaries around the last reply, as its record keeps them. `leaf` ended the last cut."""
+    count = max(chat.boundaries) + (leaf.message.role == "user")
+    places = {name: count + place for name, place in PLACES.items()}
+    return {name: chat.boundaries[at] for name, at in places.items() if at in chat.boundaries}
+
+
+def template_key(chat: Chat) -> str:
+    """What boundaries depend on besides the path: template, clock, thinking, system prompt, model."""
+    system = chat.session.conversation.system or ""
+    parts = (chat.template.key, system, chat.checkpoints.loaded.fingerprint)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def room_left(chat: Chat, used: int) -> int:
@@ -221,16 +257,18 @@ def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
         Message("assistant", record.text, record.thinking),
         user.id,
         finish_reason=record.finish_reason,
-        record={**record.numbers(), **_provenance(chat)},
+        record={**record.numbers(), **_provenance(chat, user)},
     )
 
 
-def _provenance(chat: Chat) -> dict[str, Any]:
+def _provenance(chat: Chat, user: Entry) -> dict[str, Any]:
     loaded = chat.checkpoints.loaded
     return {
         "model": loaded.name,
         "fingerprint": loaded.fingerprint,
         "segments": own_segments(chat),
+        "template": template_key(chat),
+        "boundaries": new_boundaries(chat, user),
     }
 
 
@@ -264,7 +302,7 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     reply = conversation.path()[-1]
     messages = history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
-    chain = cut(chat, tokens, messages)
+    chain = cut(chat, tokens, messages, reply)
     match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain))
     settled = written = 0
     for depth in range(match.depth + 1, len(chain) + 1):
@@ -277,8 +315,21 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
             break
         written += chat.checkpoints.persist(chain[depth - 1], tokens)
     note_settled(chat, reply, settled, written)
+    thin(chat, chain)
     yield from problems(chat)
     yield Settled(settled, written)
+
+
+def thin(chat: Chat, chain: Sequence[Segment]) -> None:
+    """Drop the state at the question before the last one.
+
+    It served asking that again; every branch from there goes on from the state at its reply. So a
+    recurrent model keeps one state a turn, and one more for the newest question.
+    """
+    at = {segment.end: segment for segment in chain}
+    older = at.get(chat.boundaries.get(max(chat.boundaries) - 3, 0))
+    if older is not None and chat.checkpoints.store is not None and older is not chain[-1]:
+        chat.checkpoints.store.drop_state(older.id)
 
 
 def note_settled(chat: Chat, reply: Entry, settled: int, written: int) -> None:
@@ -289,5 +340,6 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int) -> None:
             "settled_tokens": before.get("settled_tokens", 0) + settled,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": own_segments(chat),
+            "boundaries": new_boundaries(chat, reply),
         }
         chat.session.note(reply, numbers)
