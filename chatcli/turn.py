@@ -315,21 +315,8 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
             break
         written += chat.checkpoints.persist(chain[depth - 1], tokens)
     note_settled(chat, reply, settled, written)
-    thin(chat, chain)
     yield from problems(chat)
     yield Settled(settled, written)
-
-
-def thin(chat: Chat, chain: Sequence[Segment]) -> None:
-    """Drop the state at the question before the last one.
-
-    It served asking that again; every branch from there goes on from the state at its reply. So a
-    recurrent model keeps one state a turn, and one more for the newest question.
-    """
-    at = {segment.end: segment for segment in chain}
-    older = at.get(chat.boundaries.get(max(chat.boundaries) - 3, 0))
-    if older is not None and chat.checkpoints.store is not None and older is not chain[-1]:
-        chat.checkpoints.store.drop_state(older.id)
 
 
 def note_settled(chat: Chat, reply: Entry, settled: int, written: int) -> None:

@@ -144,11 +144,6 @@ class SegmentStore:
             size += self._queue(segment, "state", state, scalars)
         return size
 
-    def drop_state(self, identifier: str) -> None:
-        """Delete a state, in turn with the writes. Its rows stay; a path beyond it is not harmed."""
-        path = self.path(identifier, "state")
-        self._pending.append(self._writer.submit(path.unlink, missing_ok=True))
-
     def _queue(self, segment: Segment, kind: Kind, tensors: Tensors, scalars: str) -> int:
         if self.problem or self.has(segment.id, kind):
             return 0

@@ -1,0 +1,92 @@
+"""The core without a terminal: open a session with a tiny model, take turns, read the records."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from chatcli import opening, turn
+from chatcli.events import Event, Settled, TurnDone, TurnRecord
+from chatcli.opening import Wanted
+from chatcli.runtime import Runtime
+from chatcli.settings import Sampling, Settings
+from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.worker import Worker
+
+SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
+MESSAGES = (
+    "My dog is called Biscuit.",
+    "I live in Lisbon, by the river, and the dog likes to swim there.",
+    "What is my dog's name?",
+    "And where do I live?\n\nSay it twice.",
+    "7 and 5?",
+)
+
+
+class House:
+    """One process's worth of chatcli: closing it forgets everything that is not on disk."""
+
+    def __init__(
+        self, model: Path, sessions: Path, *, tokens: int = 24, cache: bool = True
+    ) -> None:
+        self.worker = Worker()
+        sampling = Sampling(max_tokens=tokens)
+        self.settings = Settings(sessions, sampling, None, cache)
+        self.folder = SessionFolder(sessions)
+        self._opened: list[SessionFile] = []
+        self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._opened:
+            session.close()
+        self.runtime.close()
+        self.worker.close()
+
+    def chat(self, name: str, system: str | None = SYSTEM, at: int | None = None) -> turn.Chat:
+        wanted = Wanted(name, at=at, system=system)
+        session = opening.open_existing(self.folder, wanted)
+        session = session or opening.begin(self.folder, wanted, "", "tiny")
+        self._opened.append(session)
+        return self.runtime.chat(session, None)
+
+    def say(self, chat: turn.Chat, text: str, *, settle: bool = True) -> TurnRecord:
+        """One whole turn; the record includes what settling added."""
+        never = threading.Event()
+        record = finish(turn.take(chat, text, never))
+        if settle:
+            for event in turn.settle(chat, never):
+                if isinstance(event, Settled):
+                    record = replace(
+                        record,
+                        settled_tokens=event.tokens,
+                        checkpoint_bytes=record.checkpoint_bytes + event.bytes,
+                    )
+        return record
+
+
+def finish(events: Iterator[Event]) -> TurnRecord:
+    """The record that ends a turn's events."""
+    (record,) = [event.record for event in events if isinstance(event, TurnDone)]
+    return record
+
+
+def open_all_along(model: Path, sessions: Path, **options: bool) -> list[TurnRecord]:
+    """The conversation in one process."""
+    with House(model, sessions, **options) as house:
+        chat = house.chat("talk")
+        return [house.say(chat, message) for message in MESSAGES]
+
+
+def reopened(model: Path, sessions: Path, **options: bool) -> list[TurnRecord]:
+    """The conversation with everything closed after every turn."""
+    records = []
+    for message in MESSAGES:
+        with House(model, sessions, **options) as house:
+            chat = house.chat("talk")
+            records.append(house.say(chat, message))
+    return records

@@ -1,0 +1,295 @@
+"""A turn's promises, on a tiny random model of every family: what is reused, and the same bits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from chatcli import opening, turn
+from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
+from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
+from tests import tiny
+from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, reopened
+
+FAMILIES = tuple(tiny.CONFIGS)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {family: tiny.write_model(folder / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
+    return models[request.param]
+
+
+@pytest.fixture
+def recurrent(models: dict[str, Path]) -> Path:
+    return models["qwen3_5"]
+
+
+def outcome(records: list) -> list:
+    return [(record.tokens, record.logprobs, record.text, record.thinking) for record in records]
+
+
+def test_open_reopened_and_cold_conversations_are_the_same_bit_for_bit(
+    model: Path, tmp_path: Path
+) -> None:
+    expected = outcome(open_all_along(model, tmp_path / "open"))
+    assert expected == outcome(reopened(model, tmp_path / "reopened"))
+    assert expected == outcome(reopened(model, tmp_path / "cold", cache=False))
+
+
+def test_a_reopened_session_reuses_exactly_what_an_open_one_does(
+    model: Path, tmp_path: Path
+) -> None:
+    live = open_all_along(model, tmp_path / "open")
+    fresh = reopened(model, tmp_path / "reopened")
+    assert [r.reused_tokens for r in live] == [r.reused_tokens for r in fresh]
+    assert [r.checkpoint_bytes for r in live] == [r.checkpoint_bytes for r in fresh]
+    assert [None] * len(MESSAGES) == [r.miss_reason for r in fresh]
+
+
+def test_only_the_new_message_and_its_markers_are_prefilled(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        for message in MESSAGES:
+            record = house.say(chat, message)
+            new = chat.template.encode(
+                f"<|im_start|>user\n{message}<|im_end|>\n<|im_start|>assistant\n"
+            )
+            thinking = chat.template.encode("<think>\n")
+            system = chat.template.encode(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n")
+            allowed = len(new) + len(thinking) + (len(system) if record.turn == 1 else 0)
+            assert record.prefilled_tokens <= allowed
+
+
+def test_prompt_tokens_are_reused_or_prefilled(model: Path, tmp_path: Path) -> None:
+    for record in reopened(model, tmp_path):
+        assert record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
+        assert record.hit_ratio == record.reused_tokens / record.prompt_tokens
+
+
+def test_the_bytes_that_a_turn_reports_are_the_bytes_on_disk(model: Path, tmp_path: Path) -> None:
+    records = reopened(model, tmp_path)
+    on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.safetensors"))
+    assert on_disk == sum(record.checkpoint_bytes for record in records)
+
+
+def test_a_turn_without_the_cache_reads_and_writes_nothing(model: Path, tmp_path: Path) -> None:
+    records = reopened(model, tmp_path, cache=False)
+    assert [0] * len(MESSAGES) == [record.reused_tokens for record in records]
+    assert not (tmp_path / "kv").exists()
+
+
+def test_a_branch_at_any_turn_reuses_everything_before_it(model: Path, tmp_path: Path) -> None:
+    open_all_along(model, tmp_path)
+    original = (tmp_path / "talk.jsonl").read_bytes()
+    for at in range(1, len(MESSAGES) + 1):
+        with House(model, tmp_path) as house:
+            opening.branch(house.folder, "talk", at, f"branch-{at}").close()
+            chat = house.chat(f"branch-{at}")
+            shared = chat.session.conversation.path()[-1].record["boundaries"]["reply"]
+            record = house.say(chat, "Now something else.")
+        assert (at + 1, shared, None) == (record.turn, record.reused_tokens, record.miss_reason)
+    assert original == (tmp_path / "talk.jsonl").read_bytes()
+
+
+def test_continuing_from_an_earlier_turn_keeps_the_old_path_beside_the_new(
+    recurrent: Path, tmp_path: Path
+) -> None:
+    open_all_along(recurrent, tmp_path)
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk", at=2)
+        assert 3 == house.say(chat, "Now something else.").turn
+        asked = [entry.message.content for entry in chat.session.conversation.entries.values()]
+        siblings = chat.session.conversation.children(chat.session.conversation.path()[3].id)
+    assert [MESSAGES[2], "Now something else."] == [entry.message.content for entry in siblings]
+    assert set(MESSAGES) < set(asked)
+
+
+def test_two_sessions_with_one_system_prompt_share_it(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        house.say(house.chat("one"), "Hello.")
+    with House(model, tmp_path) as house:
+        chat = house.chat("two")
+        record = house.say(chat, "Good morning to you.")
+        system = chat.template.encode(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n")
+    assert record.reused_tokens >= len(system)
+
+
+def test_asking_the_same_again_runs_only_the_generation_prompt(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        first = house.say(house.chat("one"), MESSAGES[1])
+    with House(model, tmp_path) as house:
+        again = house.say(house.chat("two"), MESSAGES[1])
+    assert again.prefilled_tokens <= 8
+    assert outcome([first]) == outcome([again])
+
+
+def test_an_interrupted_settle_costs_time_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    expected = outcome(open_all_along(model, tmp_path / "whole"))
+    stop = threading.Event()
+    stop.set()
+    with House(model, tmp_path / "cut") as house:
+        chat = house.chat("talk")
+        records = []
+        for message in MESSAGES:
+            records.append(house.say(chat, message, settle=False))
+            list(turn.settle(chat, stop))
+    assert expected == outcome(records)
+
+
+@pytest.mark.parametrize("kind", ["rows", "state"])
+def test_a_damaged_checkpoint_is_a_miss_with_a_reason_and_the_same_answer(
+    kind: str, recurrent: Path, tmp_path: Path
+) -> None:
+    expected = outcome(open_all_along(recurrent, tmp_path / "whole"))
+    records = []
+    for message in MESSAGES:
+        for path in (tmp_path / "hurt").rglob(f"*.{kind}.safetensors"):
+            data = bytearray(path.read_bytes())
+            data[-1] ^= 1
+            path.write_bytes(data)
+        with House(recurrent, tmp_path / "hurt") as house:
+            chat = house.chat("talk")
+            records.append(house.say(chat, message))
+    assert expected == outcome(records)
+    assert ["damaged" in str(record.miss_reason) for record in records[1:]] == [True] * 4
+
+
+def test_deleted_checkpoints_are_a_miss_with_a_reason(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        house.say(house.chat("talk"), MESSAGES[0])
+    for path in tmp_path.rglob("*.safetensors"):
+        path.unlink()
+    with House(model, tmp_path) as house:
+        record = house.say(house.chat("talk"), MESSAGES[1])
+    assert (0, True) == (record.reused_tokens, "evicted" in str(record.miss_reason))
+
+
+def test_another_model_never_hits_and_says_so(models: dict[str, Path], tmp_path: Path) -> None:
+    other = tiny.write_model(tmp_path / "other", "qwen3", seed=8)
+    with House(models["qwen3"], tmp_path) as house:
+        house.say(house.chat("talk"), MESSAGES[0])
+    with House(other, tmp_path) as house:
+        record = house.say(house.chat("talk"), MESSAGES[1])
+    assert 0 == record.reused_tokens
+    assert "the model or its cache settings changed" in str(record.miss_reason)
+
+
+def test_a_changed_system_prompt_says_where_the_prompt_parted(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        chat.session.set_system("You are someone else entirely, and you never answer in a word.")
+        record = house.say(chat, MESSAGES[1])
+    assert "the prompt changed after token" in str(record.miss_reason)
+
+
+def reply_until(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list:
+    """All events; `stop` is set at the third of these kinds."""
+    seen = []
+    count = 0
+    for event in events:
+        seen.append(event)
+        count += isinstance(event, kinds)
+        if count == 3:
+            stop.set()
+    return seen
+
+
+def test_a_stopped_reply_keeps_what_came(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path, tokens=500) as house:
+        chat = house.chat("talk")
+        stop = threading.Event()
+        events = reply_until(turn.take(chat, MESSAGES[1], stop), (TextDelta, ThinkingDelta), stop)
+        record = finish(iter(events))
+        reply = chat.session.conversation.path()[-1]
+        assert ("cancelled", record.text) == (record.finish_reason, reply.message.content)
+        assert 3 <= len(record.tokens) < 50
+        assert 2 == house.say(chat, MESSAGES[2]).turn
+
+
+def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        stop = threading.Event()
+        long = " ".join(MESSAGES) * 20
+        events = reply_until(turn.take(chat, long, stop), (PrefillProgress,), stop)
+        record = finish(iter(events))
+        assert ("cancelled", [], None) == (
+            record.finish_reason,
+            record.tokens,
+            record.time_to_first_token,
+        )
+        assert long == chat.session.conversation.turns()[0].user.message.content
+        assert house.say(chat, MESSAGES[0]).tokens
+
+
+def test_a_message_is_on_disk_before_the_model_sees_it(recurrent: Path, tmp_path: Path) -> None:
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk")
+        list(islice(turn.take(chat, MESSAGES[0], threading.Event()), 1))
+        saved = house.folder.read("talk").conversation
+    assert MESSAGES[0] == saved.path()[-1].message.content
+
+
+def test_a_lost_reply_leaves_turns_that_alternate(recurrent: Path, tmp_path: Path) -> None:
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk")
+        list(islice(turn.take(chat, "lost", threading.Event()), 1))
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk")
+        assert 2 == house.say(chat, MESSAGES[0]).turn
+        path = chat.session.conversation.path()
+    assert ["user", "assistant", "user", "assistant"] == [entry.message.role for entry in path]
+    assert ("lost", "") == (path[0].message.content, path[1].message.content)
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t "])
+def test_an_empty_message_is_refused_and_not_kept(
+    text: str, recurrent: Path, tmp_path: Path
+) -> None:
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk")
+        with pytest.raises(EmptyPrompt):
+            list(turn.take(chat, text, threading.Event()))
+        assert [] == chat.session.conversation.path()
+
+
+def test_a_prompt_that_does_not_fit_is_refused_and_the_conversation_goes_on(
+    recurrent: Path, tmp_path: Path
+) -> None:
+    with House(recurrent, tmp_path) as house:
+        chat = house.chat("talk")
+        with pytest.raises(ContextFull, match=r"4,096"):
+            list(turn.take(chat, "word " * 5000, threading.Event()))
+        assert 1 == house.say(chat, MESSAGES[0]).turn
+
+
+def test_a_template_that_refuses_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
+    strict = (
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    )
+    model = tiny.write_model(tmp_path / "m", "qwen3", template=strict + tiny.OWN_THINK)
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        with pytest.raises(TemplateRefused, match="no system role"):
+            list(turn.take(chat, MESSAGES[0], threading.Event()))
+        assert [] == chat.session.conversation.path()
+        chat.session.set_system(None)
+        assert 1 == house.say(chat, MESSAGES[0]).turn
+
+
+def test_the_context_bounds_the_reply(tmp_path: Path) -> None:
+    model = tiny.write_model(tmp_path / "m", "qwen3", max_position_embeddings=64)
+    with House(model, tmp_path, tokens=500) as house:
+        record = house.say(house.chat("talk"), "Hello.")
+    assert ("length", 64) == (record.finish_reason, record.prompt_tokens + len(record.tokens))
