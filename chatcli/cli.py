@@ -237,11 +237,18 @@ def talk(options: Options, wanted: Wanted) -> None:
             from chatcli.repl.shell import Shell
 
             Shell(state, display.Screen(), history_file()).run()
-        else:
-            shown = JsonLines() if options.as_json else display.Pipe()
-            script.run((decodable(line) for line in sys.stdin), state, shown)
+            return
+        tell_recovery(state.session)
+        shown = JsonLines() if options.as_json else display.Pipe()
+        script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
         state.close()
+
+
+def tell_recovery(session: Any) -> None:
+    """Say on standard error what opening a session found and mended."""
+    for note in recovered(session.transcript) if session is not None else ():
+        print(clean(f"chatcli: {note}"), file=sys.stderr)
 
 
 def history_file() -> Path:
@@ -287,9 +294,7 @@ def ask(
     files.check_writable(settings.sessions)
     state = State(settings, options.wanted(), options.model)
     try:
-        if state.session is not None:
-            for note in recovered(state.session.transcript):
-                print(clean(f"chatcli: {note}"), file=sys.stderr)
+        tell_recovery(state.session)
         shown = JsonLines() if options.as_json else display.Pipe()
         stopped = script.run_turn(text, state, shown)
     finally:

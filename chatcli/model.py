@@ -29,6 +29,7 @@ from chatcli import pocket, prompt_cache
 POCKET = "pocket"
 SAMPLES = 64
 SAMPLE_BYTES = 4096
+WHOLE_BYTES = 64 << 20
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 UNLIMITED = 1 << 20
 # gpt-oss writes channels that mlx-lm's tokenizer does not name: (from state, text, to state).
@@ -128,8 +129,8 @@ def _context(config: dict[str, Any]) -> int:
 def fingerprint(folder: Path, settings: str) -> str:
     """Who the numbers in a cache come from: config, weights, cache settings. 32 hex digits.
 
-    A weight file counts with its name, size, header and 64 sampled blocks, so that a change of
-    weights is seen without reading them all. The chat template does not count: tokens speak for it.
+    A weight file of up to 64 MiB counts whole, a larger one with its name, size, header and 64
+    blocks from first to last, so that a change of weights is seen without reading them all. The chat template does not count: tokens speak for it.
     """
     digest = hashlib.sha256(settings.encode())
     digest.update(_config_without_noise(folder / "config.json"))
@@ -153,8 +154,11 @@ def _sampled(path: Path) -> Iterator[bytes]:
         header = file.read(8)
         yield header
         yield file.read(min(int.from_bytes(header, "little"), size))
+        if size <= WHOLE_BYTES:
+            yield file.read()
+            return
         for number in range(SAMPLES):
-            file.seek(number * size // SAMPLES)
+            file.seek(number * (size - SAMPLE_BYTES) // (SAMPLES - 1))
             yield file.read(SAMPLE_BYTES)
 
 

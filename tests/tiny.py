@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +104,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
 TEMPLATES = {"qwen3": OWN_THINK, "gpt_oss": OWN_THINK, "gemma3_text": OWN_THINK}
 
 
-def tokenizer() -> Tokenizer:
+def tokenizer(special: Sequence[str] = SPECIAL) -> Tokenizer:
     """A byte-level BPE tokenizer of about 400 tokens."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400,
-        special_tokens=SPECIAL,
+        special_tokens=list(special),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -118,15 +119,15 @@ def tokenizer() -> Tokenizer:
     return made
 
 
-def write_tokenizer(folder: Path, template: str | None) -> int:
+def write_tokenizer(folder: Path, template: str | None, special: Sequence[str] = SPECIAL) -> int:
     """A tokenizer with its template in `folder`; returns the vocabulary's size."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = tokenizer()
+    made = tokenizer(special)
     made.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
+        "eos_token": "<|im_end|>" if "<|im_end|>" in special else special[-1],
+        "pad_token": special[0],
         "clean_up_tokenization_spaces": False,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))

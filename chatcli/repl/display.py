@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich import box
@@ -55,7 +56,10 @@ class Screen:
 
     def welcome(self, model: str, session: str | None) -> None:
         line = Text.assemble(
-            ("chatcli ", f"bold {ACCENT}"), (__version__, DIM), ("  ·  ", DIM), clean_line(model)
+            ("chatcli ", f"bold {ACCENT}"),
+            (__version__, DIM),
+            ("  ·  ", DIM),
+            model_label(model),
         )
         if session:
             line.append("  ·  ", DIM).append(clean_line(session))
@@ -68,6 +72,7 @@ class Screen:
         self._reply.event(event)
         if isinstance(event, TurnDone):
             self.console.print(hit_panel(event.record))
+            self.console.print()
         elif isinstance(event, Notice):
             self.say(f"! {event.text}", "yellow")
 
@@ -77,9 +82,7 @@ class Screen:
 
     def result(self, result: results.Result) -> None:
         """Draw what a command returned."""
-        for kind, render in RENDERERS.items():
-            if isinstance(result, kind):
-                self.console.print(render(result))
+        self.console.print(RENDERERS[type(result)](result))
 
     def goodbye(self, session: str | None) -> None:
         if session is not None:
@@ -211,7 +214,7 @@ def hit_panel(record: TurnRecord) -> Panel:
     lines = [first, Text(" · ".join(_times(record)), style=DIM)]
     if record.miss_reason:
         lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
-    title = Text(f" turn {record.turn} ", style=DIM)
+    title = Text(f"turn {record.turn}", style=DIM)
     return Panel(Group(*lines), title=title, title_align="left", box=box.ROUNDED, border_style=DIM)
 
 
@@ -257,6 +260,11 @@ def age(created: float, now: float | None = None) -> str:
         if passed >= length:
             return f"{passed // length:.0f} {unit} ago"
     return "just now"
+
+
+def model_label(name: str) -> str:
+    """A hub name as it is, a folder by its own name."""
+    return clean_line(Path(name).name if len(Path(name).parts) > 2 else name)
 
 
 def resume_command(session: str) -> str:
@@ -322,46 +330,44 @@ def _cut_mark(reply: Entry) -> str:
 
 
 def _tree(result: results.Tree) -> RenderableType:
+    """One line of asking and one of answering a turn; only a fork makes the tree deeper."""
+    conversation = result.conversation
     root = RichTree(Text(clean_line(result.name), style=f"bold {ACCENT}"), guide_style=DIM)
-    on_path = {entry.id for entry in result.conversation.path()}
-    _grow(root, result.conversation, None, 0, on_path)
+    on_path = {entry.id for entry in conversation.path()}
+    pending: list[tuple[RichTree, str | None, int]] = [(root, None, 1)]
+    while pending:
+        branch, parent, number = pending.pop()
+        questions = conversation.children(parent)
+        for question in questions:
+            replies: list[Entry | None] = [*conversation.children(question.id)] or [None]
+            for reply in replies:
+                grown = branch.add(_turn_label(conversation, number, question, reply, on_path))
+                if reply is not None:
+                    forked = len(questions) > 1 or len(replies) > 1
+                    pending.append((grown if forked else branch, reply.id, number + 1))
     return root
 
 
-def _grow(
-    branch: RichTree, conversation: Conversation, parent: str | None, number: int, path: set[str]
-) -> None:
-    """A chain without siblings goes down one level; only a fork makes the tree deeper."""
-    stack = [(branch, parent, number)]
-    while stack:
-        branch, parent, number = stack.pop()
-        children = conversation.children(parent)
-        for child in children:
-            asked = child.message.role == "user"
-            place = number + asked
-            label = _node(child, place, child.id in path, child.id == conversation.head)
-            grown = branch.add(label)
-            stack.append((grown if len(children) > 1 else branch, child.id, place))
-
-
-def _node(entry: Entry, number: int, on_path: bool, is_head: bool) -> Text:
-    asked = entry.message.role == "user"
-    words = shorten(entry.message.content, 60) or "(empty)"
+def _turn_label(
+    conversation: Conversation, number: int, asked: Entry, reply: Entry | None, on_path: set[str]
+) -> Text:
+    current = (reply or asked).id in on_path
     label = Text.assemble(
-        (f"{number} › " if asked else "    ", ACCENT if on_path else DIM),
-        (words, "" if on_path else DIM),
+        (f"{number} › ", ACCENT if current else DIM),
+        (shorten(asked.message.content, 56), "" if current else DIM),
     )
-    if is_head:
+    if conversation.head in (asked.id, reply.id if reply else None):
         label.append("  ◀ here", "bold green")
-    return label
+    answer = shorten(reply.message.content, 56) if reply else "(no reply)"
+    return label.append(f"\n    {answer or '(empty)'}", DIM)
 
 
 def _stats(result: results.Stats) -> RenderableType:
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
     table.add_column("turn", justify="right")
-    table.add_column("hit ratio")
-    for column in ("reused", "prefilled", "settled", "first token", "tokens/s", "written"):
-        table.add_column(column, justify="right")
+    table.add_column("hit ratio", no_wrap=True)
+    for column in ("reused", "prefilled", "settled", "first", "tok/s", "written"):
+        table.add_column(column, justify="right", no_wrap=True)
     for number, record in result.turns:
         table.add_row(str(number), *_stat_cells(record))
     return table if result.turns else Text("No turns yet.")
@@ -370,7 +376,7 @@ def _stats(result: results.Stats) -> RenderableType:
 def _stat_cells(record: Mapping[str, Any]) -> list[RenderableType]:
     ratio, first = float(record.get("hit_ratio", 0)), record.get("time_to_first_token")
     return [
-        Text.assemble(bar(ratio, 12), f" {ratio:.1%}"),
+        Text.assemble(bar(ratio, 10), f" {ratio:.1%}"),
         f"{record.get('reused_tokens', 0):,}",
         f"{record.get('prefilled_tokens', 0):,}",
         f"{record.get('settled_tokens', 0):,}",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import FormattedText
@@ -17,7 +18,7 @@ from prompt_toolkit.styles import Style
 from chatcli.errors import ChatcliError
 from chatcli.plain import clean_line
 from chatcli.repl import registry
-from chatcli.repl.display import Screen
+from chatcli.repl.display import Screen, model_label
 from chatcli.repl.results import Opened, Quit, Result
 from chatcli.repl.script import stop_on_interrupt
 from chatcli.repl.state import State
@@ -63,7 +64,7 @@ class Shell:
             completer=CommandCompleter(state),
             complete_while_typing=True,
             bottom_toolbar=self._toolbar,
-            placeholder=[("class:placeholder", "Say something, or / for commands")],
+            placeholder=_placeholder,
             refresh_interval=0.5,
             reserve_space_for_menu=4,
         )
@@ -135,7 +136,7 @@ class Shell:
     def _toolbar(self) -> FormattedText:
         state = self._state
         name = clean_line(state.name or "new conversation")
-        parts = [("class:bottom-toolbar.name", f" {name} "), ("", f"· {clean_line(state.model)}")]
+        parts = [("class:bottom-toolbar.name", f" {name} "), ("", f"· {model_label(state.model)}")]
         if state.activity:
             parts.append(("", f" · {state.activity}"))
         return FormattedText(parts)
@@ -148,6 +149,12 @@ class Shell:
         app = self._prompt.app
         if app.is_running and app.loop is not None:
             app.loop.call_soon_threadsafe(lambda: app.exit(exception=EOFError))
+
+
+def _placeholder() -> FormattedText:
+    """What an empty line shows while it waits, and not once it is left."""
+    text = "" if get_app().is_done else "Say something, or / for commands"
+    return FormattedText([("class:placeholder", text)])
 
 
 def _history(path: Path | None) -> History:

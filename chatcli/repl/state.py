@@ -107,7 +107,8 @@ class State:
         self._settling = self._behind.submit(self._settle_quietly, refresh)
 
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
-        self.activity = "settling…"
+        self.runtime()
+        self.activity = "settling…" if self.session is not None else ""
         try:
             for _ in self.settle(self._stop_settling):
                 pass

@@ -1,0 +1,138 @@
+"""Loading, fingerprints, and telling thinking from reply."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.utils import load_tokenizer
+
+from chatcli import model
+from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
+from chatcli.model import ReplySplitter
+from tests import tiny
+
+HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_model(tmp_path_factory.mktemp("m") / "qwen3", "qwen3")
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    return load_tokenizer(folder)
+
+
+def told(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
+    """(thinking, text) of a reply that arrives in these pieces."""
+    parts = [part for piece in pieces for part in splitter.feed(piece)] + list(splitter.finish())
+    return (
+        "".join(text for thinking, text in parts if thinking),
+        "".join(text for thinking, text in parts if not thinking),
+    )
+
+
+def test_loading_a_folder_gives_its_context_and_a_fingerprint(folder: Path) -> None:
+    loaded = model.load(str(folder))
+    assert (4096, 32) == (loaded.context, len(loaded.fingerprint))
+    assert loaded.fingerprint == model.load(str(folder)).fingerprint
+
+
+@pytest.mark.parametrize("name", ["nowhere", "/nowhere/at/all", "./a/b/c", "what is this?"])
+def test_an_unknown_model_is_named_in_one_sentence(name: str) -> None:
+    with pytest.raises(ModelNotFound, match="There is no model folder") as raised:
+        model.load(name)
+    assert name in str(raised.value)
+
+
+def test_a_folder_without_a_model_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"no config\.json"):
+        model.load(str(tmp_path))
+
+
+def test_a_model_without_a_template_cannot_chat(copy: Path) -> None:
+    (copy / "chat_template.jinja").unlink()
+    with pytest.raises(NoChatTemplate, match="no chat template"):
+        model.load(str(copy))
+
+
+@pytest.mark.parametrize(
+    "config", ["", "{", "[]", "{}", '{"model_type": "no_such_model"}', '{"model_type": "qwen3"}']
+)
+def test_a_broken_config_is_one_sentence(config: str, copy: Path) -> None:
+    (copy / "config.json").write_text(config)
+    with pytest.raises(ModelBroken, match="cannot be loaded") as raised:
+        model.load(str(copy))
+    assert 1 == len(str(raised.value).splitlines())
+
+
+@pytest.mark.parametrize("length", [0, 7, 100, 5000])
+def test_truncated_weights_are_one_sentence(length: int, copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:length])
+    with pytest.raises(ModelBroken, match="cannot be loaded"):
+        model.load(str(copy))
+
+
+def test_changed_weights_config_or_settings_change_the_fingerprint(copy: Path) -> None:
+    seen = {model.fingerprint(copy, "one"), model.fingerprint(copy, "two")}
+    weights = copy / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    seen.add(model.fingerprint(copy, "one"))
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "rope_theta": 5.0}))
+    seen.add(model.fingerprint(copy, "one"))
+    assert 4 == len(seen)
+
+
+def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> None:
+    before = model.fingerprint(copy, "")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "transformers_version": "9"}))
+    (copy / "chat_template.jinja").write_text("something else")
+    assert before == model.fingerprint(copy, "")
+
+
+@pytest.mark.parametrize("cut", range(0, 36, 5))
+def test_thinking_and_reply_are_told_apart_wherever_the_text_is_cut(
+    cut: int, tokenizer: Any
+) -> None:
+    reply = "I think so.</think>\n\nIt is <b>4</b>."
+    expected = ("I think so.", "\n\nIt is <b>4</b>.")
+    opened = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n")
+    assert expected == told(opened, [reply[:cut], reply[cut:]])
+    own = ReplySplitter(tokenizer, "<|im_start|>assistant\n")
+    assert expected == told(own, ["<think>" + reply[:cut], reply[cut:]])
+
+
+def test_a_reply_without_thinking_is_all_text(tokenizer: Any) -> None:
+    closed = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert ("", "It is 4 < 5.") == told(closed, list("It is 4 < 5."))
+
+
+def test_thinking_that_never_closes_is_all_thinking(tokenizer: Any) -> None:
+    assert ("and so on </th", "") == told(ReplySplitter(tokenizer, "<think>"), ["and so on </th"])
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_harmony_channels_are_told_apart(size: int, tmp_path: Path) -> None:
+    tiny.write_tokenizer(tmp_path, tiny.OWN_THINK, special=HARMONY_SPECIAL)
+    reply = (
+        "<|channel|>analysis<|message|>They ask 2+2.<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>It is 4."
+    )
+    pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
+    splitter = ReplySplitter(load_tokenizer(tmp_path), "<|start|>assistant")
+    assert ("They ask 2+2.", "It is 4.") == told(splitter, pieces)
