@@ -130,7 +130,8 @@ def fingerprint(folder: Path, settings: str) -> str:
     """Who the numbers in a cache come from: config, weights, cache settings. 32 hex digits.
 
     A weight file of up to 64 MiB counts whole, a larger one with its name, size, header and 64
-    blocks from first to last, so that a change of weights is seen without reading them all. The chat template does not count: tokens speak for it.
+    blocks from first to last, so that a change of weights is seen without reading them all.
+    The chat template does not count: tokens speak for it.
     """
     digest = hashlib.sha256(settings.encode())
     digest.update(_config_without_noise(folder / "config.json"))
