@@ -54,7 +54,8 @@ class Screen:
     def error(self, text: str) -> None:
         self.console.print(Text(clean(text), style="red"))
 
-    def welcome(self, model: str, session: str | None) -> None:
+    def welcome(self, model: str, session: str | None, saved: int) -> None:
+        """The first lines: what this is, what to do, what there is to go on with."""
         line = Text.assemble(
             ("chatcli ", f"bold {ACCENT}"),
             (__version__, DIM),
@@ -64,8 +65,15 @@ class Screen:
         if session:
             line.append("  ·  ", DIM).append(clean_line(session))
         self.console.print(line)
-        hint = "Type a message and press Enter. /help shows the commands, Ctrl-D leaves."
-        self.console.print(Text(hint, style=DIM))
+        hints = ["Type a message and press Enter. /help shows the commands, Ctrl-D leaves."]
+        if model == "pocket":
+            hints.append(
+                "pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER"
+            )
+        if saved and not session:
+            hints.append(f"{saved} saved conversation{'s'[: saved > 1]}: /resume goes on with one.")
+        self.console.print(Text("\n".join(hints), style=DIM))
+        self.console.print()
 
     def event(self, event: Event) -> None:
         """Draw one event of a turn."""

@@ -30,6 +30,11 @@ STYLE = Style.from_dict(
         "bottom-toolbar": "noreverse ansibrightblack",
         "bottom-toolbar.name": "noreverse ansicyan",
         "placeholder": "ansibrightblack",
+        "completion-menu": "bg:default default",
+        "completion-menu.completion": "bg:default ansicyan",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "bg:default ansibrightblack",
+        "completion-menu.meta.completion.current": "bg:default ansibrightblack",
     }
 )
 
@@ -66,7 +71,7 @@ class Shell:
             bottom_toolbar=self._toolbar,
             placeholder=_placeholder,
             refresh_interval=0.5,
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=6,
         )
 
     def run(self) -> None:
@@ -84,7 +89,7 @@ class Shell:
 
     def _greet(self) -> None:
         state = self._state
-        self._screen.welcome(state.model, state.name)
+        self._screen.welcome(state.model, state.name, len(state.folder.names()))
         if state.session is not None:
             notes = list(recovered(state.session.transcript))
             self._screen.result(Opened(state.session.name, state.conversation, notes))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from chatcli import opening
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.events import Event
+from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
 from chatcli.settings import Settings
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
@@ -109,11 +109,12 @@ class State:
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.runtime()
         self.activity = "settling…" if self.session is not None else ""
+        tokens = 0
         try:
-            for _ in self.settle(self._stop_settling):
-                pass
+            for event in self.settle(self._stop_settling):
+                tokens += event.tokens if isinstance(event, Settled) else 0
         finally:
-            self.activity = ""
+            self.activity = f"{tokens} tokens settled ahead" if tokens else ""
             refresh()
 
     def stop_settling(self) -> None:
