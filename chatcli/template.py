@@ -65,6 +65,11 @@ class Template:
         """Every token of a path that ends with a user message, generation prompt included."""
         return self.encode(self.text(messages, generation=True))
 
+    def opening(self, messages: Sequence[Message]) -> str:
+        """The generation prompt: what the template puts before a reply, such as an open think tag."""
+        asked = self.text(messages, generation=True)
+        return asked[_common_text(asked, self.text(messages, generation=False)) :]
+
     def boundaries(self, messages: Sequence[Message], known: Mapping[int, int]) -> list[int]:
         """Where checkpoints go, in tokens: the stable prefix after each message of the path.
 

@@ -55,10 +55,11 @@ class Chat:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A path as tokens, and the segments that its stable prefix is cut into."""
+    """A path as tokens, the segments of its stable prefix, and the generation prompt's text."""
 
     tokens: list[int]
     chain: list[Segment]
+    opening: str
 
     @property
     def stable(self) -> int:
@@ -107,7 +108,8 @@ def render(chat: Chat, user: Entry) -> Prompt:
         messages = history(chat, user)
         tokens = chat.template.prompt(messages)
         room_left(chat, len(tokens))
-        return Prompt(tokens, cut(chat, tokens, messages, user))
+        chain = cut(chat, tokens, messages, user)
+        return Prompt(tokens, chain, chat.template.opening(messages))
     except (TemplateRefused, ContextFull):
         chat.session.move_head(user.parent)
         raise
@@ -220,10 +222,7 @@ def generate(
     if cancelled.is_set():
         return
     began = time.perf_counter()
-    splitter = ReplySplitter(
-        chat.checkpoints.loaded.tokenizer,
-        chat.checkpoints.loaded.tokenizer.decode(prompt.tail),
-    )
+    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
     room = room_left(chat, len(prompt.tokens))
     for token in chat.checkpoints.generate(prompt.tail, chat.sampling, room, cancelled):
         if record.time_to_first_token is None:

@@ -293,3 +293,16 @@ def test_the_context_bounds_the_reply(tmp_path: Path) -> None:
     with House(model, tmp_path, tokens=500) as house:
         record = house.say(house.chat("talk"), "Hello.")
     assert ("length", 64) == (record.finish_reason, record.prompt_tokens + len(record.tokens))
+
+
+def test_thinking_is_told_apart_where_history_keeps_it(tmp_path: Path) -> None:
+    kept = tiny.OPEN_THINK.replace(
+        "m.role + '\\n' + m.content",
+        "m.role + '\\n' + ('<think>\\n' + (m.reasoning_content or '') + '</think>'"
+        " if m.role == 'assistant' else '') + m.content",
+    )
+    model = tiny.write_model(tmp_path / "m", "qwen3", template=kept)
+    with House(model, tmp_path) as house:
+        record = house.say(house.chat("talk"), MESSAGES[1])
+    # The stable prefix reaches into the generation prompt, past the tag that opens the thinking.
+    assert record.thinking
