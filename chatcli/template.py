@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from chatcli.prefix import common_prefix
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
 NEAR = 4096
+# A noncharacter: text on its two sides is tokenized apart. No tokenizer ever sees it.
+SEAM = "\ufdd0"
 CLOCK_FORMAT = "%d %b %Y"
 
 
@@ -33,7 +36,8 @@ class Template:
         self._options = _clock(tokenizer, datetime.date.fromisoformat(date))
         if think is not None:
             self._options["enable_thinking"] = think
-        self._special = sorted(str(t) for t in tokenizer.added_tokens_decoder.values())
+        self._special = _control_tokens(tokenizer)
+        self._forged = re.compile("|".join(map(re.escape, self._special)) or "(?!)")
         self._encoded: tuple[str, list[int]] = ("", [])
         self.key = _digest(f"{tokenizer.chat_template} {date} {think}")
 
@@ -41,7 +45,7 @@ class Template:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
         try:
             rendered = self._tokenizer.apply_chat_template(
-                [_as_dict(message) for message in messages],
+                [self._as_dict(message) for message in messages],
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
@@ -59,7 +63,20 @@ class Template:
         return self._encoded[1]
 
     def _tokenize(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
+        pieces = (self._tokenizer.encode(p, add_special_tokens=False) for p in text.split(SEAM))
+        return [token for piece in pieces for token in piece]
+
+    def _as_dict(self, message: Message) -> dict[str, str]:
+        plain = {"role": message.role, "content": self._as_words(message.content)}
+        if message.thinking:
+            # Two names are in use for it; a template that drops old thinking ignores both.
+            plain["reasoning_content"] = plain["thinking"] = self._as_words(message.thinking)
+        return plain
+
+    def _as_words(self, text: str) -> str:
+        """`text` with a seam in each control token that it spells, so that no one forges a turn."""
+        text = text.replace(SEAM, "")
+        return self._forged.sub(lambda found: f"{found[0][:1]}{SEAM}{found[0][1:]}", text)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Every token of a path that ends with a user message, generation prompt included."""
@@ -118,12 +135,15 @@ def _after_reply(messages: list[Message]) -> list[list[Message]]:
     return [*asked, later]
 
 
-def _as_dict(message: Message) -> dict[str, str]:
-    plain = {"role": message.role, "content": message.content}
-    if message.thinking:
-        # Two names are in use for it; a template that drops old thinking ignores both.
-        plain["reasoning_content"] = plain["thinking"] = message.thinking
-    return plain
+def _control_tokens(tokenizer: Any) -> list[str]:
+    """The tokens that steer a model: the special ones, and added ones that the template writes.
+
+    Longest first. Others that were added, such as runs of spaces, are ordinary text.
+    """
+    template = str(tokenizer.chat_template or "")
+    added = tokenizer.added_tokens_decoder.values()
+    steering = {str(t) for t in added if t.special or (str(t) in template and str(t).strip())}
+    return sorted(steering, key=len, reverse=True)
 
 
 def _clock(tokenizer: Any, date: datetime.date) -> dict[str, Any]:
