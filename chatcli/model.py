@@ -22,7 +22,6 @@ except ImportError as error:
 
 import mlx_lm
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from mlx_lm.generate import make_text_state_machine
 
 from chatcli import pocket, prompt_cache
 
@@ -32,13 +31,14 @@ SAMPLE_BYTES = 4096
 WHOLE_BYTES = 64 << 20
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 UNLIMITED = 1 << 20
-# gpt-oss writes channels that mlx-lm's tokenizer does not name: (from state, text, to state).
-HARMONY = (
-    ("normal", "<|channel|>analysis<|message|>", "reasoning"),
-    ("normal", "<|channel|>final<|message|>", "normal"),
-    ("normal", "<|start|>assistant", "normal"),
-    ("reasoning", "<|end|>", "normal"),
-)
+# gpt-oss writes channels that mlx-lm's tokenizer does not name: text, and whether thinking follows.
+HARMONY = {
+    "<|channel|>analysis<|message|>": True,
+    "<|channel|>commentary<|message|>": True,
+    "<|channel|>final<|message|>": False,
+    "<|start|>assistant": False,
+    "<|end|>": False,
+}
 
 
 @dataclass(frozen=True)
@@ -164,39 +164,51 @@ def _sampled(path: Path) -> Iterator[bytes]:
 
 
 class ReplySplitter:
-    """Tells thinking from reply in a stream of decoded text, with mlx-lm's state machine."""
+    """Tells thinking from reply in a stream of decoded text, by the tokenizer's markers."""
 
     def __init__(self, tokenizer: Any, opening: str) -> None:
         """`opening` is the text of the generation prompt, which may have opened the thinking."""
-        machine = make_text_state_machine(tokenizer)
-        if "<|channel|>" in tokenizer.get_vocab():
-            machine = _harmony(type(machine))
-        self._split = machine.split
-        self._flush = machine.flush
-        self._state = machine.make_state("reasoning" if _thinking(tokenizer, opening) else "normal")
+        self._markers = _markers(tokenizer)
+        self._pattern = re.compile("|".join(map(re.escape, self._markers)) or "(?!)")
+        self._pending = ""
+        self._thinking = False
+        for _ in self.feed(opening):
+            pass
+        self._pending = ""
 
     def feed(self, text: str) -> Iterator[tuple[bool, str]]:
         """(is it thinking, text) for what is known now; the start of a marker is held back."""
-        self._state, segments = self._split(self._state, text)
-        for name, part in segments:
-            if part:
-                yield name == "reasoning", part
+        self._pending += text
+        while found := self._pattern.search(self._pending):
+            yield from self._told(self._pending[: found.start()])
+            self._pending = self._pending[found.end() :]
+            self._thinking = self._markers[found[0]]
+        held = self._marker_begun()
+        whole = len(self._pending) - held
+        yield from self._told(self._pending[:whole])
+        self._pending = self._pending[whole:]
 
     def finish(self) -> Iterator[tuple[bool, str]]:
         """What was held back when the reply ended."""
-        self._state, part, name = self._flush(self._state)
-        if part:
-            yield name == "reasoning", part
+        yield from self._told(self._pending)
+        self._pending = ""
+
+    def _told(self, text: str) -> Iterator[tuple[bool, str]]:
+        if text:
+            yield self._thinking, text
+
+    def _marker_begun(self) -> int:
+        """How many last characters may be the beginning of a marker."""
+        longest = min(len(self._pending), max(map(len, self._markers), default=1) - 1)
+        ends = (self._pending[-size:] for size in range(longest, 0, -1))
+        begun = (end for end in ends if any(marker.startswith(end) for marker in self._markers))
+        return len(next(begun, ""))
 
 
-def _harmony(machine: Any) -> Any:
-    transitions: dict[str, list[tuple[str, str]]] = {}
-    for source, text, target in HARMONY:
-        transitions.setdefault(source, []).append((text, target))
-    return machine(transitions)
-
-
-def _thinking(tokenizer: Any, opening: str) -> bool:
+def _markers(tokenizer: Any) -> dict[str, bool]:
+    """What is not shown of a reply, and whether thinking follows it."""
+    if "<|channel|>" in tokenizer.get_vocab():
+        return HARMONY
     if not tokenizer.has_thinking:
-        return False
-    return bool(opening.rfind(tokenizer.think_start) > opening.rfind(tokenizer.think_end))
+        return {}
+    return {tokenizer.think_start: True, tokenizer.think_end: False}

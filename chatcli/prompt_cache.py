@@ -124,8 +124,8 @@ def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
     scalars: dict[str, Any] = {}
     for index, leaf in enumerate(leaves(cache)):
         if not _has_rows(leaf):
-            for name, value in tree_flatten(list(leaf.state), prefix=f".{index}"):
-                (arrays if isinstance(value, mx.array) else scalars)[name] = value
+            for name, value in _flat_state(leaf):
+                (arrays if isinstance(value, mx.array) else scalars)[f"{index}.{name}"] = value
     return _as_tensors(arrays), json.dumps(scalars, sort_keys=True)
 
 
@@ -171,7 +171,7 @@ def _fill_state(
     found = [(name, _as_array(part)) for name, part in state.items() if name.startswith(mine)]
     found += [(name, value) for name, value in scalars.items() if name.startswith(mine)]
     if found:
-        leaf.state = tree_unflatten([(name.removeprefix(mine), value) for name, value in found])
+        _set_flat_state(leaf, [(name.removeprefix(mine), value) for name, value in found])
 
 
 def _fill_rows(leaf: Any, name: str, segments: Sequence[Mapping[str, Tensor]]) -> mx.array:
@@ -195,8 +195,27 @@ def snapshot(cache: PromptCache, position: int) -> Snapshot:
 def _remember(leaf: Any) -> Any:
     if type(leaf) is KVCache:
         return leaf.offset
-    flat = tree_flatten(list(leaf.state))
-    return [(name, part[...] if isinstance(part, mx.array) else part) for name, part in flat]
+    if type(leaf) is RotatingKVCache:
+        return _handle(leaf.keys), _handle(leaf.values), leaf.offset, leaf._idx
+    return _flat_state(leaf)
+
+
+def _handle(array: Any) -> Any:
+    """The same data under another name, which an update in place of the first does not reach."""
+    return array[...] if isinstance(array, mx.array) else array
+
+
+def _flat_state(leaf: Any) -> list[tuple[str, Any]]:
+    """A leaf's whole state by name; mlx-lm before 0.32 keeps what is not an array in `meta_state`."""
+    parts = {"state": leaf.state, "meta_state": getattr(leaf, "meta_state", None)}
+    return [(name, _handle(value)) for name, value in tree_flatten(parts)]
+
+
+def _set_flat_state(leaf: Any, flat: list[tuple[str, Any]]) -> None:
+    parts = tree_unflatten([(name, _handle(value)) for name, value in flat])
+    leaf.state = parts["state"]
+    if parts.get("meta_state") is not None:
+        leaf.meta_state = parts["meta_state"]
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
@@ -204,6 +223,8 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
     for leaf, part in zip(leaves(cache), to.parts, strict=True):
         if type(leaf) is KVCache:
             leaf.offset = part
-        elif part:
-            fresh = [(n, p[...] if isinstance(p, mx.array) else p) for n, p in part]
-            leaf.state = tree_unflatten(fresh)
+        elif type(leaf) is RotatingKVCache:
+            leaf.keys, leaf.values = _handle(part[0]), _handle(part[1])
+            leaf.offset, leaf._idx = part[2], part[3]
+        else:
+            _set_flat_state(leaf, part)
