@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ try:
     import mlx.core as mx
 except ImportError as error:
     raise BackendMissing(
-        "MLX is not installed for this machine: run pip install 'chatcli[cpu]' "
-        "(or 'chatcli[cuda12]', 'chatcli[cuda13]' for an NVIDIA GPU)."
+        f"MLX is not installed for this machine: run {sys.executable} -m pip install 'mlx[cpu]' "
+        "(or 'mlx[cuda13]', 'mlx[cuda12]' for an NVIDIA GPU)."
     ) from error
 
 import mlx_lm
