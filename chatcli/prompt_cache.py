@@ -1,10 +1,11 @@
-"""mlx-lm's cache classes: rows, state, snapshot, rewind; refuses to know files and what tokens mean.
+"""mlx-lm's caches: rows, state, snapshot, rewind; refuses to know files and what tokens mean.
 
 The only module that looks inside a cache. Three kinds of leaf (design, idea 3):
-- rows: `KVCache`, one row of keys and values per token; cut anywhere, trimmed back for free.
-- window: `RotatingKVCache`, rows too, logged as they pass because rotation drops them.
-- state: everything else (`ArraysCache`, …), kept whole and restored only at its own position.
-Shapes are mlx-lm's: keys and values are (batch, heads, tokens, dimensions).
+- rows: one row of keys and values per token, cut anywhere.
+- window: rows too, of the newest tokens only, so they are logged as they pass.
+- state: everything else, such as recurrent state, kept whole and restored only at its own position.
+Shapes are mlx-lm's: keys and values are (batch, heads, tokens, dimensions), or tuples of such arrays
+where they are quantized.
 """
 
 from __future__ import annotations
@@ -16,13 +17,25 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten, tree_unflatten
-from mlx_lm.models.cache import CacheList, KVCache, RotatingKVCache, make_prompt_cache
+from mlx.utils import tree_flatten, tree_map, tree_unflatten
+from mlx_lm.models.cache import (
+    CacheList,
+    ChunkedKVCache,
+    ConcatenateKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
 
 from chatcli.store.segments import Tensor
 
 PromptCache = list[Any]
 Rows = dict[str, mx.array]
+ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
+WINDOWS = (RotatingKVCache, ChunkedKVCache)
+# Their buffers are written past the offset only, so an offset is all that a rewind needs.
+TRIMMED = (KVCache, QuantizedKVCache)
 
 
 def new(model: Any) -> PromptCache:
@@ -60,7 +73,19 @@ def has_state(cache: PromptCache) -> bool:
 
 
 def _has_rows(leaf: Any) -> bool:
-    return type(leaf) in (KVCache, RotatingKVCache)
+    return type(leaf) in ROWS or type(leaf) in WINDOWS
+
+
+def _arrays(leaf: Any) -> list[tuple[str, mx.array]]:
+    """A leaf's key and value arrays by name; none before its first update."""
+    if leaf.keys is None:
+        return []
+    return list(tree_flatten({"keys": leaf.keys, "values": leaf.values}))
+
+
+def _set_arrays(leaf: Any, arrays: list[tuple[str, mx.array]]) -> None:
+    parts = tree_unflatten(arrays)
+    leaf.keys, leaf.values = parts["keys"], parts["values"]
 
 
 def evaluate(cache: PromptCache) -> None:
@@ -77,13 +102,12 @@ class RowLog:
     def record(self, cache: PromptCache, count: int) -> None:
         """Keep the rows of the last `count` tokens, before a later update drops them."""
         for index, leaf in enumerate(leaves(cache)):
-            if type(leaf) is RotatingKVCache and leaf.keys is not None:
-                keys, values = leaf._temporal_order(leaf.keys), leaf._temporal_order(leaf.values)
-                self._keep(f"{index}.keys", keys, count)
-                self._keep(f"{index}.values", values, count)
+            if type(leaf) in WINDOWS and leaf.keys is not None:
+                ordered = [(name, _in_order(leaf, rows)) for name, rows in _arrays(leaf)]
+                for name, rows in ordered:
+                    self._keep(f"{index}.{name}", rows, count)
                 # A window laid out as a restored one is gives the same bits from here on.
-                leaf.keys, leaf.values = _window(leaf, keys), _window(leaf, values)
-                leaf._idx = leaf.keys.shape[2]
+                _lay_out(leaf, ordered, leaf.offset)
 
     def _keep(self, name: str, rows: mx.array, count: int) -> None:
         newest = mx.contiguous(rows[..., -count:, :])
@@ -96,12 +120,32 @@ class RowLog:
         return {name: _join(parts) for name, parts in pieces.items()}
 
 
-def _window(leaf: RotatingKVCache, rows: mx.array) -> mx.array:
-    surplus = rows.shape[2] - max(leaf.max_size, 1)
+def _in_order(leaf: Any, rows: mx.array) -> mx.array:
+    """A window's rows, oldest first."""
+    rotated = type(leaf) is RotatingKVCache
+    length = leaf.offset if rotated else leaf.offset - leaf.start_position
+    ordered: mx.array = leaf._temporal_order(rows) if rotated else rows
+    return ordered[..., :length, :]
+
+
+def _lay_out(leaf: Any, ordered: list[tuple[str, mx.array]], end: int) -> None:
+    """Set a window's rows, the newest of which is that of token `end` - 1, in order."""
+    limit, keep = (
+        (leaf.max_size, leaf.keep) if type(leaf) is RotatingKVCache else (leaf.chunk_size, 0)
+    )
+    _set_arrays(leaf, [(name, _newest(rows, limit, keep)) for name, rows in ordered])
+    leaf.offset = end
+    if type(leaf) is RotatingKVCache:
+        leaf._idx = leaf.keys.shape[2]
+    else:
+        leaf.start_position = end - leaf.keys.shape[2]
+
+
+def _newest(rows: mx.array, limit: int, keep: int) -> mx.array:
+    surplus = rows.shape[2] - limit
     if surplus <= 0:
         return rows
-    kept, recent = rows[..., : leaf.keep, :], rows[..., leaf.keep + surplus :, :]
-    return mx.concatenate([kept, recent], axis=2)
+    return mx.concatenate([rows[..., :keep, :], rows[..., keep + surplus :, :]], axis=2)
 
 
 def _join(parts: Sequence[mx.array]) -> mx.array:
@@ -112,9 +156,9 @@ def cut(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tens
     """The rows of tokens [start, end), sliced to exactly these, as bytes."""
     rows = log.rows()
     for index, leaf in enumerate(leaves(cache)):
-        if type(leaf) is KVCache and leaf.keys is not None:
-            rows[f"{index}.keys"] = leaf.keys[..., start:end, :]
-            rows[f"{index}.values"] = leaf.values[..., start:end, :]
+        if type(leaf) in ROWS:
+            for name, array in _arrays(leaf):
+                rows[f"{index}.{name}"] = array[..., start:end, :]
     return _as_tensors(rows)
 
 
@@ -155,12 +199,12 @@ def fill(
     for index, leaf in enumerate(leaves(cache)):
         if not _has_rows(leaf):
             _fill_state(leaf, index, state, json.loads(scalars))
-        elif any(f"{index}.keys" in rows for rows in segments):
-            leaf.keys = _fill_rows(leaf, f"{index}.keys", segments)
-            leaf.values = _fill_rows(leaf, f"{index}.values", segments)
-            leaf.offset = end
-            if type(leaf) is RotatingKVCache:
-                leaf._idx = leaf.keys.shape[2]
+        elif rows := _joined_rows(index, segments):
+            if type(leaf) in WINDOWS:
+                _lay_out(leaf, rows, end)
+            else:
+                _set_arrays(leaf, rows)
+                leaf.offset = end
     evaluate(cache)
 
 
@@ -174,9 +218,15 @@ def _fill_state(
         _set_flat_state(leaf, [(name.removeprefix(mine), value) for name, value in found])
 
 
-def _fill_rows(leaf: Any, name: str, segments: Sequence[Mapping[str, Tensor]]) -> mx.array:
-    rows = _join([_as_array(segment[name]) for segment in segments])
-    return _window(leaf, rows) if type(leaf) is RotatingKVCache else rows
+def _joined_rows(
+    index: int, segments: Sequence[Mapping[str, Tensor]]
+) -> list[tuple[str, mx.array]]:
+    mine = f"{index}."
+    names = sorted({name for rows in segments for name in rows if name.startswith(mine)})
+    return [
+        (name.removeprefix(mine), _join([_as_array(rows[name]) for rows in segments]))
+        for name in names
+    ]
 
 
 @dataclass(frozen=True)
@@ -193,11 +243,9 @@ def snapshot(cache: PromptCache, position: int) -> Snapshot:
 
 
 def _remember(leaf: Any) -> Any:
-    if type(leaf) is KVCache:
+    if type(leaf) in TRIMMED:
         return leaf.offset
-    if type(leaf) is RotatingKVCache:
-        return _handle(leaf.keys), _handle(leaf.values), leaf.offset, leaf._idx
-    return _flat_state(leaf)
+    return {name: tree_map(_handle, value) for name, value in vars(leaf).items()}
 
 
 def _handle(array: Any) -> Any:
@@ -221,10 +269,7 @@ def _set_flat_state(leaf: Any, flat: list[tuple[str, Any]]) -> None:
 def rewind(cache: PromptCache, to: Snapshot) -> None:
     """Bring the cache back to a snapshot of its own past. Rows before it must be untouched."""
     for leaf, part in zip(leaves(cache), to.parts, strict=True):
-        if type(leaf) is KVCache:
+        if type(leaf) in TRIMMED:
             leaf.offset = part
-        elif type(leaf) is RotatingKVCache:
-            leaf.keys, leaf.values = _handle(part[0]), _handle(part[1])
-            leaf.offset, leaf._idx = part[2], part[3]
         else:
-            _set_flat_state(leaf, part)
+            vars(leaf).update({name: tree_map(_handle, value) for name, value in part.items()})
