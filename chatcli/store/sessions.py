@@ -262,7 +262,7 @@ class SessionFile:
 
 def slug(text: str) -> str:
     """A session's name from its first message."""
-    words = re.findall(r"[^\W_]+", text.lower())
+    words = re.findall(r"[^\W_]+", re.sub("['’]", "", text.lower()))
     name = ""
     for word in words:
         if len(name) + len(word) + 1 > LONGEST_SLUG:
