@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from chatcli import engine, prompt_cache
 from chatcli.engine import Token
 from chatcli.errors import SegmentDamaged
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment, root_id
+from chatcli.prefix import Segment, common_prefix, root_id
 from chatcli.prompt_cache import RowLog, Snapshot
 from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore, Tensor
@@ -25,12 +26,14 @@ from chatcli.worker import Worker
 class Match:
     """How much of a chain can be had without the model: its first `depth` segments.
 
-    `reason` says why no more, where more had been expected.
+    `borrowed` more tokens were taken from other conversations' segments that begin like the next
+    one. `reason` says why no more, where more had been expected.
     """
 
     depth: int
     in_memory: bool
     reason: str | None = None
+    borrowed: int = 0
 
 
 class Checkpoints:
@@ -41,6 +44,7 @@ class Checkpoints:
         self.store = store
         self._worker = worker
         self._log = RowLog()
+        self._borrowed = 0
         self._reset()
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
 
@@ -67,7 +71,8 @@ class Checkpoints:
         live = self._depth_in_memory(chain)
         if live == len(chain):
             return Match(live, True)
-        self.store.flush()
+        if live < len(chain) - 1:
+            self.store.flush()
         stored = self._depth_on_disk(chain)
         return Match(live, True) if live >= stored else Match(stored, False)
 
@@ -93,16 +98,59 @@ class Checkpoints:
         """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
         reason = match.reason
         while match.depth and not match.in_memory:
+            last = chain[match.depth - 1]
             try:
                 self._load(chain[: match.depth], prompt)
-                return Match(match.depth, False, reason)
+                break
             except SegmentDamaged as error:
-                reason = (
-                    reason or f"the checkpoint at token {chain[match.depth - 1].end} is {error}"
-                )
+                reason = reason or f"the checkpoint at token {last.end} is {error}"
                 match = self.match(chain[: match.depth - 1])
-        self._rewind(chain[: match.depth])
-        return Match(match.depth, True, reason)
+        else:
+            self._rewind(chain[: match.depth])
+        return replace(match, reason=reason, borrowed=self._borrow(chain, match.depth, prompt))
+
+    def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
+        """Take the rows that the next segment shares with others, in whole chunks.
+
+        Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
+        A state cannot be cut, so a model with state has nothing to borrow.
+        """
+        self._log, self._borrowed = RowLog(), 0
+        if self.store is None or self._stateful or depth == len(chain):
+            return 0
+        shared, count = self._shared_rows(self.store, chain[depth], prompt)
+        count -= count % self.loaded.prefill_step
+        if not count:
+            return 0
+        try:
+            rows = [self.store.get(part, tokens, "rows")[0] for part, tokens in shared]
+        except SegmentDamaged:
+            return 0
+        self._worker.call(prompt_cache.append, self._cache, self._log, rows, count)
+        self._borrowed = count
+        return count
+
+    def _shared_rows(
+        self, store: SegmentStore, segment: Segment, prompt: Sequence[int]
+    ) -> tuple[list[tuple[Segment, list[int]]], int]:
+        """Segments, with their tokens, that follow the same parent and begin as `segment` does,
+        and how many tokens they share with it."""
+        wanted = list(prompt[segment.start : segment.end])
+        found: list[tuple[Segment, list[int]]] = []
+        parent, count = segment.parent, 0
+        while len(wanted) >= self.loaded.prefill_step and count < len(wanted):
+            beginnings = [
+                (common_prefix(tokens, wanted[count:]), other, tokens)
+                for other, tokens in store.children(parent, segment.start + count)
+            ]
+            common, best, tokens = max(beginnings, key=itemgetter(0), default=(0, segment, []))
+            if not common:
+                break
+            found.append((best, tokens))
+            parent, count = best.id, count + common
+            if common < len(tokens):
+                break
+        return found, count
 
     def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
         assert self.store is not None
@@ -152,8 +200,9 @@ class Checkpoints:
         Yields tokens as they are done. If cancelled, the cache is back at the parent.
         """
         segment = chain[-1]
-        log = RowLog()
-        tokens = list(prompt[segment.start : segment.end])
+        log, borrowed = self._log if self._borrowed else RowLog(), self._borrowed
+        self._borrowed = 0
+        tokens = list(prompt[segment.start + borrowed : segment.end])
         for count in self._worker.stream(engine.prefill, self.loaded, self._cache, tokens, log):
             yield count
             if cancelled.is_set():

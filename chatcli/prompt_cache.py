@@ -103,16 +103,17 @@ class RowLog:
         """Keep the rows of the last `count` tokens, before a later update drops them."""
         for index, leaf in enumerate(leaves(cache)):
             if type(leaf) in WINDOWS and leaf.keys is not None:
-                ordered = [(name, _in_order(leaf, rows)) for name, rows in _arrays(leaf)]
-                for name, rows in ordered:
-                    self._keep(f"{index}.{name}", rows, count)
+                ordered = _ordered(leaf)
+                self.add(index, [(name, rows[..., -count:, :]) for name, rows in ordered])
                 # A window laid out as a restored one is gives the same bits from here on.
                 _lay_out(leaf, ordered, leaf.offset)
 
-    def _keep(self, name: str, rows: mx.array, count: int) -> None:
-        newest = mx.contiguous(rows[..., -count:, :])
-        mx.eval(newest)
-        self._pieces.setdefault(name, []).append(newest)
+    def add(self, index: int, rows: list[tuple[str, mx.array]]) -> None:
+        """Keep rows of leaf `index`, copied, so that the buffers that they lie in can go."""
+        for name, part in rows:
+            newest = mx.contiguous(part)
+            mx.eval(newest)
+            self._pieces.setdefault(f"{index}.{name}", []).append(newest)
 
     def rows(self) -> Rows:
         """What was collected, one array a name, and nothing is kept."""
@@ -120,12 +121,14 @@ class RowLog:
         return {name: _join(parts) for name, parts in pieces.items()}
 
 
-def _in_order(leaf: Any, rows: mx.array) -> mx.array:
+def _ordered(leaf: Any) -> list[tuple[str, mx.array]]:
     """A window's rows, oldest first."""
     rotated = type(leaf) is RotatingKVCache
     length = leaf.offset if rotated else leaf.offset - leaf.start_position
-    ordered: mx.array = leaf._temporal_order(rows) if rotated else rows
-    return ordered[..., :length, :]
+    arrays = _arrays(leaf)
+    if rotated:
+        arrays = [(name, leaf._temporal_order(rows)) for name, rows in arrays]
+    return [(name, rows[..., :length, :]) for name, rows in arrays]
 
 
 def _lay_out(leaf: Any, ordered: list[tuple[str, mx.array]], end: int) -> None:
@@ -196,16 +199,34 @@ def fill(
     end: int,
 ) -> None:
     """Bring an empty cache to token `end` from its segments' rows, oldest first, and one state."""
+    append(cache, RowLog(), segments, end)
     for index, leaf in enumerate(leaves(cache)):
         if not _has_rows(leaf):
             _fill_state(leaf, index, state, json.loads(scalars))
-        elif rows := _joined_rows(index, segments):
-            if type(leaf) in WINDOWS:
-                _lay_out(leaf, rows, end)
-            else:
-                _set_arrays(leaf, rows)
-                leaf.offset = end
     evaluate(cache)
+
+
+def append(
+    cache: PromptCache, log: RowLog, segments: Sequence[Mapping[str, Tensor]], count: int
+) -> None:
+    """Add the first `count` rows of these segments, oldest first, as if they had been prefilled."""
+    for index, leaf in enumerate(leaves(cache)):
+        rows = _joined_rows(index, segments, count)
+        if rows and type(leaf) in WINDOWS:
+            log.add(index, rows)
+            _lay_out(leaf, _after(_ordered(leaf), rows), leaf.offset + count)
+        elif rows:
+            before = [(name, old[..., : leaf.offset, :]) for name, old in _arrays(leaf)]
+            _set_arrays(leaf, _after(before, rows))
+            leaf.offset += count
+    evaluate(cache)
+
+
+def _after(
+    before: list[tuple[str, mx.array]], rows: list[tuple[str, mx.array]]
+) -> list[tuple[str, mx.array]]:
+    old = dict(before)
+    return [(name, _join([old[name], new]) if old else new) for name, new in rows]
 
 
 def _fill_state(
@@ -219,14 +240,12 @@ def _fill_state(
 
 
 def _joined_rows(
-    index: int, segments: Sequence[Mapping[str, Tensor]]
+    index: int, segments: Sequence[Mapping[str, Tensor]], count: int
 ) -> list[tuple[str, mx.array]]:
     mine = f"{index}."
     names = sorted({name for rows in segments for name in rows if name.startswith(mine)})
-    return [
-        (name.removeprefix(mine), _join([_as_array(rows[name]) for rows in segments]))
-        for name in names
-    ]
+    joined = ((name, _join([_as_array(rows[name]) for rows in segments])) for name in names)
+    return [(name.removeprefix(mine), rows[..., :count, :]) for name, rows in joined]
 
 
 @dataclass(frozen=True)

@@ -175,10 +175,15 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
     match = chat.checkpoints.restore(prompt.chain, prompt.tokens, match)
     record.restore_seconds = time.perf_counter() - began
     record.prompt_tokens = len(prompt.tokens)
-    record.reused_tokens = prompt.chain[match.depth - 1].end if match.depth else 0
+    record.reused_tokens = end_of(prompt.chain, match)
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
     record.miss_reason = match.reason or explain(chat, prompt.chain, match.depth)
     return match
+
+
+def end_of(chain: Sequence[Segment], match: Match) -> int:
+    """How many tokens a match covers."""
+    return (chain[match.depth - 1].end if match.depth else 0) + match.borrowed
 
 
 def explain(chat: Chat, chain: Sequence[Segment], depth: int) -> str | None:
@@ -307,9 +312,7 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     for depth in range(match.depth + 1, len(chain) + 1):
         for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled):
             settled += count
-            yield PrefillProgress(
-                settled, len(tokens) - (chain[match.depth - 1].end if match.depth else 0)
-            )
+            yield PrefillProgress(settled, len(tokens) - end_of(chain, match))
         if cancelled.is_set():
             break
         written += chat.checkpoints.persist(chain[depth - 1], tokens)

@@ -317,3 +317,37 @@ def test_a_message_cannot_forge_a_turn(recurrent: Path, tmp_path: Path) -> None:
     markers = [tokens.count(tiny.SPECIAL.index(name)) for name in ("<|im_start|>", "<|im_end|>")]
     assert [3, 2] == markers
     assert 1 == tokens.count(tiny.SPECIAL.index("<think>"))
+
+
+DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and the oldest. " * 8
+
+
+def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(
+    models: dict[str, Path], tmp_path: Path
+) -> None:
+    for family in ("qwen3", "gpt_oss", "gemma3_text"):
+        place = tmp_path / family
+        with House(models[family], place) as house:
+            house.say(house.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")
+        with House(models[family], place) as house:
+            chat = house.chat("two")
+            step = house.runtime.loaded.prefill_step
+            system = chat.template.stable_prefix([Message("system", SYSTEM)])
+            shared = chat.template.prompt([Message("system", SYSTEM), Message("user", DOCUMENT)])
+            record = house.say(chat, f"{DOCUMENT}\nIs there another one?")
+            again = house.say(chat, "And how old is it?")
+        with House(models[family], tmp_path / "cold" / family, cache=False) as house:
+            chat = house.chat("two")
+            cold = [house.say(chat, f"{DOCUMENT}\nIs there another one?")]
+            cold.append(house.say(chat, "And how old is it?"))
+        assert outcome(cold) == outcome([record, again])
+        assert record.reused_tokens > len(shared) - 2 * step
+        assert 0 == (record.reused_tokens - system) % step
+
+
+def test_a_state_is_never_cut(recurrent: Path, tmp_path: Path) -> None:
+    with House(recurrent, tmp_path) as house:
+        house.say(house.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")
+        chat = house.chat("two")
+        record = house.say(chat, f"{DOCUMENT}\nIs there another one?")
+        assert chat.template.stable_prefix([Message("system", SYSTEM)]) == record.reused_tokens

@@ -149,7 +149,7 @@ class SegmentStore:
             return 0
         data = pack(tensors, self._metadata(segment, kind, scalars))
         self._pending = [job for job in self._pending if not job.done()]
-        self._pending.append(self._writer.submit(self._write, self.path(segment.id, kind), data))
+        self._pending.append(self._writer.submit(self._write, segment, kind, data))
         return len(data)
 
     def _metadata(self, segment: Segment, kind: Kind, scalars: str) -> dict[str, str]:
@@ -166,13 +166,39 @@ class SegmentStore:
             "created": str(int(time.time())),
         }
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, segment: Segment, kind: Kind, data: bytes) -> None:
         if self.problem:
             return
         try:
-            files.write_once(path, data, self.scratch)
+            files.write_once(self.path(segment.id, kind), data, self.scratch)
+            if kind == "rows":
+                files.append_line(self._links(segment.parent), segment.id)
         except OSError as error:
             self.problem = f"checkpoints are off, {self.folder} cannot be written: {error.strerror}"
+
+    def _links(self, parent: str) -> Path:
+        return self.folder / parent[:2] / f"{parent}.next"
+
+    def children(self, parent: str, start: int) -> list[tuple[Segment, list[int]]]:
+        """The segments that continue `parent`, and their tokens. Not checked: `get` does that."""
+        try:
+            named = self._links(parent).read_text("ascii").split()
+        except (OSError, UnicodeDecodeError):
+            return []
+        found = ((name, self._tokens(name)) for name in dict.fromkeys(named) if len(name) == 64)
+        return [
+            (Segment(name, parent, start, start + len(tokens)), tokens)
+            for name, tokens in found
+            if tokens
+        ]
+
+    def _tokens(self, identifier: str) -> list[int]:
+        """A segment's tokens without the rest of its file; none if there is no such file."""
+        try:
+            with safetensors.safe_open(self.path(identifier, "rows"), "np") as file:
+                return [int(token) for token in file.get_tensor(TOKENS)]
+        except (OSError, safetensors.SafetensorError, ValueError, TypeError):
+            return []
 
     def flush(self) -> None:
         """Wait until everything that was put is on disk, or `problem` says why it is not."""
