@@ -6,6 +6,7 @@ Refuses to know how a turn works. Nothing here imports MLX until a model is need
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import sys
@@ -444,6 +445,9 @@ def print_json(value: Any) -> None:
 
 def main() -> None:
     """Run the command line and exit. A surprise is one line too, and a traceback if asked for."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except Exception as error:
