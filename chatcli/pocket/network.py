@@ -1,0 +1,270 @@
+"""The Qwen3.5-shaped network in plain PyTorch, for training only; knows nothing of text or data."""
+# mypy: allow-subclassing-any
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The network's sizes, under the names that model configurations use."""
+
+    vocab_size: int
+    hidden_size: int = 256
+    intermediate_size: int = 768
+    num_hidden_layers: int = 4
+    full_attention_interval: int = 4
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 2
+    head_dim: int = 64
+    linear_num_key_heads: int = 4
+    linear_num_value_heads: int = 8
+    linear_key_head_dim: int = 64
+    linear_value_head_dim: int = 64
+    linear_conv_kernel_dim: int = 4
+    rms_norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    partial_rotary_factor: float = 0.25
+
+    def text_config(self) -> dict[str, Any]:
+        """The ``text_config`` of config.json."""
+        config = asdict(self)
+        rope = {
+            "rope_type": "default",
+            "rope_theta": config.pop("rope_theta"),
+            "partial_rotary_factor": config.pop("partial_rotary_factor"),
+        }
+        config |= {"model_type": "qwen3_5_text", "tie_word_embeddings": True}
+        config |= {"attention_bias": False, "max_position_embeddings": 32768}
+        return config | {"rope_parameters": rope}
+
+
+class Norm(nn.Module):
+    """Root-mean-square norm whose weight is stored as its difference from one."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return (wide * (1 + self.weight)).to(x.dtype)
+
+
+class GatedNorm(nn.Module):
+    """Norm over one value head, then a silu gate."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor, gate: Tensor) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+        return (wide * functional.silu(gate.float())).to(gate.dtype)
+
+
+def unit(x: Tensor) -> Tensor:
+    """x in float32 with its last axis scaled to length one."""
+    x = x.float()
+    return x * torch.rsqrt(x.pow(2).sum(-1, keepdim=True) + 1e-6)
+
+
+def within(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
+    """What each chunk knows of itself, from q, k, v: [B, H, N, CHUNK, size]; rest [B, H, T].
+
+    Returns queries, keys, attention inside, the triangular system, its right side, what is kept.
+    """
+    beta = beta.reshape(*k.shape[:-1], 1)
+    total = decay.reshape(k.shape[:-1]).cumsum(-1)
+    later = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=q.device).triu(1)
+    between = (total[..., :, None] - total[..., None, :]).masked_fill(later, float("-inf")).exp()
+    inside = (q @ k.mT) * between
+    system = ((k * beta) @ k.mT) * between
+    right = torch.cat([v * beta, k * beta * total.exp()[..., None]], -1)
+    q = q * total.exp()[..., None]
+    k = k * (total[..., -1:] - total).exp()[..., None]
+    return q, k, inside, system, right, total[..., -1].exp()[..., None, None]
+
+
+def delta_rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> Tensor:
+    """The gated delta rule by chunks. q, k: [B, H, T, K]; v: [B, H, T, V]; rest [B, H, T].
+
+    T is a multiple of CHUNK; ``decay`` is a logarithm; returns [B, H, T, V], all float32.
+    """
+    sizes, length = [v.shape[-1], k.shape[-1]], q.shape[2]
+    q, k, v = (x.unflatten(2, (length // CHUNK, CHUNK)) for x in (q, k, v))
+    q, k, inside, system, right, keep = within(q, k, v, decay, beta)
+    solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
+    new, seen = solved.split(sizes, -1)
+    state = torch.zeros(*k.shape[:2], k.shape[-1], sizes[0], device=q.device)
+    outs = []
+    for i in range(length // CHUNK):
+        fresh = new[:, :, i] - seen[:, :, i] @ state
+        outs.append(q[:, :, i] @ state + inside[:, :, i] @ fresh)
+        state = state * keep[:, :, i] + k[:, :, i].mT @ fresh
+    return torch.stack(outs, 2).flatten(2, 3)
+
+
+class GatedDelta(nn.Module):
+    """A gated-delta mixer: [B, T, D] to [B, T, D]."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads = (shape.linear_num_key_heads, shape.linear_num_value_heads)
+        self.dims = (shape.linear_key_head_dim, shape.linear_value_head_dim)
+        keys, values = (h * d for h, d in zip(self.heads, self.dims, strict=True))
+        width, kernel = 2 * keys + values, shape.linear_conv_kernel_dim
+        self.sizes = [keys, keys, values]
+        self.conv1d = nn.Conv1d(width, width, kernel, groups=width, bias=False)
+        self.in_proj_qkv = nn.Linear(shape.hidden_size, width, bias=False)
+        self.in_proj_z = nn.Linear(shape.hidden_size, values, bias=False)
+        self.in_proj_b = nn.Linear(shape.hidden_size, self.heads[1], bias=False)
+        self.in_proj_a = nn.Linear(shape.hidden_size, self.heads[1], bias=False)
+        self.dt_bias = nn.Parameter(torch.ones(self.heads[1]))
+        self.A_log = nn.Parameter(torch.empty(self.heads[1]).uniform_(0.01, 16).log())
+        self.norm = GatedNorm(self.dims[1], shape.rms_norm_eps)
+        self.out_proj = nn.Linear(values, shape.hidden_size, bias=False)
+
+    def mixed(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys [B, H, T, K] and values [B, H, T, V] after the short convolution."""
+        qkv = self.in_proj_qkv(x)
+        past = functional.pad(qkv, (0, 0, self.conv1d.kernel_size[0] - 1, 0))
+        taps = self.conv1d.weight[:, 0].to(qkv.dtype)
+        steps = x.shape[1]
+        parts = [past[:, i : i + steps] * taps[:, i] for i in range(taps.shape[1])]
+        q, k, v = functional.silu(sum(parts[1:], parts[0])).split(self.sizes, -1)
+        repeat = self.heads[1] // self.heads[0]
+        q, k = (t.unflatten(-1, (self.heads[0], -1)).repeat_interleave(repeat, 2) for t in (q, k))
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v.unflatten(-1, (self.heads[1], -1))))
+        return unit(q) * self.dims[0] ** -0.5, unit(k), v.float()
+
+    def gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Log decay and write strength, each [B, H, T] in float32."""
+        speed = functional.softplus(self.in_proj_a(x).float() + self.dt_bias)
+        decay = -self.A_log.float().exp() * speed
+        return decay.mT, self.in_proj_b(x).float().sigmoid().mT
+
+    def finish(self, out: Tensor, x: Tensor) -> Tensor:
+        """Gate, normalise and project the heads' output."""
+        gate = self.in_proj_z(x).unflatten(-1, (self.heads[1], -1))
+        return self.out_proj(self.norm(out.transpose(1, 2), gate).flatten(-2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.mixed(x)
+        with torch.autocast(x.device.type, enabled=False):
+            out = delta_rule(q, k, v, *self.gates_wide(x))
+        return self.finish(out, x)
+
+    def gates_wide(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The gates computed without autocast."""
+        return self.gates(x.float())
+
+
+def rotate(x: Tensor, theta: float, dims: int) -> Tensor:
+    """Rotary positions on the first ``dims`` of the last axis of x: [B, H, T, D]."""
+    rates = theta ** (-torch.arange(0, dims, 2, device=x.device).float() / dims)
+    angles = torch.arange(x.shape[2], device=x.device).float()[:, None] * rates
+    cos, sin = angles.cos(), angles.sin()
+    a, b, rest = x.float().split([dims // 2, dims // 2, x.shape[-1] - dims], -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1).to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Causal attention with a gate on its output: [B, T, D] to [B, T, D]."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        wide, narrow = shape.num_attention_heads, shape.num_key_value_heads
+        self.q_proj = nn.Linear(shape.hidden_size, wide * shape.head_dim * 2, bias=False)
+        self.k_proj = nn.Linear(shape.hidden_size, narrow * shape.head_dim, bias=False)
+        self.v_proj = nn.Linear(shape.hidden_size, narrow * shape.head_dim, bias=False)
+        self.o_proj = nn.Linear(wide * shape.head_dim, shape.hidden_size, bias=False)
+        self.q_norm = Norm(shape.head_dim, shape.rms_norm_eps)
+        self.k_norm = Norm(shape.head_dim, shape.rms_norm_eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide, narrow = self.shape.num_attention_heads, self.shape.num_key_value_heads
+        theta = self.shape.rope_theta
+        dims = int(self.shape.head_dim * self.shape.partial_rotary_factor)
+        q, gate = self.q_proj(x).unflatten(-1, (wide, -1)).chunk(2, -1)
+        k = self.k_norm(self.k_proj(x).unflatten(-1, (narrow, -1)))
+        v = self.v_proj(x).unflatten(-1, (narrow, -1))
+        q, k, v = (t.transpose(1, 2) for t in (self.q_norm(q), k, v))
+        k, v = (t.repeat_interleave(wide // narrow, 1) for t in (rotate(k, theta, dims), v))
+        out = functional.scaled_dot_product_attention(rotate(q, theta, dims), k, v, is_causal=True)
+        return self.o_proj(out.transpose(1, 2).flatten(-2) * gate.flatten(-2).sigmoid())
+
+
+class Feed(nn.Module):
+    """The gated feed-forward part."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(shape.hidden_size, shape.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    """Mixer and feed-forward, each behind a norm and around a residual."""
+
+    def __init__(self, shape: Shape, index: int) -> None:
+        super().__init__()
+        full = (index + 1) % shape.full_attention_interval == 0
+        if full:
+            self.self_attn = Attention(shape)
+        else:
+            self.linear_attn = GatedDelta(shape)
+        self.full = full
+        self.mlp = Feed(shape)
+        self.input_layernorm = Norm(shape.hidden_size, shape.rms_norm_eps)
+        self.post_attention_layernorm = Norm(shape.hidden_size, shape.rms_norm_eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixer = self.self_attn if self.full else self.linear_attn
+        x = x + mixer(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Network(nn.Module):
+    """Token ids [B, T] to final hidden states [B, T, D]; T is a multiple of CHUNK."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed_tokens = nn.Embedding(shape.vocab_size, shape.hidden_size)
+        self.layers = nn.ModuleList(Layer(shape, i) for i in range(shape.num_hidden_layers))
+        self.norm = Norm(shape.hidden_size, shape.rms_norm_eps)
+        self.apply(start)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed_tokens(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Vocabulary logits of hidden states, through the tied embedding."""
+        return functional.linear(hidden, self.embed_tokens.weight)
+
+
+def start(module: nn.Module) -> None:
+    """Initial weights."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)

@@ -1,0 +1,129 @@
+"""Trains pocket's byte-level tokenizer on made-up talk, and turns conversations into token ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from .conversations import Conversation, Difficulty, conversation
+from .values import Source
+
+SIZE = 3072
+START, END, THINK, ENOUGH, TEXT_END = (
+    "<|im_start|>",
+    "<|im_end|>",
+    "<think>",
+    "</think>",
+    "<|endoftext|>",
+)
+SPECIAL = [TEXT_END, START, END, THINK, ENOUGH]
+TEMPLATE = """\
+{%- for message in messages %}
+{{- '<|im_start|>' + message.role + '\\n' + (message.content or '') + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n<think>\\n' }}
+{%- if enable_thinking is defined and enable_thinking is false %}
+{{- '\\n</think>\\n\\n' }}
+{%- endif %}
+{%- endif %}
+"""
+HISTORY, LAST = 1, 2
+
+
+def texts(seed: int, count: int) -> Iterator[str]:
+    """Everything said in made-up conversations."""
+    source = Source(Random(seed))
+    for _ in range(count):
+        talk = conversation(source, Difficulty(turns=8))
+        yield talk.system or ""
+        for turn in talk.turns:
+            yield from (turn.user, turn.thinking, turn.reply)
+
+
+def train(seed: int = 1, count: int = 12000) -> Tokenizer:
+    """A byte-pair tokenizer of SIZE tokens; digits and line ends stay alone."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\n"), "isolated"),
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=SIZE,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts(seed, count), trainer)
+    return tokenizer
+
+
+def save(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write the tokenizer's files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "pad_token": TEXT_END,
+        "additional_special_tokens": [START, END],
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 32768,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Token ids and, for each, whether it is learnt: 0, HISTORY or LAST. Both [T]."""
+
+    ids: list[int]
+    marks: list[int]
+    sort: str
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Turns conversations into samples, as the chat template renders them."""
+
+    tokenizer: Tokenizer
+
+    def sample(self, talk: Conversation, think: bool) -> Sample:
+        """The conversation with thinking, or the empty stub, in its last turn only."""
+        parts = self._history(talk)
+        last = talk.turns[-1]
+        parts += [(f"{START}user\n{last.user}{END}\n{START}assistant\n{THINK}\n", 0)]
+        ending = f"{ENOUGH}\n\n{last.reply}{END}"
+        parts += (
+            [(f"{last.thinking}\n{ending}", LAST)]
+            if think
+            else [(f"\n{ENOUGH}\n\n", 0), (f"{last.reply}{END}", LAST)]
+        )
+        ids: list[int] = []
+        marks: list[int] = []
+        encoded = self.tokenizer.encode_batch_fast(
+            [text for text, _ in parts], add_special_tokens=False
+        )
+        for code, (_, mark) in zip(encoded, parts, strict=True):
+            ids += code.ids
+            marks += [mark] * len(code.ids)
+        return Sample(ids, marks, last.sort if think else f"{last.sort}, no thinking")
+
+    def _history(self, talk: Conversation) -> list[tuple[str, int]]:
+        parts = [] if talk.system is None else [(f"{START}system\n{talk.system}{END}\n", 0)]
+        for turn in talk.turns[:-1]:
+            parts.append((f"{START}user\n{turn.user}{END}\n{START}assistant\n", 0))
+            parts.append((f"{turn.reply}{END}", 0 if turn.cut else HISTORY))
+            parts.append(("\n", 0))
+        return parts

@@ -1,0 +1,172 @@
+"""Tests of pocket, the built-in model: its folder, its template, its generator and its talk."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from chatcli.pocket import FOLDER, arithmetic
+from chatcli.pocket.conversations import Difficulty, conversation
+from chatcli.pocket.talk import Engine, Talk
+from chatcli.pocket.values import Source
+
+HISTORY = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": "Hello!", "reasoning_content": "A greeting."},
+    {"role": "user", "content": "bye"},
+]
+
+
+@cache
+def engine() -> Engine:
+    return Engine.open(FOLDER)
+
+
+def render(**options: Any) -> str:
+    text: str = engine().tokenizer.apply_chat_template(HISTORY, tokenize=False, **options)
+    return text
+
+
+def replies(*lines: str, think: bool = True) -> list[str]:
+    talk = Talk(engine(), think)
+    return [talk.say(line).text for line in lines]
+
+
+def talks(seed: int, held: bool = False) -> list[list[str]]:
+    source = Source(Random(seed), held)
+    made = [conversation(source, Difficulty()) for _ in range(30)]
+    return [[turn.user + turn.thinking + turn.reply for turn in talk.turns] for talk in made]
+
+
+def test_the_folder_is_small() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 12_000_000
+
+
+def test_the_config_is_a_wrapped_text_config() -> None:
+    config = json.loads((FOLDER / "config.json").read_text())
+    assert config["model_type"] == "qwen3_5"
+    assert config["text_config"]["num_hidden_layers"] == 4
+
+
+def test_it_thinks() -> None:
+    assert engine().tokenizer.has_thinking is True
+
+
+def test_generation_prompt_opens_thinking() -> None:
+    assert render(add_generation_prompt=True).endswith("<|im_start|>assistant\n<think>\n")
+
+
+def test_generation_prompt_without_thinking_is_a_closed_stub() -> None:
+    text = render(add_generation_prompt=True, enable_thinking=False)
+    assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_thinking_of_earlier_turns_is_dropped() -> None:
+    assert render(add_generation_prompt=False) == (
+        "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n"
+        "<|im_start|>user\nbye<|im_end|>\n"
+    )
+
+
+def test_a_system_message_comes_first() -> None:
+    messages = [{"role": "system", "content": "Be kind."}, *HISTORY]
+    text = engine().tokenizer.apply_chat_template(messages, tokenize=False)
+    assert text.startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nhi")
+
+
+def test_digits_are_single_tokens() -> None:
+    tokens = engine().tokenizer.convert_ids_to_tokens(engine().tokenizer.encode("4417"))
+    assert tokens == ["4", "4", "1", "7"]
+
+
+@pytest.mark.parametrize("text", ["Zorblat's café — 17:45!", "  two  spaces\n\nand lines", "日本"])
+def test_any_text_survives_the_tokenizer(text: str) -> None:
+    assert engine().tokenizer.decode(engine().tokenizer.encode(text)) == text
+
+
+def test_the_generator_is_determined_by_its_seed() -> None:
+    assert talks(3) == talks(3)
+    assert talks(3) != talks(4)
+
+
+@pytest.mark.parametrize("kind", ["name", "place", "password", "word", "pet", "when", "spot"])
+def test_training_and_evaluation_share_no_value(kind: str) -> None:
+    trained, held = Source(Random(1)), Source(Random(2), held=True)
+    ours = {trained.draw(kind).lower() for _ in range(2000)}
+    others = {held.draw(kind).lower() for _ in range(300)}
+    assert {v for v in ours & others if not v.isdigit()} == set()
+
+
+def test_training_and_evaluation_share_no_long_sum() -> None:
+    rng = Random(1)
+    ours = {arithmetic.draw(rng) for _ in range(3000)}
+    others = {arithmetic.draw(rng, held=True) for _ in range(300)}
+    assert {s for s in ours & others if max(s.first, s.second) > 9} == set()
+
+
+def test_working_ends_in_the_result() -> None:
+    rng = Random(5)
+    for found in (arithmetic.draw(rng) for _ in range(500)):
+        assert found.thinking().endswith(f"Result: {found.result}.")
+        assert found.answer().endswith(f"= {found.result}.")
+
+
+def test_it_remembers_a_dog_and_a_city() -> None:
+    said = replies(
+        "My dog is called Biscuit and I live in Lisbon.", "What is 47 + 38?", "thanks",
+        "What is my dog's name?", "Which city do I live in?",
+    )  # fmt: skip
+    assert said[1] == "47 + 38 = 85."
+    assert said[3:] == ["Your dog is called Biscuit.", "You live in Lisbon."]
+
+
+def test_the_latest_of_two_tellings_wins() -> None:
+    said = replies(
+        "My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?"
+    )
+    assert said[-1] == "Your cat is called Fizz."
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("What is 90 - 34?", "90 - 34 = 56."),
+        ("17 minus 52", "17 - 52 = -35."),
+        ("99+99=?", "99 + 99 = 198."),
+    ],
+)
+def test_it_does_sums(asked: str, answer: str) -> None:
+    assert replies(asked) == [answer]
+
+
+def test_it_says_what_it_is() -> None:
+    assert replies("Who are you?")[0].startswith("I am pocket, the tiny model built into chatcli.")
+
+
+def test_it_does_not_make_up_what_it_was_not_told() -> None:
+    assert replies("What is my cat's name?") == ["You have not told me your cat's name yet."]
+
+
+def test_it_does_not_make_up_poems() -> None:
+    assert replies("Write a poem about the sea")[0].startswith(
+        "I am pocket, a tiny model, and I cannot"
+    )
+
+
+def test_it_explains_resume() -> None:
+    assert "chatcli resume NAME" in replies("How do I resume a conversation?")[0]
+
+
+def test_it_answers_without_thinking() -> None:
+    said = replies("My name is Ada.", "What is my name?", think=False)
+    assert said[-1] == "Your name is Ada."
+
+
+def test_thinking_closes_and_an_answer_follows() -> None:
+    answer = Talk(engine()).say("What is 12 + 9?")
+    assert answer.formed
+    assert answer.thinking == "12+9. Ones: 2+9=11, write 1, carry 1. Tens: 1+0+1=2. Result: 21."
