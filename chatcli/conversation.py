@@ -60,7 +60,12 @@ class Conversation:
     head: str | None = None
 
     def add(self, entry: Entry) -> Entry:
-        """Hang `entry` into the tree and move the head to it."""
+        """Hang `entry` into the tree and move the head to it.
+
+        Raises `KeyError` if the parent is not there, or the id is there already.
+        """
+        if entry.id in self.entries:
+            raise KeyError(entry.id)
         if entry.parent is not None and entry.parent not in self.entries:
             raise KeyError(entry.parent)
         self.entries[entry.id] = entry

@@ -63,7 +63,7 @@ def generate(
         loaded.model,
         loaded.tokenizer,
         list(tail),
-        max_tokens=min(room, sampling.max_tokens or room),
+        max_tokens=min(room, sampling.max_tokens or loaded.longest_reply or room),
         sampler=make_sampler(
             sampling.temp, top_p=sampling.top_p, min_p=sampling.min_p, top_k=sampling.top_k
         ),

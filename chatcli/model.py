@@ -44,7 +44,10 @@ HARMONY = {
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to run. `context` is the longest prompt plus reply, in tokens."""
+    """A model ready to run. `context` is the longest prompt plus reply, in tokens.
+
+    `longest_reply` is the model's own limit, which an explicit one overrides (None: the context).
+    """
 
     name: str
     model: Any
@@ -52,6 +55,7 @@ class LoadedModel:
     fingerprint: str
     context: int
     prefill_step: int
+    longest_reply: int | None = None
 
 
 def load(name: str) -> LoadedModel:
@@ -72,7 +76,8 @@ def load(name: str) -> LoadedModel:
     step = prefill_step()
     layout = prompt_cache.layout(prompt_cache.new(model))
     mark = fingerprint(folder, f"{layout} {_dtype(model)} {mx.default_device().type} step {step}")
-    return LoadedModel(name, model, tokenizer, mark, _context(config), step)
+    limit = _generation_config(folder).get("max_new_tokens")
+    return LoadedModel(name, model, tokenizer, mark, _context(config), step, limit)
 
 
 def prefill_step() -> int:
@@ -125,6 +130,14 @@ def _context(config: dict[str, Any]) -> int:
     inner = config.get("text_config") or {}
     return int(config.get("max_position_embeddings") or inner.get("max_position_embeddings")
                or UNLIMITED)  # fmt: skip
+
+
+def _generation_config(folder: Path) -> dict[str, Any]:
+    """The model's own defaults; what cannot be read there is no one's loss."""
+    try:
+        return dict(json.loads((folder / "generation_config.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def fingerprint(folder: Path, settings: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -21,6 +21,7 @@ from chatcli.prefix import common_prefix
 
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
+DIRECTIVES = "aAbBcdDeFhHIjmMpRSTuUwWxXyYZ"
 NEAR = 4096
 # A noncharacter: text on its two sides is tokenized apart. No tokenizer ever sees it.
 SEAM = "\ufdd0"
@@ -33,13 +34,14 @@ class Template:
     def __init__(self, tokenizer: Any, date: str, think: bool | None = None) -> None:
         """`date` is ISO 8601; `think` None is the template's own default."""
         self._tokenizer = tokenizer
-        self._options = _clock(tokenizer, datetime.date.fromisoformat(date))
+        source = _source(tokenizer)
+        self._options = _clock(source, datetime.date.fromisoformat(date))
         if think is not None:
             self._options["enable_thinking"] = think
-        self._special = _control_tokens(tokenizer)
+        self._special = _control_tokens(tokenizer, source)
         self._forged = re.compile("|".join(map(re.escape, self._special)) or "(?!)")
         self._encoded: tuple[str, list[int]] = ("", [])
-        self.key = _digest(f"{tokenizer.chat_template} {date} {think}")
+        self.key = _digest(f"{source} {date} {think}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
@@ -124,8 +126,7 @@ class Template:
 
 
 def _after_user(messages: list[Message]) -> list[list[Message]]:
-    replies = [Message("assistant", opening, "So.") for opening in OPENINGS]
-    replies.append(Message("assistant", OPENINGS[0]))
+    replies = [Message("assistant", text, why) for text in OPENINGS for why in ("So.", "")]
     return [[*messages, reply, Message("user", OPENINGS[0])] for reply in replies]
 
 
@@ -135,27 +136,42 @@ def _after_reply(messages: list[Message]) -> list[list[Message]]:
     return [*asked, later]
 
 
-def _control_tokens(tokenizer: Any) -> list[str]:
+def _source(tokenizer: Any) -> str:
+    """The chat template's text; none where mlx-lm renders with code of its own."""
+    found = tokenizer.chat_template
+    return found if isinstance(found, str) else str((found or {}).get("default", ""))
+
+
+def _control_tokens(tokenizer: Any, source: str) -> list[str]:
     """The tokens that steer a model: the special ones, and added ones that the template writes.
 
     Longest first. Others that were added, such as runs of spaces, are ordinary text.
     """
-    template = str(tokenizer.chat_template or "")
     added = tokenizer.added_tokens_decoder.values()
-    steering = {str(t) for t in added if t.special or (str(t) in template and str(t).strip())}
+    steering = {str(t) for t in added if t.special or (str(t) in source and str(t).strip())}
     return sorted(steering, key=len, reverse=True)
 
 
-def _clock(tokenizer: Any, date: datetime.date) -> dict[str, Any]:
+def _clock(source: str, date: datetime.date) -> dict[str, Any]:
     """What a template may ask the date from, each only if it is named there."""
     noon = datetime.datetime.combine(date, datetime.time(12))
-    sources: dict[str, str | Callable[[str], str]] = {
-        "strftime_now": noon.strftime,
-        "date_string": noon.strftime(CLOCK_FORMAT),
-        "current_date": date.isoformat(),
-    }
-    source = str(tokenizer.chat_template or "")
-    return {name: value for name, value in sources.items() if name in source}
+    dates = {"date_string": noon.strftime(CLOCK_FORMAT), "current_date": date.isoformat()}
+    options: dict[str, Any] = {name: value for name, value in dates.items() if name in source}
+    if "strftime_now" in source:
+        options["chat_template"] = _stopped_clock(noon) + _kept_start(source)
+    return options
+
+
+def _stopped_clock(noon: datetime.datetime) -> str:
+    """A macro that hides the live clock: transformers takes no function from outside a template."""
+    parts = [f"%{flag}{letter}" for letter in DIRECTIVES for flag in ("", "-")]
+    said = "".join(f"|replace({part!r}, {noon.strftime(part)!r})" for part in parts)
+    return "{%- macro strftime_now(format) %}{{ format" + said + " }}{%- endmacro %}"
+
+
+def _kept_start(source: str) -> str:
+    """Jinja drops a line break after a tag; the template's own first one must stay."""
+    return f"\n{source}" if source.startswith("\n") else source
 
 
 def _digest(text: str) -> str:

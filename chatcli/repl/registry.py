@@ -57,7 +57,7 @@ def all_commands() -> list[Command]:
 def is_command(text: str) -> bool:
     """Whether a line is a command: `/word`, not a path such as `/home/me` and not `//`."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
-    return word.startswith("/") and word[1:].replace("-", "").isalpha()
+    return word.startswith("/") and (word[1:] in _ALIASES or word[1:].replace("-", "").isalpha())
 
 
 def find(word: str) -> Command:
@@ -72,8 +72,8 @@ def find(word: str) -> Command:
 
 def run(state: Any, line: str) -> Any:
     """Run a command line and return what its handler returns."""
-    word, _, argument = line.strip().removeprefix("/").partition(" ")
-    return find(word.lower()).handler(state, argument.strip())
+    word, *argument = line.strip().removeprefix("/").split(maxsplit=1)
+    return find(word.lower()).handler(state, "".join(argument))
 
 
 def completions(state: Any, line: str) -> list[tuple[str, int, str]]:

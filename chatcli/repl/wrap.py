@@ -60,6 +60,8 @@ class Wrapper:
     def _space(self, piece: str) -> str:
         wide = piece.expandtabs(4)
         if self._column + len(wide) >= self._room:
+            # The space that ends a line is not shown, but the next word must not touch this one.
+            self._column = self._room if self._column else 0
             return ""
         start = self._start_line()
         self._column += len(wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import unicodedata
@@ -15,6 +16,7 @@ from chatcli.errors import BadName, FolderError
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
+LONGEST_BYTES = 240
 STALE_SECONDS = 3600.0
 
 
@@ -31,8 +33,17 @@ def explained(what: str) -> Iterator[None]:
 def private_folder(path: Path) -> Path:
     """Make `path`, readable by its owner only, with its parents. Raises `FolderError`."""
     with explained(f"use the folder {path} (choose another with --sessions DIR)"):
-        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private(path)
     return path
+
+
+def make_private(path: Path) -> None:
+    """Make `path` and the parents that are missing, all mode 0700. Raises `OSError`."""
+    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    if not missing and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def check_writable(path: Path) -> None:
@@ -55,7 +66,8 @@ def check_name(name: str) -> str:
 def _name_problem(name: str) -> str | None:
     rules = {
         "must not be empty": not name.strip(),
-        f"is at most {LONGEST_NAME} characters long": len(name) > LONGEST_NAME,
+        f"is at most {LONGEST_NAME} characters long": len(name) > LONGEST_NAME
+        or len(name.encode("utf-8", "replace")) > LONGEST_BYTES,
         "must not contain '/' or '\\'": "/" in name or "\\" in name,
         "must not begin with '.' or '-'": name[:1] in {".", "-"},
         "must not begin or end with a space": name != name.strip(),
@@ -77,7 +89,7 @@ def write_once(path: Path, data: bytes, scratch: Path) -> int:
     if path.exists():
         return 0
     for folder in (path.parent, scratch):
-        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private(folder)
     temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
     try:
         _write_flushed(temporary, data)
@@ -101,7 +113,7 @@ def create(path: Path, data: bytes) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Add a short line to a private file; several processes may do so at once."""
-    path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_private(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
     try:
         os.write(descriptor, f"{line}\n".encode())

@@ -43,6 +43,16 @@ class Tensor:
     shape: tuple[int, ...]
     data: Any
 
+    def raw(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes, not copied; there may be none."""
+        return np.frombuffer(self.data, np.uint8) if 0 not in self.shape else np.empty(0, np.uint8)
+
+    def tokens(self) -> list[int]:
+        """Token ids. Raises `SegmentDamaged` if this is anything else."""
+        if self.dtype != "int32" or len(self.shape) != 1:
+            raise SegmentDamaged("its tokens are not numbers of tokens")
+        return [int(token) for token in self.raw().view("<i4")]
+
     @classmethod
     def of_tokens(cls, tokens: Sequence[int]) -> Tensor:
         """Token ids as int32, shape (n,)."""
@@ -66,7 +76,7 @@ class Usage:
 
 def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
     """One safetensors file with its own digest in the metadata."""
-    buffers = {name: np.frombuffer(tensor.data, np.uint8) for name, tensor in tensors.items()}
+    buffers = {name: tensor.raw() for name, tensor in tensors.items()}
     signed = {**metadata, "digest": digest(tensors, metadata)}
     specs = {
         name: safetensors.TensorSpec(
@@ -88,7 +98,7 @@ def digest(tensors: Tensors, metadata: Mapping[str, str]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         hasher.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        hasher.update(memoryview(tensor.data).cast("B"))
+        hasher.update(tensor.raw().data)
     return hasher.hexdigest()
 
 
@@ -197,7 +207,7 @@ class SegmentStore:
         try:
             with safetensors.safe_open(self.path(identifier, "rows"), "np") as file:
                 return [int(token) for token in file.get_tensor(TOKENS)]
-        except (OSError, safetensors.SafetensorError, ValueError, TypeError):
+        except (OSError, safetensors.SafetensorError, ValueError, TypeError, OverflowError):
             return []
 
     def flush(self) -> None:
@@ -244,7 +254,7 @@ class SegmentStore:
                 raise SegmentDamaged(f"its {key} belongs to another segment")
         if kind == "rows":
             stored = tensors.pop(TOKENS, None)
-            own = [] if stored is None else np.frombuffer(stored.data, "<i4").tolist()
+            own = [] if stored is None else stored.tokens()
             if own != list(tokens) or segment_id(segment.parent, own) != segment.id:
                 raise SegmentDamaged("its tokens are not the conversation's")
         return tensors, metadata["scalars"]

@@ -279,7 +279,7 @@ def parse(name: str, data: bytes) -> Transcript:
     for number, line in enumerate(lines[1:], start=2):
         try:
             _apply(transcript.conversation, json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             transcript.problems.append(f"line {number} of the session '{name}' is damaged: skipped")
     if torn:
         transcript.torn_at = len(data) - len(torn)
@@ -293,8 +293,9 @@ def _conversation(name: str, first_line: list[bytes]) -> Conversation:
         version = header["version"]
         known = header["type"] == "session" and isinstance(version, int)
         if known and version <= SESSION_VERSION:
-            return Conversation(header["date"], header.get("system"), header.get("model"))
-    except (IndexError, ValueError, KeyError, TypeError) as error:
+            date = datetime.date.fromisoformat(header["date"]).isoformat()
+            return Conversation(date, header.get("system"), header.get("model"))
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SessionUnreadable(_unreadable(name)) from error
     if not known:
         raise SessionUnreadable(_unreadable(name))

@@ -1,0 +1,346 @@
+"""Bad input: one clear sentence, the right exit code, nothing lost, nothing raw on screen."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Finished, Program, escapes_in, everything, segment_files
+from tests.tiny import write_model
+
+EVIL = "\x1b]0;evil\x07\x1b[31m \x9b2J \x85 \x90 end"
+RAISES = "{{ raise_exception('this model takes no such \x1b[31mconversation') }}"
+HEADER = {
+    "type": "session", "version": 1, "created": 1.0, "date": "2026-11-21",
+    "model": None, "system": None, "branched_from": None,
+}  # fmt: skip
+
+
+def fails(program: Program, code: int, *args: object, says: str = "", **more: Any) -> Finished:
+    """The command fails with this code and one line, and the sessions folder stays as it was."""
+    before = everything(program.sessions)
+    done = program.run(*args, expect=code, **more)
+    lines = done.errors.splitlines()
+    assert b"" == done.out, done
+    assert "Traceback" not in done.errors
+    if code == 1 or lines[0].startswith("chatcli:"):
+        assert 1 == len(lines), done
+        assert lines[0].startswith("chatcli: ")
+        assert "unexpected error" not in lines[0]
+    assert says.lower() in done.errors.lower(), done
+    assert [] == escapes_in(done.err)
+    assert before == everything(program.sessions)
+    return done
+
+
+@pytest.fixture(scope="module")
+def spoken(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """A program with one session of three turns. Tests here leave it as it is."""
+    program = Program(tmp_path_factory.mktemp("spoken"), models / "qwen3_5")
+    program.chat(["one apple", "two pears", "three plums"], "-S", "fruit", "-n", "6")
+    return program
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("show", "nobody"), 1, "no session 'nobody'"),
+        (("show", "fruti"), 1, "'fruit'"),
+        (("tree", "nobody"), 1, "no session 'nobody'"),
+        (("resume", "nobody"), 1, "no session 'nobody'"),
+        (("branch", "nobody", "--at", "1"), 1, "no session 'nobody'"),
+        (("rename", "nobody", "somebody"), 1, "no session 'nobody'"),
+        (("delete", "nobody", "--yes"), 1, "no session 'nobody'"),
+        (("ask", "hi", "-S", "a/b"), 2, "name"),
+        (("show", "../fruit"), 2, "name"),
+        (("ask", "hi", "-S", ".."), 2, "name"),
+        (("ask", "hi", "-S", "bad\x1b[31mname\x07"), 2, "control"),
+        (("rename", "fruit", "new\nline"), 2, "control"),
+        (("branch", "fruit", "--as", "a/../b"), 2, "name"),
+        (("rename", "fruit", ""), 2, "empty"),
+        (("ask", "hi", "-S", "x" * 500), 2, "80 characters"),
+        (("ask", ""), 2, "empty"),
+        (("ask", " \n\t "), 2, "empty"),
+        (("ask",), 2, "empty"),
+        (("ask", "hi", "-S", "fruit", "--at", "0"), 2, "turn 0"),
+        (("ask", "hi", "-S", "fruit", "--at", "-1"), 2, "turn -1"),
+        (("ask", "hi", "-S", "fruit", "--at", "99"), 2, "1 to 3"),
+        (("branch", "fruit", "--at", "4"), 2, "1 to 3"),
+        (("ask", "hi", "--at", "1"), 2, "--at"),
+        (("ask", "hi", "--frobnicate"), 2, "--frobnicate"),
+        (("ask", "hi", "--temp", "hot"), 2, "--temp"),
+        (("ask", "hi", "-n", "0"), 2, "--max-tokens"),
+        (("frobnicate",), 2, "frobnicate"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_changes_nothing(
+    spoken: Program, args: tuple[str, ...], code: int, says: str
+) -> None:
+    fails(spoken, code, *args, says=says)
+
+
+def without_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def without_template(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+
+
+def with_broken_config(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "qwen3", ')
+
+
+def of_unknown_type(folder: Path) -> None:
+    change_config(folder, lambda config: config.update(model_type="no_such_type"))
+
+
+def with_a_missing_key(folder: Path) -> None:
+    change_config(folder, lambda config: config.pop("hidden_size"))
+
+
+def without_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def with_truncated_weights(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+
+
+def with_a_template_that_raises(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text(RAISES)
+
+
+def change_config(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    config = json.loads((folder / "config.json").read_bytes())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("breaks", "says"),
+    [
+        (without_config, "config.json"),
+        (without_template, "chat template"),
+        (with_broken_config, "config.json"),
+        (of_unknown_type, "no_such_type"),
+        (with_a_missing_key, "hidden_size"),
+        (without_weights, "safetensors"),
+        (with_truncated_weights, "cannot be loaded"),
+    ],
+)
+def test_a_broken_model_folder_is_one_sentence(
+    chatcli: Program, models: Path, breaks: Callable[[Path], None], says: str
+) -> None:
+    folder = chatcli.home / "model"
+    shutil.copytree(models / "qwen3", folder)
+    breaks(folder)
+    fails(chatcli, 1, "ask", "hello", "-S", "new", "-m", folder, says=says)
+    assert not (chatcli.sessions / "new.jsonl").exists()
+
+
+def test_an_unknown_model_is_one_sentence(spoken: Program) -> None:
+    fails(spoken, 1, "ask", "hello", "-m", "./not/here", "-S", "fruit", says="./not/here")
+
+
+def test_a_template_that_raises_is_one_sentence_and_the_next_turn_goes_on(
+    chatcli: Program,
+) -> None:
+    refusing = write_model(chatcli.home / "refusing", "qwen3", template=RAISES)
+    chatcli.ask("hello", "-S", "talk", "-n", "4")
+    done = chatcli.run("ask", "refused words", "-S", "talk", "-m", refusing, expect=1)
+    assert 1 == len(done.errors.splitlines())
+    assert "this model takes no such" in done.errors
+    assert [] == escapes_in(done.err + done.out)
+    turn = chatcli.ask("again", "-S", "talk", "-n", "4")
+    assert (2, None) == (turn["turn"], turn["miss_reason"])
+    assert b"refused words" in (chatcli.sessions / "talk.jsonl").read_bytes()
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(random.Random(path.name).randbytes(path.stat().st_size))
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 100)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def one_bit_flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def healthy(spoken: Program) -> dict[str, Any]:
+    """The fourth turn with every segment whole."""
+    folder = spoken.home / "whole"
+    shutil.copytree(spoken.sessions, folder)
+    turn = spoken.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
+    assert turn["reused_tokens"] > 0
+    return turn
+
+
+@pytest.mark.parametrize("spoil", [garbage, truncated, emptied, one_bit_flipped])
+def test_damaged_segments_cost_time_and_no_token(
+    spoken: Program, healthy: dict[str, Any], tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(spoken.sessions, folder)
+    assert len(segment_files(folder)) > 4
+    for path in segment_files(folder):
+        spoil(path)
+    turn = spoken.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
+    assert (healthy["tokens"], healthy["logprobs"]) == (turn["tokens"], turn["logprobs"])
+    assert 0 == turn["reused_tokens"]
+    assert "damaged" in turn["miss_reason"]
+
+
+def test_a_session_from_the_future_is_refused_and_left_alone(spoken: Program) -> None:
+    path = spoken.sessions / "tomorrow.jsonl"
+    path.write_text(json.dumps({**HEADER, "version": 99}) + '\n{"type": "hologram"}\n')
+    try:
+        for args in (("show",), ("tree",), ("resume",), ("ask", "hi", "-S"), ("branch",)):
+            fails(spoken, 1, *args, "tomorrow", says="newer chatcli")
+        listed = {one["name"]: one for one in spoken.run("list", "--json").json()}
+        assert (3, None) == (listed["fruit"]["turns"], listed["fruit"]["problem"])
+        assert "newer chatcli" in listed["tomorrow"]["problem"]
+    finally:
+        path.unlink()
+
+
+def test_garbage_beside_good_sessions_is_listed_as_such(spoken: Program) -> None:
+    bad = {
+        "noise.jsonl": random.Random(1).randbytes(500),
+        "empty.jsonl": b"",
+        "list.jsonl": b"[1, 2]\n",
+        "text.jsonl": EVIL.encode() + b"\n",
+        "evil\x1b[31m\x07.jsonl": b"{}\n",
+    }
+    for name, data in bad.items():
+        (spoken.sessions / name).write_bytes(data)
+    try:
+        listed = {one["name"]: one for one in spoken.run("list", "--json").json()}
+        assert {"fruit", *(name.removesuffix(".jsonl") for name in bad)} == listed.keys()
+        assert {"fruit"} == {name for name, one in listed.items() if not one["problem"]}
+        plain = spoken.run("list")
+        assert [] == escapes_in(plain.out + plain.err)
+        assert "fruit" in plain.text
+        for name in ("noise", "empty", "list", "text"):
+            fails(spoken, 1, "show", name, says=name)
+    finally:
+        for name in bad:
+            (spoken.sessions / name).unlink()
+
+
+def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
+    lines = [
+        HEADER,
+        {"type": "user", "id": "a", "parent": None, "content": "kept words", "time": 1},
+        "not an object",
+        {"type": "assistant", "id": "b", "parent": "a", "content": "a reply", "time": 2,
+         "thinking": "", "finish_reason": "stop", "record": {}},
+    ]  # fmt: skip
+    chatcli.sessions.mkdir()
+    path = chatcli.sessions / "torn.jsonl"
+    whole = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    path.write_bytes(whole + b'{"type": "user", "id": "c", "par')
+    done = chatcli.run("show", "torn")
+    assert "kept words" in done.text and "a reply" in done.text
+    assert "line 3" in done.errors
+    assert path.read_bytes().startswith(whole)
+    turn = chatcli.ask("more", "-S", "torn", "-n", "2")
+    assert 2 == turn["turn"]
+    assert path.read_bytes().startswith(whole)
+
+
+def test_a_session_that_is_open_elsewhere_is_refused(spoken: Program) -> None:
+    path = spoken.sessions / "fruit.jsonl"
+    before = path.read_bytes()
+    chat = spoken.start("chat", "-S", "fruit", stdin=-1, stdout=-1, stderr=-1)
+    assert chat.stdin is not None
+    try:
+        chat.stdin.write(b"/tree\n")
+        chat.stdin.flush()
+        # A piped line is answered only once the session is open; /tree's answer says so.
+        assert chat.stdout is not None
+        read_until(chat.stdout.fileno(), b"plums")
+        for args in (("ask", "hi", "-S"), ("resume",)):
+            fails(spoken, 1, *args, "fruit", says="open in another")
+        fails(spoken, 1, "delete", "fruit", "--yes", says="open in another")
+        assert "three plums" in spoken.run("show", "fruit").text
+    finally:
+        chat.communicate(b"/quit\n", timeout=30)
+    assert 0 == chat.returncode
+    assert before == path.read_bytes()
+
+
+def read_until(descriptor: int, wanted: bytes) -> bytes:
+    seen = b""
+    while wanted not in seen:
+        part = os.read(descriptor, 4096)
+        assert part, f"the process ended without saying {wanted!r}: {seen!r}"
+        seen += part
+    return seen
+
+
+def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
+    fails(chatcli, 1, "resume", says="no saved session")
+    fails(chatcli, 1, "ask", "hi", "-c", says="no saved session")
+    fails(chatcli, 1, "branch", "any", says="no session 'any'")
+    assert {} == everything(chatcli.sessions)
+
+
+def test_a_sessions_path_that_cannot_be_a_folder_is_one_sentence(chatcli: Program) -> None:
+    file = chatcli.home / "file"
+    file.write_text("mine")
+    for args in (("ask", "hi"), ("chat",), ("list",), ("show", "x"), ("cache", "clear")):
+        fails(chatcli, 1, *args, "--sessions", file, says=str(file))
+    for args in (("ask", "hi"), ("list",), ("cache", "stats")):
+        fails(chatcli, 1, *args, "--sessions", file / "below", says=str(file))
+    assert "mine" == file.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_one_sentence(spoken: Program) -> None:
+    mode = stat.S_IMODE(spoken.sessions.stat().st_mode)
+    spoken.sessions.chmod(0o500)
+    try:
+        fails(spoken, 1, "ask", "hi", "-S", "fruit", says=str(spoken.sessions))
+        assert "three plums" in spoken.run("show", "fruit").text
+    finally:
+        spoken.sessions.chmod(mode)
+
+
+def test_escape_sequences_never_reach_the_terminal_raw(models: Path, tmp_path: Path) -> None:
+    sampled = ("--temp", "1", "--seed", "3", "-n", "200")
+    for model in ("evil", "hermit"):
+        program = Program(tmp_path / model, models / model)
+        asked = program.run("ask", EVIL, "-s", EVIL, "-S", "bad", *sampled)
+        assert len(asked.out + asked.err) > 200
+        asjson = program.run("show", "bad", "--json")
+        turn = asjson.json()["turns"][0]
+        # The model did write them, so what follows can fail; and nothing is lost on disk.
+        assert {"\x1b", "\x07", "\x9b"} <= set(turn["text"] + turn["thinking"])
+        assert EVIL == turn["user"] == asjson.json()["system"]
+        shown = program.run("show", "bad", "--thinking")
+        assert "evil" in shown.text
+        plain = [program.run(command, "bad") for command in ("show", "tree")]
+        for done in (asked, asjson, shown, *plain, program.run("list")):
+            assert [] == escapes_in(done.out)
+            assert [] == escapes_in(done.err)
+    fails(program, 1, "ask", "x", "-m", EVIL, says="no model folder")
+    fails(program, 2, "ask", "x", "-S", EVIL, says="name")

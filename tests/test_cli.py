@@ -1,0 +1,387 @@
+"""The command line as scripts use it: real processes, real files, tiny real models."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.utils import load_tokenizer
+
+from tests.conftest import FAMILIES, Program, everything, segment_files
+from tests.tiny import SPECIAL
+
+MESSAGES = [
+    "My dog is called Biscuit and I live in Lisbon.",
+    "What is my dog's name?",
+    "And where do I live? Answer briefly.",
+    "Remember what you were told: 12, 34 and 56.",
+    "The quick brown fox jumps over the lazy dog.",
+]
+SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told. " * 4
+FIELDS = {
+    "session", "turn", "text", "thinking", "finish_reason", "prompt_tokens", "reused_tokens",
+    "prefilled_tokens", "settled_tokens", "hit_ratio", "miss_reason", "tokens", "logprobs",
+    "restore_seconds", "prefill_seconds", "time_to_first_token", "generation_tps",
+    "checkpoint_bytes",
+}  # fmt: skip
+
+
+@cache
+def words(model: Path) -> Any:
+    """The model's own tokenizer, as transformers reads it."""
+    return load_tokenizer(model)
+
+
+SEAM = "\ufdd0"
+
+
+def size(text: str, model: Path) -> int:
+    """How many tokens a rendered text takes; what lies on two sides of a seam never merges."""
+    encode = words(model).encode
+    return sum(len(encode(part, add_special_tokens=False)) for part in text.split(SEAM))
+
+
+def block(role: str, text: str) -> str:
+    """A message as the tiny templates write it; control tokens in it are words like any other."""
+    for token in SPECIAL:
+        text = text.replace(token, token[0] + SEAM + token[1:])
+    return f"<|im_start|>{role}\n{text}<|im_end|>\n"
+
+
+def told(turns: list[dict[str, Any]], messages: list[str]) -> str:
+    """A history as the tiny templates show it."""
+    pairs = zip(messages, turns, strict=True)
+    return "".join(block("user", said) + block("assistant", turn["text"]) for said, turn in pairs)
+
+
+def on_disk(sessions: Path) -> int:
+    return sum(path.stat().st_size for path in segment_files(sessions))
+
+
+@dataclass
+class Runs:
+    """One conversation three times: a process a turn, one open process, one without a cache."""
+
+    program: Program
+    apart: list[dict[str, Any]]
+    grown: list[int]
+    together: list[dict[str, Any]]
+    cold: list[dict[str, Any]]
+    cold_sessions: Path
+
+
+def three_ways(program: Program) -> Runs:
+    apart, grown = [], []
+    for message in MESSAGES:
+        before = on_disk(program.sessions)
+        apart.append(program.ask(message, "-S", "talk", "-n", "24"))
+        grown.append(on_disk(program.sessions) - before)
+    open_folder, cold_folder = program.home / "open", program.home / "cold"
+    together = program.chat(MESSAGES, "-S", "talk", "-n", "24", "--sessions", open_folder)
+    cold = program.chat(MESSAGES, "-S", "talk", "-n", "24", "--no-cache", "--sessions", cold_folder)
+    return Runs(program, apart, grown, together, cold, cold_folder)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_without_cache(
+    models: Path, tmp_path: Path, family: str
+) -> None:
+    runs = three_ways(Program(tmp_path, models / family))
+    assert len(MESSAGES) == len(runs.apart) == len(runs.together) == len(runs.cold)
+    assert runs.apart[-1]["prompt_tokens"] > 3 * 32  # well past the sliding windows
+    for apart, together, cold in zip(runs.apart, runs.together, runs.cold, strict=True):
+        assert together["tokens"] == apart["tokens"]
+        assert together["logprobs"] == apart["logprobs"]
+        assert cold["tokens"] == apart["tokens"]
+        assert cold["prompt_tokens"] == apart["prompt_tokens"]
+        assert (0, 0) == (cold["reused_tokens"], cold["checkpoint_bytes"])
+    assert {"talk.jsonl"} == everything(runs.cold_sessions).keys()
+    check_that_only_the_new_message_is_prefilled(runs)
+    check_that_every_field_is_true(runs)
+
+
+def check_that_only_the_new_message_is_prefilled(runs: Runs) -> None:
+    model = runs.program.model
+    assert 0 == runs.apart[0]["reused_tokens"]
+    for number in range(1, len(MESSAGES)):
+        turn = runs.apart[number]
+        history = told(runs.apart[:number], MESSAGES[:number])
+        new = size(block("user", MESSAGES[number]) + generation_prompt(model), model)
+        assert turn["reused_tokens"] >= size(history, model)
+        assert turn["prefilled_tokens"] <= new
+        assert turn["miss_reason"] is None
+
+
+def check_that_every_field_is_true(runs: Runs) -> None:
+    model = runs.program.model
+    opening = generation_prompt(model)
+    for number, turn in enumerate(runs.apart, start=1):
+        assert turn.keys() >= FIELDS
+        assert ("talk", number) == (turn["session"], turn["turn"])
+        prompt = told(runs.apart[: number - 1], MESSAGES[: number - 1])
+        prompt += block("user", MESSAGES[number - 1]) + opening
+        assert size(prompt, model) == turn["prompt_tokens"]
+        assert turn["prompt_tokens"] == turn["reused_tokens"] + turn["prefilled_tokens"]
+        assert turn["hit_ratio"] == turn["reused_tokens"] / turn["prompt_tokens"]
+        assert len(turn["tokens"]) == len(turn["logprobs"])
+        assert all(logprob <= 0 for logprob in turn["logprobs"])
+        assert turn["finish_reason"] == ("length" if len(turn["tokens"]) == 24 else "stop")
+        assert runs.grown[number - 1] == turn["checkpoint_bytes"] > 0
+        assert turn["time_to_first_token"] >= turn["prefill_seconds"] > 0
+        assert turn["restore_seconds"] > 0
+        assert turn["generation_tps"] > 0
+    # Settling went on from the turn's stable prefix, which ends somewhere in the generation
+    # prompt (where thinking and plain replies part), to what the next turn reuses.
+    for turn, following in pairwise(runs.apart):
+        beyond = following["reused_tokens"] - turn["prompt_tokens"]
+        assert beyond < turn["settled_tokens"] <= beyond + size(opening, model)
+
+
+def generation_prompt(model: Path) -> str:
+    """How the family's tiny template opens a reply."""
+    return "<|im_start|>assistant\n" + ("<think>\n" if model.name == "qwen3_5" else "")
+
+
+def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, models / "speaker")
+    for seed in range(1, 5):
+        turn = program.ask("Hello", "-S", f"s{seed}", "-n", "12", "--temp", "1", "--seed", seed)
+        decoded = words(program.model).decode(turn["tokens"])
+        thought, closed, said = decoded.partition("</think>")
+        said = said.replace("</think>", "").removesuffix("<|im_end|>")
+        assert (thought.strip("\n"), said.strip("\n")) == (turn["thinking"], turn["text"])
+        if closed and thought and said:
+            break
+    else:
+        pytest.fail("no seed gave both thinking and a reply")
+    plain = program.run("ask", "Hello", "-n", "12", "--temp", "1", "--seed", seed)
+    # Unprintable characters are shown as signs, so only the printable ones are compared.
+    assert visible(turn["text"]) == visible(plain.text)
+    assert visible(turn["thinking"]) == visible(plain.errors)
+
+
+def visible(text: str) -> str:
+    return "".join(char for char in text if char.isascii() and char.isprintable())
+
+
+def test_no_cache_neither_reads_nor_writes(chatcli: Program) -> None:
+    chatcli.ask("Hello there", "-S", "talk", "-n", "4")
+    before = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
+    assert before
+    turn = chatcli.ask("Again", "-S", "talk", "-n", "4", "--no-cache")
+    assert (2, 0, 0) == (turn["turn"], turn["reused_tokens"], turn["checkpoint_bytes"])
+    after = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
+    assert before == after
+
+
+def test_two_sessions_share_a_long_system_prompt(chatcli: Program) -> None:
+    first = chatcli.ask("Hello", "-S", "first", "-s", SYSTEM, "-n", "4")
+    second = chatcli.ask("Good morning", "-S", "second", "-s", SYSTEM, "-n", "4")
+    assert 0 == first["reused_tokens"]
+    assert second["reused_tokens"] >= size(block("system", SYSTEM), chatcli.model)
+    assert second["prefilled_tokens"] < 40
+
+
+@pytest.fixture(scope="module")
+def long_talk(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, list[Any]]:
+    """Ten turns of messages that are equally long, with replies."""
+    program = Program(tmp_path_factory.mktemp("long"), models / "qwen3_5")
+    lines = [f"Remember the number {number}." for number in range(10)]
+    turns = program.chat(lines, "-S", "long", "--no-think", "-n", "16")
+    return program, turns
+
+
+def test_bytes_written_per_turn_follow_the_new_tokens(
+    long_talk: tuple[Program, list[Any]],
+) -> None:
+    program, turns = long_talk
+    states = [path.stat().st_size for path in program.sessions.glob("kv/*/??/*.state.safetensors")]
+    assert max(states) - min(states) < 64  # one state is one state, however long the talk
+    row = 2 * 2 * 16 * 4 + 4  # keys and values, 2 heads of 16 float32, and the token's id
+    for turn, following in pairwise(turns):
+        new = following["reused_tokens"] - turn["reused_tokens"]
+        assert turn["settled_tokens"] > 16 / 2
+        assert turn["checkpoint_bytes"] <= 2 * max(states) + new * row + 2 * 1024
+    assert turns[-1]["checkpoint_bytes"] < 1.3 * turns[1]["checkpoint_bytes"]
+
+
+def test_a_branch_at_any_turn_reuses_everything_before_it(
+    long_talk: tuple[Program, list[Any]],
+) -> None:
+    program, turns = long_talk
+    original = (program.sessions / "long.jsonl").read_bytes()
+    places = (1, 2, 5, 9)
+    for place in places:
+        made = program.run("branch", "long", "--at", place, "--as", f"b{place}", "--json").json()
+        assert (f"b{place}", place) == (made["session"], made["turns"])
+    script = [line for place in places for line in (f"/resume b{place}", "Remember the number x.")]
+    branched = program.chat(script, "--no-think", "-n", "16")
+    got = [(turn["session"], turn["turn"], turn["reused_tokens"]) for turn in branched]
+    assert [(f"b{n}", n + 1, turns[n]["reused_tokens"]) for n in places] == got
+    for turn in branched:
+        assert turn["prefilled_tokens"] < 40
+        assert turn["miss_reason"] is None
+    assert original == (program.sessions / "long.jsonl").read_bytes()
+    whole = program.run("branch", "long").text
+    assert "turn 10" in whole
+
+
+def test_ask_at_a_turn_makes_a_sibling_and_keeps_the_old_path(chatcli: Program) -> None:
+    lines = ["one apple", "two pears", "three plums"]
+    turns = chatcli.chat(lines, "-S", "fruit", "-n", "4", "--no-think")
+    turn = chatcli.ask("two figs", "-S", "fruit", "--at", "1", "-n", "4", "--no-think")
+    assert 2 == turn["turn"]
+    assert turns[1]["reused_tokens"] == turn["reused_tokens"]
+    shown = chatcli.run("show", "fruit", "--json").json()
+    assert ["one apple", "two figs"] == [turn["user"] for turn in shown["turns"]]
+    tree = chatcli.run("tree", "fruit", "--json").json()["entries"]
+    users = {entry["content"]: entry for entry in tree if entry["role"] == "user"}
+    assert {"one apple", "two pears", "three plums", "two figs"} == users.keys()
+    assert users["two pears"]["parent"] == users["two figs"]["parent"]
+    drawn = chatcli.run("tree", "fruit").text
+    assert all(said in drawn for said in users)
+    plain = chatcli.run("show", "fruit").text
+    assert "two figs" in plain and "two pears" not in plain
+    changed = chatcli.ask("four", "-S", "fruit", "-n", "4", "--no-think", "-s", "Be kind.")
+    assert 0 == changed["reused_tokens"]
+    assert "system prompt" in changed["miss_reason"]
+
+
+def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
+    assert [] == chatcli.run("list", "--json").json()
+    assert "No saved sessions" in chatcli.run("list").text
+    turns = chatcli.chat(["Hello there", "How are you?"], "-s", "Be kind.", "-n", "6")
+    name = turns[0]["session"]
+    assert "hello-there" == name
+    listed = chatcli.run("list", "--json").json()
+    assert [(name, 2, "Hello there")] == [
+        (one["name"], one["turns"], one["first_words"]) for one in listed
+    ]
+    assert name in chatcli.run("list").text
+    shown = chatcli.run("show", name, "--json").json()
+    assert (name, "Be kind.") == (shown["session"], shown["system"])
+    for said, turn, kept in zip(
+        ["Hello there", "How are you?"], turns, shown["turns"], strict=True
+    ):
+        assert said == kept["user"]
+        for key in ("turn", "text", "thinking", "prompt_tokens", "reused_tokens", "hit_ratio",
+                    "prefilled_tokens", "settled_tokens", "checkpoint_bytes"):  # fmt: skip
+            assert turn[key] == kept[key], key
+    plain = chatcli.run("show", name).text
+    assert "Hello there" in plain and "How are you?" in plain
+    chatcli.run("rename", name, "greeting")
+    assert ["greeting"] == [one["name"] for one in chatcli.run("list", "--json").json()]
+    assert shown["turns"] == chatcli.run("show", "greeting", "--json").json()["turns"]
+    used = on_disk(chatcli.sessions)
+    stats = chatcli.run("cache", "stats", "--json").json()
+    assert (used, 1) == (stats["bytes"], len(stats["models"]))
+    rows = [path for path in segment_files(chatcli.sessions) if ".rows." in path.name]
+    assert len(rows) == stats["segments"]
+    assert stats["models"][0]["fingerprint"] in chatcli.run("cache", "stats").text
+    chatcli.run("delete", "greeting", "--yes")
+    assert [] == chatcli.run("list", "--json").json()
+    assert [] == segment_files(chatcli.sessions)
+
+
+def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
+    turns = chatcli.chat(["Hello there", "How are you?"], "-S", "kept", "-n", "8")
+    twin = chatcli.home / "twin"
+    shutil.copytree(chatcli.sessions, twin)
+    used = on_disk(chatcli.sessions)
+    assert used == chatcli.run("cache", "clear", "--json").json()["freed_bytes"]
+    assert [] == segment_files(chatcli.sessions)
+    assert "0" in chatcli.run("cache", "clear").text
+    assert "No checkpoints" in chatcli.run("cache", "stats").text
+    cold = chatcli.ask("And now?", "-S", "kept", "-n", "8")
+    warm = chatcli.ask("And now?", "-S", "kept", "-n", "8", "--sessions", twin)
+    assert 0 == cold["reused_tokens"] < turns[-1]["prompt_tokens"] <= warm["reused_tokens"] + 12
+    assert (warm["tokens"], warm["logprobs"]) == (cold["tokens"], cold["logprobs"])
+    assert cold["miss_reason"]
+    assert warm["miss_reason"] is None
+
+
+def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: Program) -> None:
+    script = ["/new older", "first of the older", "/new newer", "first of the newer"]
+    script += ["/resume older", "second of the older"]
+    made = chatcli.chat(script, "-n", "2")
+    assert [("older", 1), ("newer", 1), ("older", 2)] == [(t["session"], t["turn"]) for t in made]
+    turn = chatcli.ask("more", "-c", "-n", "2")
+    assert ("older", 3) == (turn["session"], turn["turn"])
+    # --sessions beats CHATCLI_SESSIONS, which beats ./sessions, which beats the data folder.
+    elsewhere, here = chatcli.home / "elsewhere", chatcli.home / "sessions"
+    for folder, name in ((elsewhere, "given"), (here, "local")):
+        shutil.copytree(chatcli.sessions, folder)
+        (folder / "older.jsonl").rename(folder / f"{name}.jsonl")
+    unset = chatcli.environment(CHATCLI_SESSIONS=None)
+
+    def names(*args: object, **more: Any) -> set[str]:
+        return {one["name"] for one in chatcli.run("list", "--json", *args, **more).json()}
+
+    assert {"given", "newer"} == names("--sessions", elsewhere)
+    assert {"older", "newer"} == names()
+    assert {"local", "newer"} == names(env=unset)
+    here.rename(chatcli.home / "gone")
+    assert set() == names(env=unset)
+
+
+def test_a_seed_repeats_and_settings_are_heard(chatcli: Program) -> None:
+    sampled = ("--temp", "1.5", "-n", "24", "--think", "--seed")
+    first = chatcli.ask("Hello", "-S", "a", *sampled, 5)
+    again = chatcli.ask("Hello", "-S", "b", *sampled, 5)
+    other = chatcli.ask("Hello", "-S", "c", *sampled, 6)
+    off = chatcli.ask("Hello", "-S", "d", "--no-think", "-n", "3")
+    assert (first["tokens"], first["logprobs"]) == (again["tokens"], again["logprobs"])
+    assert first["tokens"] != other["tokens"]
+    prompt = block("user", "Hello") + "<|im_start|>assistant\n<think>\n"
+    assert size(prompt, chatcli.model) == first["prompt_tokens"]
+    assert size(prompt + "\n</think>\n\n", chatcli.model) == off["prompt_tokens"]
+    assert ("length", 3) == (off["finish_reason"], len(off["tokens"]))
+    assert "" == off["thinking"] and "" != off["text"]
+    assert "" != first["thinking"]
+
+
+def test_standard_input_is_appended_to_the_prompt(chatcli: Program) -> None:
+    chatcli.ask("Read this:", "-S", "both", "-n", "2", stdin="a line\nanother ünï\n")
+    chatcli.run("ask", "-S", "both", "-n", "2", stdin="only from the pipe\n")
+    shown = chatcli.run("show", "both", "--json").json()
+    assert ["Read this:\n\na line\nanother ünï", "only from the pipe"] == [
+        turn["user"] for turn in shown["turns"]
+    ]
+
+
+def test_chat_runs_a_script_from_a_pipe(chatcli: Program) -> None:
+    script = "hello\n\n/rename piped\n/home/me is a path\n/tree\n/stats\n/quit\nnever sent\n"
+    done = chatcli.run("chat", "-n", "6", "--no-think", stdin=script)
+    shown = chatcli.run("show", "piped", "--json").json()
+    assert ["hello", "/home/me is a path"] == [turn["user"] for turn in shown["turns"]]
+    assert "never sent" not in done.text
+    assert f"{shown['turns'][1]['hit_ratio']:.1%}" in done.text  # from /stats
+    assert "/home/me is a path" in done.text  # from /tree
+    assert "" == done.errors
+
+
+def test_help_and_list_import_no_mlx(chatcli: Program) -> None:
+    for args in (["--help"], ["list"], ["ask", "--help"], ["tree", "none"]):
+        command = [sys.executable, "-X", "importtime", "-m", "chatcli", *args]
+        done = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
+        imported = {
+            line.rpartition("|")[2].strip().split(".")[0]
+            for line in done.stderr.splitlines()
+            if line.startswith("import time:")
+        }
+        assert "chatcli" in imported
+        assert set() == imported & {"mlx", "mlx_lm", "transformers", "torch"}
+
+
+def test_help_names_every_command(chatcli: Program) -> None:
+    text = chatcli.run("--help").text
+    commands = ["chat", "resume", "branch", "ask", "list", "show", "tree", "rename", "delete"]
+    for command in [*commands, "cache"]:
+        assert f" {command} " in text

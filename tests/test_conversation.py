@@ -1,0 +1,126 @@
+"""The tree of messages: paths, turns, siblings and the head."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from chatcli.conversation import Conversation, Entry, Message, Role, new_id
+from chatcli.errors import TurnOutOfRange
+
+
+def entry(identifier: str, parent: str | None, role: Role = "user", text: str = "") -> Entry:
+    return Entry(identifier, parent, Message(role, text or identifier), 0.0)
+
+
+def talk(*identifiers: str) -> Conversation:
+    """Messages in one line, users' first."""
+    made = Conversation("2025-03-01")
+    for number, identifier in enumerate(identifiers):
+        made.add(entry(identifier, made.head, "assistant" if number % 2 else "user"))
+    return made
+
+
+def ids(entries: list[Entry]) -> list[str]:
+    return [one.id for one in entries]
+
+
+def test_an_added_entry_becomes_the_head() -> None:
+    made = talk("u1", "a1", "u2")
+    assert "u2" == made.head
+    assert ["u1", "a1", "u2"] == ids(made.path())
+
+
+def test_an_entry_without_its_parent_is_refused_and_nothing_changes() -> None:
+    made = talk("u1")
+    with pytest.raises(KeyError):
+        made.add(entry("a1", "nobody"))
+    assert (["u1"], "u1") == (list(made.entries), made.head)
+
+
+def test_a_path_ends_at_the_leaf_that_is_asked_for() -> None:
+    made = talk("u1", "a1", "u2", "a2")
+    assert ["u1", "a1"] == ids(made.path("a1"))
+    assert ["u1", "a1", "u2", "a2"] == ids(made.path(None))
+
+
+def test_an_empty_conversation_has_no_path_turns_or_children() -> None:
+    made = Conversation("2025-03-01")
+    assert ([], [], [], None) == (made.path(), made.turns(), made.children(None), made.unanswered())
+
+
+def test_siblings_are_children_of_one_entry_oldest_first() -> None:
+    made = talk("u1", "a1")
+    made.add(entry("b1", "u1", "assistant"))
+    made.add(entry("other", None))
+    assert ["a1", "b1"] == ids(made.children("u1"))
+    assert ["u1", "other"] == ids(made.children(None))
+    assert ["u1", "b1"] == ids(made.path("b1"))
+
+
+def test_turns_are_numbered_from_one_along_the_path() -> None:
+    turns = talk("u1", "a1", "u2", "a2", "u3").turns()
+    assert [(1, "u1", "a1"), (2, "u2", "a2"), (3, "u3", None)] == [
+        (turn.number, turn.user.id, turn.reply.id if turn.reply else None) for turn in turns
+    ]
+
+
+def test_turns_of_another_leaf_are_numbered_along_its_own_path() -> None:
+    made = talk("u1", "a1", "u2", "a2")
+    made.add(entry("v2", "a1"))
+    assert ["u1", "v2"] == [turn.user.id for turn in made.turns()]
+    assert ["u1", "u2"] == [turn.user.id for turn in made.turns("a2")]
+
+
+def test_two_messages_in_a_row_are_two_turns() -> None:
+    made = talk("u1")
+    made.add(entry("u2", "u1"))
+    assert [(1, None), (2, None)] == [(turn.number, turn.reply) for turn in made.turns()]
+
+
+def test_a_turn_ends_with_its_reply_or_without_one_with_its_message() -> None:
+    made = talk("u1", "a1", "u2")
+    assert ("a1", "u2") == (made.end_of_turn(1), made.end_of_turn(2))
+
+
+@pytest.mark.parametrize("number", [0, -1, 3])
+def test_a_turn_out_of_range_names_the_range(number: int) -> None:
+    with pytest.raises(TurnOutOfRange, match=rf"no turn {number}: .*turns 1 to 2"):
+        talk("u1", "a1", "u2").end_of_turn(number)
+
+
+def test_an_empty_conversation_says_that_it_has_no_turns() -> None:
+    with pytest.raises(TurnOutOfRange, match="no turns yet"):
+        Conversation("2025-03-01").end_of_turn(1)
+
+
+def test_only_a_message_at_the_head_is_unanswered() -> None:
+    made = talk("u1", "a1", "u2")
+    lost = made.unanswered()
+    assert lost is not None
+    assert "u2" == lost.id
+    made.add(entry("a2", "u2", "assistant"))
+    assert None is made.unanswered()
+
+
+def test_a_note_adds_numbers_and_leaves_earlier_values_of_the_entry_alone() -> None:
+    made = talk("u1", "a1")
+    before = made.entries["a1"]
+    made.note("a1", {"x": 1, "y": 1})
+    noted = made.note("a1", {"y": 2})
+    assert {"x": 1, "y": 2} == dict(noted.record)
+    assert {} == dict(before.record)
+    assert (before.message, before.parent) == (noted.message, noted.parent)
+    assert noted is made.entries["a1"]
+
+
+def test_a_note_for_nobody_is_refused() -> None:
+    with pytest.raises(KeyError):
+        talk("u1").note("nobody", {})
+
+
+def test_new_ids_are_twelve_hexadecimal_digits_and_do_not_repeat() -> None:
+    made = {new_id() for _ in range(1000)}
+    assert 1000 == len(made)
+    assert all(re.fullmatch("[0-9a-f]{12}", one) for one in made)

@@ -1,0 +1,308 @@
+"""Whole tiny models: a restored or rewound cache gives the same logits, bit for bit."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import CacheList, KVCache
+
+from chatcli import engine, model, prompt_cache
+from chatcli.model import LoadedModel
+from chatcli.prefix import chain, root_id
+from chatcli.prompt_cache import RowLog
+from chatcli.settings import Sampling
+from chatcli.store.segments import SegmentStore, Tensor, pack, unpack
+from tests.tiny import CONFIGS, write_model
+
+WINDOW = 32
+TOKENS = [5 + (number * 37 + number**2 // 3) % 300 for number in range(400)]
+TAIL = [11, 200, 7, 42, 99]
+DENSE = [name for name in CONFIGS if "num_local_experts" not in CONFIGS[name]]
+# Lengths of the segments; the window holds 32 tokens, a buffer 256.
+CUTS = {
+    "one": [40],
+    "single tokens": [1, 1, 1, 30, 1, 1],
+    "uneven": [17, 1, 46, 2, 64, 1],
+    "at the window": [31, 1, 32, 1, 31],
+    "far past the window": [150, 3, 147],
+}
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
+    folder = tmp_path_factory.mktemp("models")
+    return {name: model.load(str(write_model(folder / name, name))) for name in CONFIGS}
+
+
+@pytest.fixture(params=CONFIGS)
+def loaded(request: pytest.FixtureRequest, families: dict[str, LoadedModel]) -> LoadedModel:
+    return families[request.param]
+
+
+@dataclass
+class Kept:
+    """What a store would give back of one segment."""
+
+    rows: dict[str, Tensor]
+    state: dict[str, Tensor]
+    scalars: str
+    end: int
+
+
+def on_disk(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return unpack(pack(tensors, {}))[0]
+
+
+def prefill(
+    loaded: LoadedModel, lengths: list[int], step: int = 16
+) -> tuple[list[Any], list[Kept]]:
+    """A cache after these segments, each prefilled in chunks of `step`, and what was kept."""
+    cache, kept, start = prompt_cache.new(loaded.model), [], 0
+    for length in lengths:
+        log, end = RowLog(), start + length
+        chunks = engine.prefill(replace(loaded, prefill_step=step), cache, TOKENS[start:end], log)
+        assert length == sum(chunks)
+        rows = prompt_cache.cut(cache, log, start, end)
+        state, scalars = prompt_cache.state(cache)
+        kept.append(Kept(on_disk(rows), on_disk(state), scalars, end))
+        start = end
+    return cache, kept
+
+
+def restored(loaded: LoadedModel, kept: list[Kept]) -> list[Any]:
+    cache, last = prompt_cache.new(loaded.model), kept[-1]
+    prompt_cache.fill(cache, [one.rows for one in kept], last.state, last.scalars, last.end)
+    return cache
+
+
+def logits(loaded: LoadedModel, cache: list[Any], pieces: list[list[int]]) -> list[bytes]:
+    """The next token's logits after each piece, as bytes."""
+    found = []
+    with mx.stream(engine.generation_stream):
+        for piece in pieces:
+            out = loaded.model(mx.array(piece)[None], cache=cache)[:, -1].astype(mx.float32)
+            mx.eval(out)
+            assert mx.isfinite(out).all().item()
+            found.append(np.array(out).tobytes())
+    return found
+
+
+# Single tokens until a window of 32 has rotated, and in one piece.
+CONTINUED = [TAIL, *([token] for token in TAIL * 7), TAIL * 9, [3]]
+BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
+
+
+def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
+    sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
+    made = engine.generate(loaded, cache, tail, sampling, count, threading.Event())
+    return [token.id for token in made]
+
+
+@pytest.mark.parametrize("lengths", CUTS.values(), ids=CUTS)
+def test_a_cache_filled_from_its_segments_goes_on_with_the_same_bits(
+    loaded: LoadedModel, lengths: list[int]
+) -> None:
+    live, kept = prefill(loaded, lengths)
+    expected = logits(loaded, live, CONTINUED)
+    assert len(expected) == len(set(expected))
+    assert expected == logits(loaded, restored(loaded, kept), CONTINUED)
+
+
+@pytest.mark.parametrize("step", [1, 7, 64])
+def test_the_chunks_of_a_prefill_are_all_kept(loaded: LoadedModel, step: int) -> None:
+    live, kept = prefill(loaded, [50, 61], step)
+    assert logits(loaded, live, CONTINUED) == logits(loaded, restored(loaded, kept), CONTINUED)
+
+
+def test_every_checkpoint_on_the_way_can_be_restored(loaded: LoadedModel) -> None:
+    lengths = [17, 1, 46, 2]
+    _, kept = prefill(loaded, lengths)
+    for depth in range(1, len(lengths) + 1):
+        cold, _ = prefill(loaded, lengths[:depth])
+        assert logits(loaded, cold, BRIEFLY) == logits(
+            loaded, restored(loaded, kept[:depth]), BRIEFLY
+        )
+
+
+def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: LoadedModel) -> None:
+    lengths = [45, 3, 50]
+    live, kept = prefill(loaded, lengths)
+    cache, log = restored(loaded, kept[:2]), RowLog()
+    list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[48:98], log))
+    again = on_disk(prompt_cache.cut(cache, log, 48, 98))
+    assert as_bytes(kept[2].rows) == as_bytes(again)
+    assert as_bytes(kept[2].state) == as_bytes(prompt_cache.state(cache)[0])
+    assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+
+
+def as_bytes(tensors: dict[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    return {
+        name: (part.dtype, tuple(part.shape), bytes(memoryview(part.data)))
+        for name, part in tensors.items()
+    }
+
+
+def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel) -> None:
+    lengths = CUTS["uneven"]
+    _, kept = prefill(loaded, lengths)
+    assert all(one.rows for one in kept)
+    assert lengths == [{part.shape[2] for part in one.rows.values()}.pop() for one in kept]
+    assert {1} == {len({part.shape[2] for part in one.rows.values()}) for one in kept}
+
+
+def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel) -> None:
+    short, long = prefill(loaded, [40, 20])[1], prefill(loaded, [40, 20, 90])[1]
+    for one, other in itertools.zip_longest(short, long[:2]):
+        assert as_bytes(one.rows) == as_bytes(other.rows)
+        assert as_bytes(one.state) == as_bytes(other.state)
+
+
+def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: LoadedModel) -> None:
+    cache = prompt_cache.new(loaded.model)
+    assert {} == prompt_cache.cut(cache, RowLog(), 0, 0)
+    fresh = prompt_cache.new(loaded.model)
+    state, scalars = prompt_cache.state(cache)
+    prompt_cache.fill(fresh, [], state, scalars, 0)
+    plain = prompt_cache.new(loaded.model)
+    assert logits(loaded, plain, BRIEFLY) == logits(loaded, fresh, BRIEFLY)
+
+
+@pytest.mark.parametrize("tail", [TAIL, [7]], ids=["tail", "one token"])
+@pytest.mark.parametrize("before", [1, 31, 33, 150])
+def test_generation_that_is_rewound_leaves_no_trace(
+    loaded: LoadedModel, before: int, tail: list[int]
+) -> None:
+    cache, _ = prefill(loaded, [before])
+    untouched, _ = prefill(loaded, [before])
+    taken = prompt_cache.snapshot(cache, before)
+    assert before == taken.position
+    said = generate(loaded, cache, tail, 34)
+    prompt_cache.rewind(cache, taken)
+    assert said == generate(loaded, cache, tail, 34)
+    assert 34 == len(said) or loaded.tokenizer.eos_token_id in said
+    prompt_cache.rewind(cache, taken)
+    assert logits(loaded, untouched, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+
+
+def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(loaded: LoadedModel) -> None:
+    cache = prompt_cache.new(loaded.model)
+    taken = [prompt_cache.snapshot(cache, 0)]
+    for start, end in ((0, 40), (40, 90)):
+        list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[start:end], RowLog()))
+        taken.append(prompt_cache.snapshot(cache, end))
+    for depth, lengths in ((2, [40, 50]), (1, [40]), (0, [])):
+        generate(loaded, cache, TAIL, 20)
+        prompt_cache.rewind(cache, taken[depth])
+        cold, _ = prefill(loaded, lengths)
+        assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+        prompt_cache.rewind(cache, taken[depth])
+
+
+def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel) -> None:
+    _, expected = prefill(loaded, [40, 60])
+    cache, _ = prefill(loaded, [40])
+    taken, log = prompt_cache.snapshot(cache, 40), RowLog()
+    generate(loaded, cache, TAIL, 60)
+    prompt_cache.rewind(cache, taken)
+    list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[40:100], log))
+    assert as_bytes(expected[1].rows) == as_bytes(prompt_cache.cut(cache, log, 40, 100))
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
+    """The models in bfloat16, without experts: MLX multiplies those in float32 only on a CPU."""
+    folder = tmp_path_factory.mktemp("half")
+    found = {name: model.load(str(write_model(folder / name, name))) for name in DENSE}
+    for one in found.values():
+        one.model.set_dtype(mx.bfloat16)
+    return found
+
+
+@pytest.mark.parametrize("family", DENSE)
+def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], family: str) -> None:
+    loaded = half[family]
+    live, kept = prefill(loaded, [40, 1, 30])
+    assert {"bfloat16"} == {part.dtype for one in kept for part in one.rows.values()}
+    back = restored(loaded, kept)
+    for mine, other in zip(prompt_cache.leaves(live), prompt_cache.leaves(back), strict=True):
+        if type(mine) is KVCache:
+            assert mine.keys.dtype == other.keys.dtype == mx.bfloat16
+            assert mx.array_equal(mine.keys[..., :71, :], other.keys).item()
+            assert mx.array_equal(mine.values[..., :71, :], other.values).item()
+        else:
+            pairs = zip(tree_flatten(mine.state), tree_flatten(other.state), strict=True)
+            arrays = [(a, b) for (_, a), (_, b) in pairs if isinstance(a, mx.array)]
+            assert arrays
+            assert all(a.dtype == b.dtype and mx.array_equal(a, b).item() for a, b in arrays)
+    assert logits(loaded, live, BRIEFLY) == logits(loaded, back, BRIEFLY)
+
+
+@pytest.mark.parametrize("family", [name for name in CONFIGS if name != "qwen3_5"])
+@pytest.mark.parametrize(("before", "borrowed"), [(0, 16), (0, 48), (20, 32), (100, 64), (0, 80)])
+def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
+    families: dict[str, LoadedModel], family: str, before: int, borrowed: int
+) -> None:
+    loaded = families[family]
+    lengths = [before, 97] if before else [97]
+    cold, expected = prefill(loaded, lengths)
+    _, kept = prefill(loaded, [*lengths[:-1], 50, 47] if borrowed > 50 else lengths)
+    cache, log = prompt_cache.new(loaded.model), RowLog()
+    if before:
+        prompt_cache.fill(cache, [kept[0].rows], {}, "{}", before)
+    lent = [one.rows for one in kept[len(lengths) - 1 :]]
+    prompt_cache.append(cache, log, lent, borrowed)
+    # A cold run in one segment has other bits after token 50: only the same chunks compare.
+    rest = TOKENS[before + borrowed : before + 97]
+    list(engine.prefill(replace(loaded, prefill_step=16), cache, rest, log))
+    rows = on_disk(prompt_cache.cut(cache, log, before, before + 97))
+    assert [97] == list({part.shape[2] for part in rows.values()})
+    if borrowed <= 50:
+        assert as_bytes(expected[-1].rows) == as_bytes(rows)
+        assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+    else:
+        live = restored(loaded, [*kept[: len(lengths) - 1], Kept(rows, {}, "{}", before + 97)])
+        assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+
+
+def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel]) -> None:
+    found = {
+        name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()
+    }
+    assert {name: name == "qwen3_5" for name in CONFIGS} == found
+    for name, one in families.items():
+        assert (name == "qwen3_5") == bool(prefill(one, [20])[1][0].state)
+
+
+def test_a_layout_tells_models_apart_and_not_moments(families: dict[str, LoadedModel]) -> None:
+    fresh = {n: prompt_cache.layout(prompt_cache.new(m.model)) for n, m in families.items()}
+    assert len(CONFIGS) == len(set(fresh.values()))
+    used = {name: prompt_cache.layout(prefill(m, [40])[0]) for name, m in families.items()}
+    assert fresh == used
+
+
+def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
+    """MiniMax-M3's indexer caches keys with values of no width."""
+    cache: list[Any] = [CacheList(KVCache(), KVCache())]
+    keys = mx.random.normal((1, 1, 20, 8)).astype(mx.bfloat16)
+    for leaf in cache[0].caches:
+        leaf.update_and_fetch(keys, mx.zeros((1, 1, 20, 0), mx.bfloat16))
+    (segment,) = chain(root_id("f"), TOKENS[:20], [20])
+    store = SegmentStore(tmp_path, "f")
+    rows = prompt_cache.cut(cache, RowLog(), 0, 20)
+    assert 0 < store.put(segment, TOKENS[:20], rows, {}, "")
+    store.flush()
+    found, _ = store.get(segment, TOKENS[:20], "rows")
+    store.close()
+    back: list[Any] = [CacheList(KVCache(), KVCache())]
+    prompt_cache.fill(back, [found], {}, "{}", 20)
+    for leaf in back[0].caches:
+        assert mx.array_equal(keys, leaf.keys).item()
+        assert ((1, 1, 20, 0), mx.bfloat16) == (leaf.values.shape, leaf.values.dtype)

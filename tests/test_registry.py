@@ -1,0 +1,126 @@
+"""Slash commands: what is one, what completes it, and what comes near it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from chatcli.errors import UsageError
+from chatcli.repl import commands, registry
+from chatcli.repl.registry import all_commands, completions, find, is_command
+from chatcli.repl.results import Quit, Said
+from chatcli.store.sessions import SessionFolder
+
+# Importing them registers them.
+assert commands.__doc__
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> SimpleNamespace:
+    """As much of the shell's state as these commands ask for, with a real folder."""
+    folder = SessionFolder(tmp_path)
+    for name in ("dog", "dog-2", "cat"):
+        folder.create(name, model=None, system=None).close()
+    return SimpleNamespace(folder=folder, think=None)
+
+
+@pytest.mark.parametrize(
+    "line", ["/help", "/branch 3 new name", "/h", "/?", "  /quit  ", "/nonsense", "/two-words"]
+)
+def test_a_slash_and_a_word_are_a_command(line: str) -> None:
+    assert is_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["/home/me", "/home/me is my folder", "//", "// a comment", "/", "/ help", "", "  ", "help",
+     "a /help", "/etc/passwd", "/3", "/usr.txt", "/-", "/*", "\\help"],
+)  # fmt: skip
+def test_anything_else_is_a_message(line: str) -> None:
+    assert not is_command(line)
+
+
+def test_every_name_and_alias_that_is_found_is_a_command() -> None:
+    for name in ["h", "?", "exit", "q", "bye", *(known.name for known in all_commands())]:
+        assert find(name) in all_commands()
+        assert is_command(f"/{name}"), name
+
+
+def test_a_command_is_found_by_name_and_alias() -> None:
+    assert "quit" == find("quit").name == find("exit").name == find("q").name
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("hlep", "help"), ("brnch", "branch"), ("exti", "exit")]
+)
+def test_an_unknown_command_names_the_nearest(typed: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"no command /{typed}: did you mean /{meant}\?"):
+        find(typed)
+
+
+def test_a_command_unlike_any_points_to_the_help() -> None:
+    with pytest.raises(UsageError, match="/help lists them all"):
+        find("zzzzzz")
+
+
+@pytest.mark.parametrize("line", ["/quit", "  /quit  ", "/QUIT", "/q", "/quit now"])
+def test_a_command_line_runs_its_handler(state: SimpleNamespace, line: str) -> None:
+    assert isinstance(registry.run(state, line), Quit)
+
+
+@pytest.mark.parametrize("line", ["/think off", "/think   off  ", "/think\toff", "/think\noff"])
+def test_a_handler_gets_its_argument_without_the_spaces_around_it(
+    state: SimpleNamespace, line: str
+) -> None:
+    assert is_command(line)
+    assert isinstance(registry.run(state, line), Said)
+    assert False is state.think
+
+
+def test_a_handler_that_refuses_changes_nothing(state: SimpleNamespace) -> None:
+    with pytest.raises(UsageError, match="/think on or /think off"):
+        registry.run(state, "/think maybe")
+    assert None is state.think
+
+
+def test_a_slash_completes_every_command(state: SimpleNamespace) -> None:
+    found = completions(state, "/")
+    assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in found]
+    assert {-1} == {start for _, start, _ in found}
+    assert all(help for _, _, help in found)
+
+
+def test_a_beginning_completes_what_begins_so(state: SimpleNamespace) -> None:
+    assert [("/help", -3, find("help").help)] == completions(state, "/he")
+    assert ["/help"] == [text for text, _, _ in completions(state, "/HE")]
+    assert [] == completions(state, "/zzz")
+
+
+def test_an_argument_completes_from_the_commands_own_values(state: SimpleNamespace) -> None:
+    found = sorted(completions(state, "/resume do"))
+    assert [("dog", -2, ""), ("dog-2", -2, "")] == found
+    assert {"dog", "dog-2", "cat"} == {text for text, _, _ in completions(state, "/resume ")}
+    assert [("off", -2, "")] == completions(state, "/think of")
+
+
+@pytest.mark.parametrize("line", ["/help x", "/zzz x", "/quit "])
+def test_a_command_without_values_completes_nothing(state: SimpleNamespace, line: str) -> None:
+    assert [] == completions(state, line)
+
+
+@pytest.mark.parametrize("line", ["/", "/re", "/think o", "/resume ", "/resume d"])
+def test_a_completion_goes_on_from_what_was_typed(state: SimpleNamespace, line: str) -> None:
+    found = completions(state, line)
+    assert found
+    for text, start, _ in found:
+        assert (line[: len(line) + start] + text).startswith(line)
+
+
+def test_every_command_explains_itself() -> None:
+    assert 5 < len(all_commands())
+    for known in all_commands():
+        assert known.help
+        assert known.help[0].islower()
+        assert known.name == known.name.lower()

@@ -1,0 +1,257 @@
+"""The shell as a person meets it: a real pseudo-terminal of 80 by 24, and what is on its screen."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import ESCAPES, Program
+from tests.terminal import (
+    ALT_ENTER,
+    BRACKETED_PASTE,
+    CTRL_C,
+    CTRL_D,
+    CURSOR_SHOWN,
+    ENTER,
+    MOUSE,
+    TAB,
+    Terminal,
+)
+from tests.test_cli import block, generation_prompt, size
+from tests.tiny import write_model
+
+PANEL = r"╭─ turn \d+ ─"
+
+
+def open_shell(program: Program, *args: object) -> Terminal:
+    command = [sys.executable, "-m", "chatcli", *map(str, args)]
+    return Terminal(command, program.environment(), program.home)
+
+
+def ready(terminal: Terminal) -> bool:
+    """The shell waits for a line."""
+    line = terminal.screen.display[terminal.screen.cursor.y]
+    return BRACKETED_PASTE in terminal.screen.mode and line.startswith("›")
+
+
+def say(terminal: Terminal, message: str) -> None:
+    """Send a message and wait for its panel."""
+    terminal.wait_for(lambda: ready(terminal))
+    panels = terminal.count(PANEL)
+    terminal.line(message)
+    terminal.wait_for(lambda: terminal.count(PANEL) > panels)
+    terminal.wait_for(lambda: ready(terminal))
+
+
+def command(terminal: Terminal, line: str, answer: str) -> None:
+    """Run a slash command and wait for a new `answer` on the screen."""
+    terminal.wait_for(lambda: ready(terminal))
+    seen = terminal.count(re.escape(answer)) + line.count(answer)
+    terminal.line(line)
+    terminal.wait_for(lambda: terminal.count(re.escape(answer)) > seen)
+    terminal.wait_for(lambda: ready(terminal))
+
+
+def panels(terminal: Terminal) -> list[tuple[int, str]]:
+    """Each panel's turn number and text, in the order they were drawn."""
+    boxes = re.findall(r"╭─ turn (\d+) ─+╮\n(.*?)╰─+╯", terminal.all_text(), re.DOTALL)
+    return [(int(number), text) for number, text in boxes]
+
+
+def check_panel(panel: tuple[int, str], turn: dict[str, Any]) -> None:
+    number, text = panel
+    assert turn["turn"] == number
+    assert f"{turn['hit_ratio']:.1%} reused" in text
+    assert f"{turn['reused_tokens']:,} reused · {turn['prefilled_tokens']:,} prefilled" in text
+    full = round(turn["hit_ratio"] * text.count("━"))
+    assert text.count("━") > 10 and 0 <= full <= text.count("━")
+    assert "first token" in text and "tokens/s" in text and "written" in text
+
+
+def check_that_the_terminal_is_as_before(terminal: Terminal) -> None:
+    assert terminal.modes_before == terminal.modes_now
+    assert CURSOR_SHOWN in terminal.screen.mode
+    assert BRACKETED_PASTE not in terminal.screen.mode
+    assert MOUSE not in terminal.screen.mode
+    assert "default" == terminal.screen.cursor.attrs.fg
+    assert 0 == terminal.screen.cursor.x  # the shell's own prompt begins on a line of its own
+
+
+def turns_of(program: Program, name: str) -> list[dict[str, Any]]:
+    return list(program.run("show", name, "--json").json()["turns"])
+
+
+def test_a_conversation_and_every_command(chatcli: Program) -> None:
+    with open_shell(chatcli, "chat", "-m", chatcli.model, "-n", "8") as terminal:
+        terminal.wait_for("Type a message and press Enter")
+        terminal.wait_for("new conversation")
+        say(terminal, "hello there")
+        say(terminal, "how are you?")
+        for panel, turn in zip(panels(terminal), turns_of(chatcli, "hello-there"), strict=True):
+            check_panel(panel, turn)
+        command(terminal, "/help", "Ctrl-D leaves")
+        assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
+        command(terminal, "/tree", "2 › how are you?")
+        assert "◀ here" in terminal.text()
+        command(terminal, "/stats", "prefilled  settled")
+        ratios = [f"{turn['hit_ratio']:.1%}" for turn in turns_of(chatcli, "hello-there")]
+        assert all(ratio in terminal.text() for ratio in ratios)
+        command(terminal, "/rename greeting", "This session is called 'greeting' now.")
+        assert terminal.wait_for(lambda: " greeting ·" in terminal.screen.display[-1])
+        command(terminal, "/hlep", "did you mean /help?")
+        command(terminal, "/think off", "Thinking is off.")
+        command(terminal, "/system Be kind.", "The system prompt is changed")
+        command(terminal, "/system", "System prompt: Be kind.")
+        say(terminal, "/home/me/notes.txt is a path")
+        third = turns_of(chatcli, "greeting")[2]
+        assert "/home/me/notes.txt is a path" == third["user"]
+        check_panel(panels(terminal)[-1], third)
+        assert "" == third["thinking"]
+        command(terminal, "/branch 1 aside", "Session aside")
+        say(terminal, "on the side")
+        assert ["hello there", "on the side"] == [
+            turn["user"] for turn in turns_of(chatcli, "aside")
+        ]
+        command(terminal, "/resume greeting", "Session greeting")
+        assert "/home/me/notes.txt is a path" in terminal.text()
+        command(terminal, "/new", "A new conversation begins with your next message.")
+        say(terminal, "brand new")
+        assert (1, "brand new") == (
+            panels(terminal)[-1][0],
+            turns_of(chatcli, "brand-new")[0]["user"],
+        )
+        command(terminal, "/resume greeting", "Session greeting")
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
+        assert "chatcli resume greeting" in terminal.text()
+        assert "Traceback" not in terminal.all_text()
+        check_that_the_terminal_is_as_before(terminal)
+    with open_shell(chatcli, "resume", "greeting", "-n", "4", "--no-think") as terminal:
+        terminal.wait_for("Session greeting")
+        terminal.wait_for("/home/me/notes.txt is a path")
+        say(terminal, "back again")
+        fourth = turns_of(chatcli, "greeting")[3]
+        check_panel(panels(terminal)[-1], fourth)
+        assert fourth["prefilled_tokens"] < 30 < fourth["reused_tokens"]
+        command(terminal, "/think on", "Thinking is on.")
+        terminal.line("/quit")
+        assert 0 == terminal.wait_for_exit()
+        assert "chatcli resume greeting" in terminal.text()
+
+
+def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
+    chatcli: Program,
+) -> None:
+    with open_shell(chatcli, "-m", chatcli.model, "-S", "kind", "-n", "8") as terminal:
+        say(terminal, "hello there")
+        say(terminal, "how are you?")
+        command(terminal, "/system Be kind.", "The system prompt is changed")
+        say(terminal, "and now?")
+        third = turns_of(chatcli, "kind")[2]
+        check_panel(panels(terminal)[-1], third)
+        # Either all but the message was settled behind the prompt meanwhile, or there is a reason.
+        new = size(block("user", third["user"]) + generation_prompt(chatcli.model), chatcli.model)
+        assert "why:" in panels(terminal)[-1][1] or third["prefilled_tokens"] <= new
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
+
+
+def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, models / "speaker")
+    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
+    with open_shell(program, "chat", *args) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("tell me everything")
+        # Some of the reply is on the screen: indented lines below the message.
+        terminal.wait_for(lambda: terminal.count(r"(?m)^  (┊ )?\S*[abc]{3}") > 2)
+        terminal.send(CTRL_C)
+        terminal.wait_for("(stopped: what came is kept)", seconds=10)
+        terminal.wait_for(lambda: ready(terminal))
+        turn = turns_of(program, "talk")[0]
+        assert "cancelled" == turn["finish_reason"]
+        assert len(turn["text"] + turn["thinking"]) > 50
+        check_panel(panels(terminal)[-1], turn)
+        command(terminal, "/tree", "1 › tell me everything")
+
+        terminal.send("half a thought")
+        terminal.wait_for("half a thought")
+        terminal.send(CTRL_C)
+        terminal.wait_for(lambda: "half a thought" not in terminal.text())
+        assert ready(terminal)
+        assert terminal.process.poll() is None
+        terminal.send(CTRL_C)
+        terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(CTRL_C)
+        assert 0 == terminal.wait_for_exit()
+        assert "chatcli resume talk" in terminal.text()
+        assert "Traceback" not in terminal.all_text()
+        check_that_the_terminal_is_as_before(terminal)
+    assert ["tell me everything"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
+def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
+    with open_shell(chatcli, "-m", chatcli.model, "-S", "lines", "-n", "4") as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send("/re")
+        terminal.wait_for("go on with a saved session")
+        assert "/resume" in terminal.text() and "/rename" in terminal.text()
+        terminal.send("n")
+        terminal.wait_for(lambda: "/resume" not in terminal.text())
+        terminal.send(TAB)
+        terminal.wait_for("› /rename")
+        terminal.send(CTRL_C)
+        terminal.wait_for(lambda: "/rename" not in terminal.text())
+        terminal.send("first line" + ALT_ENTER)
+        terminal.wait_for(lambda: terminal.screen.cursor.x == 2)
+        assert 0 == terminal.count(PANEL)
+        say_more = "second line"
+        terminal.line(say_more)
+        terminal.wait_for(lambda: terminal.count(PANEL) == 1)
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
+    assert ["first line\nsecond line"] == [turn["user"] for turn in turns_of(chatcli, "lines")]
+
+
+def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(
+    models: Path, tmp_path: Path
+) -> None:
+    pasted = "hello \x1b]0;evil\x07 world \x9b2J"
+    for model in ("evil", "hermit"):
+        program = Program(tmp_path / model, models / model)
+        args = ("-m", program.model, "-S", "bad", "-n", "200", "--temp", "1", "--seed", "3")
+        with open_shell(program, *args) as terminal:
+            terminal.wait_for(lambda: ready(terminal))
+            terminal.send(f"\x1b[200~{pasted}\x1b[201~")
+            terminal.wait_for("world")
+            terminal.send(ENTER)
+            terminal.wait_for(lambda: terminal.count(PANEL) == 1)
+            command(terminal, "/tree", "1 › hello")
+            terminal.send(CTRL_D)
+            assert 0 == terminal.wait_for_exit()
+            check_that_the_terminal_is_as_before(terminal)
+        turn = turns_of(program, "bad")[0]
+        assert pasted == turn["user"]
+        assert {"\x1b", "\x07", "\x9b"} <= set(turn["text"] + turn["thinking"])
+        # The shell itself moves the cursor with ESC [, but never with these.
+        for mark in [*ESCAPES[1:], b"\x1b]", b"\x1b\x1b", b"\x1b[["]:
+            assert mark not in terminal.raw
+
+
+def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program) -> None:
+    broken = write_model(chatcli.home / "broken", "qwen3")
+    os.truncate(broken / "model.safetensors", 1000)
+    with open_shell(chatcli, "-m", "broken") as terminal:
+        terminal.wait_for("Type a message and press Enter")
+        assert 1 == terminal.wait_for_exit()
+        lines = [line for line in terminal.all_text().splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith("chatcli: ")]
+        assert 1 == len(told)
+        assert "The model 'broken' cannot be loaded" in told[0]
+        assert "Traceback" not in terminal.all_text()
+        check_that_the_terminal_is_as_before(terminal)
+    assert not list(chatcli.sessions.glob("*.jsonl"))
