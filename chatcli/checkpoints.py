@@ -21,6 +21,9 @@ from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore, Tensor
 from chatcli.worker import Worker
 
+# What mlx-lm and MLX raise when arrays are not those of this model's cache.
+UNFIT = (KeyError, ValueError, TypeError, AttributeError)
+
 
 @dataclass(frozen=True)
 class Match:
@@ -124,9 +127,10 @@ class Checkpoints:
             return 0
         try:
             rows = [self.store.get(part, tokens, "rows")[0] for part, tokens in shared]
-        except SegmentDamaged:
+            self._worker.call(prompt_cache.append, self._cache, self._log, rows, count)
+        except (SegmentDamaged, *UNFIT):
+            self.rewind()
             return 0
-        self._worker.call(prompt_cache.append, self._cache, self._log, rows, count)
         self._borrowed = count
         return count
 
@@ -163,7 +167,7 @@ class Checkpoints:
         self._reset()
         try:
             self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
+        except UNFIT as error:
             self._reset()
             store.set_aside(chain)
             raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error

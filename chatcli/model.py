@@ -114,6 +114,12 @@ def _load_folder(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
     try:
+        json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise ModelBroken(
+            f"The model '{name}' cannot be loaded: its config.json is not valid JSON ({error})."
+        ) from error
+    try:
         model, tokenizer, config = mlx_lm.load(str(folder), return_config=True)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chatcli.conversation import Conversation
-from chatcli.errors import SessionNotFound, TurnOutOfRange
+from chatcli.errors import (
+    SessionNotFound,
+    SessionUnreadable,
+    SessionVersionError,
+    TurnOutOfRange,
+)
 from chatcli.store import files, segments
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 
@@ -90,7 +95,10 @@ def branch_from(
 
 def delete(folder: SessionFolder, name: str) -> int:
     """Remove a session and the segments that no other session names. Returns the bytes freed."""
-    doomed = _segments(folder.read(name).conversation)
+    try:
+        doomed = _segments(folder.read(name).conversation)
+    except (SessionUnreadable, SessionVersionError):
+        doomed = {}
     folder.delete(name)
     needed = [_segments(folder.read(other).conversation) for other in _readable(folder)]
     freed = 0

@@ -28,6 +28,7 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.model import ReplySplitter
+from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
 from chatcli.store.sessions import SessionFile
@@ -95,6 +96,7 @@ def append(chat: Chat, text: str) -> Entry:
     """Put the message on disk before the model sees it. Raises `EmptyPrompt`."""
     if not text.strip():
         raise EmptyPrompt("The message is empty: write something.")
+    text = decodable(text)
     session = chat.session
     if lost := session.conversation.unanswered():
         # Templates want turns to alternate: a message whose reply never came gets an empty one.
@@ -316,19 +318,23 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
         if cancelled.is_set():
             break
         written += chat.checkpoints.persist(chain[depth - 1], tokens)
-    note_settled(chat, reply, settled, written)
+    note_settled(chat, reply, settled, written, not cancelled.is_set())
     yield from problems(chat)
     yield Settled(settled, written)
 
 
-def note_settled(chat: Chat, reply: Entry, settled: int, written: int) -> None:
+def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bool) -> None:
     """Add what settling did to the reply's numbers in the transcript."""
     if settled:
         before = reply.record
+        # The last name says how far the conversation had been run: a cut settle does not count.
+        named = [*before.get("segments", ()), *own_segments(chat)]
+        if not whole:
+            named = [*own_segments(chat), *before.get("segments", ())]
         numbers = {
             "settled_tokens": before.get("settled_tokens", 0) + settled,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
-            "segments": own_segments(chat),
+            "segments": list(dict.fromkeys(named)),
             "boundaries": new_boundaries(chat, reply),
         }
         chat.session.note(reply, numbers)

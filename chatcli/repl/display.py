@@ -300,11 +300,13 @@ def _listing(result: results.Listing) -> RenderableType:
     if not result.summaries:
         return Text("No saved sessions yet.")
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    for column in ("session", "turns", "last used", "begins with"):
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    widest = max(len(summary.name) for summary in result.summaries)
+    for column, least in (("session", min(widest, 36)), ("turns", 5), ("last used", 9)):
+        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=least)
+    table.add_column("begins with", no_wrap=True, overflow="ellipsis")
     for summary in result.summaries:
         if summary.problem:
-            table.add_row(clean_line(summary.name), "?", "", Text(clean(summary.problem), "red"))
+            table.add_row(clean_line(summary.name), "?", "", Text("cannot be read", "red"))
         else:
             words = Text(shorten(summary.first_words, 60), style=DIM)
             name = Text(clean_line(summary.name), style=ACCENT)

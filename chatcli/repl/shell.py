@@ -134,7 +134,7 @@ class Shell:
     def _take(self, line: str) -> None:
         with stop_on_interrupt() as cancelled:
             if self._state.loading:
-                self._screen.say(f"Loading {self._state.model}…", "dim")
+                self._screen.say(f"Loading {model_label(self._state.model)}…", "dim")
             for event in self._state.take(line, cancelled):
                 self._screen.event(event)
 

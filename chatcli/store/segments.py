@@ -290,8 +290,12 @@ def _set_aside(path: Path) -> None:
 
 
 def usage(folder: Path) -> list[Usage]:
-    """What each model's segments take in a sessions folder."""
-    return [_usage_of(path) for path in sorted((folder / "kv").glob("*")) if path.is_dir()]
+    """What each model's segments take in a sessions folder. Raises `OSError`."""
+    try:
+        found = sorted((folder / "kv").iterdir())
+    except FileNotFoundError:
+        return []
+    return [_usage_of(path) for path in found if path.is_dir()]
 
 
 def _usage_of(folder: Path) -> Usage:
@@ -308,10 +312,8 @@ def _sizes(folder: Path, kind: Kind) -> Iterator[int]:
 
 def clear(folder: Path) -> int:
     """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
-    freed = sum(use.rows_bytes + use.state_bytes for use in usage(folder))
-    with (
-        files.explained(f"delete the checkpoints in {folder}"),
-        contextlib.suppress(FileNotFoundError),
-    ):
-        shutil.rmtree(folder / "kv")
+    with files.explained(f"delete the checkpoints in {folder}"):
+        freed = sum(use.rows_bytes + use.state_bytes for use in usage(folder))
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder / "kv")
     return freed

@@ -67,11 +67,11 @@ class SessionFolder:
     def names(self) -> list[str]:
         """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
         with files.explained(f"read the sessions folder {self.folder}"):
-            if not self.folder.exists():
+            try:
+                entries = [Path(entry) for entry in os.scandir(self.folder)]
+            except FileNotFoundError:
                 return []
-            found = [
-                Path(entry) for entry in os.scandir(self.folder) if entry.name.endswith(SUFFIX)
-            ]
+            found = [path for path in entries if path.suffix == SUFFIX]
         return [path.stem for path in sorted(found, key=_modified, reverse=True)]
 
     def latest(self) -> str:
@@ -167,10 +167,16 @@ class SessionFolder:
         return new.stem
 
     def delete(self, name: str) -> str:
-        """Remove a session's transcript. Raises `SessionLocked` if it is open."""
-        with self.open(name) as opened, files.explained(f"delete the session '{name}'"):
-            opened.path.unlink()
-        return opened.path.stem
+        """Remove a session's transcript, readable or not. Raises `SessionLocked` if it is open."""
+        path = self._path(self.resolve(name))
+        with files.explained(f"delete the session '{name}'"):
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                _lock(descriptor, path.stem)
+                path.unlink()
+            finally:
+                os.close(descriptor)
+        return path.stem
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}{SUFFIX}"
@@ -184,6 +190,7 @@ class SessionFile:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             _lock(self._descriptor, path.stem)
+            _check_still_there(self._descriptor, path)
             self.transcript = parse(path.stem, path.read_bytes())
             self._mend()
         except BaseException:
@@ -362,6 +369,16 @@ def _lock(descriptor: int, name: str) -> None:
             f"The session '{name}' is open in another chatcli: close it there, "
             f"or go on in a copy with 'chatcli branch {name}'."
         ) from None
+
+
+def _check_still_there(descriptor: int, path: Path) -> None:
+    """Raise `SessionNotFound` if another process took the file away before it was locked."""
+    try:
+        same = os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        same = False
+    if not same:
+        raise SessionNotFound(f"There is no session '{path.stem}' any more.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
