@@ -49,12 +49,15 @@ class Table:
         if answer.tokens > 20:
             self.speeds.append(answer.tokens / answer.seconds)
 
-    def text(self) -> str:
-        """The whole table."""
-        lines = [row.text() for row in self.rows.values()]
-        lines.append(Row("well-formed (thinking, answer, end)", self.formed).text())
+    def say_last(self) -> None:
+        """Print the row that was just finished."""
+        print(list(self.rows.values())[-1].text(), flush=True)
+
+    def summary(self) -> str:
+        """The last two lines: form and speed, over all rows."""
+        formed = Row("well-formed (thinking, answer, end)", self.formed).text()
         speed = float(np.median(self.speeds)) if self.speeds else float("nan")
-        return "\n".join([*lines, f"{'tokens a second, median':<44} {speed:>13.0f}"])
+        return f"{formed}\n{'tokens a second, median':<44} {speed:>13.0f}"
 
 
 def recall(
@@ -112,37 +115,41 @@ KINDS: dict[str, tuple[str, Callable[[Turn, Answer], bool]]] = {
 }
 
 
-def measure(engine: Engine, seed: int, count: int, show: bool) -> Table:
-    """Everything, ``count`` conversations a row."""
+def measure(engine: Engine, seed: int, count: int, modes: tuple[bool, ...], show: bool) -> Table:
+    """Everything, ``count`` conversations a row; each row is printed when it is done."""
     table = Table()
-    for think in (True, False):
+    for think in modes:
         mode = "" if think else ", no thinking"
         for value, turn, answer in recall(engine, seed, count, think):
             table.note(f"recall over 10 turns{mode}", value in answer.text, answer, think)
             report(show and value not in answer.text, turn.user, value, answer)
+        table.say_last()
         for name, (kind, good) in KINDS.items():
             for turn, answer in single(engine, seed, count, kind, think):
                 table.note(name + mode, good(turn, answer), answer, think)
                 report(show and not good(turn, answer), turn.user, turn.reply, answer)
+            table.say_last()
     for value, turn, answer in recall(engine, seed + 1, max(2, count // 5), True, long=True):
         table.note("recall over 10 turns, long system prompt", value in answer.text, answer)
         report(show and value not in answer.text, turn.user, value, answer)
-    freed(engine, table, show)
+    table.say_last()
+    freed(engine, table, modes, show)
     return table
 
 
-def freed(engine: Engine, table: Table, show: bool) -> None:
+def freed(engine: Engine, table: Table, modes: tuple[bool, ...], show: bool) -> None:
     """Add the rows of free phrasing."""
     parts = {
         "free phrasing, looked at while writing": freely.SEEN,
         "free phrasing, kept aside": freely.KEPT,
     }
     for name, text in parts.items():
-        for think in (True, False):
+        for think in modes:
             for typed, wanted, answer in free(engine, text, think):
                 good = wanted.lower() in answer.text.lower()
                 table.note(name + ("" if think else ", no thinking"), good, answer, think)
                 report(show and not good and text is freely.SEEN, typed, wanted, answer)
+            table.say_last()
 
 
 def report(wanted: bool, typed: str, right: str, answer: Answer) -> None:
@@ -159,12 +166,15 @@ def main() -> None:
     """Read options and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default=str(FOLDER))
-    parser.add_argument("--count", type=int, default=100, help="conversations a row")
+    parser.add_argument("--count", type=int, default=20, help="conversations a row")
+    parser.add_argument("--both", action="store_true", help="measure without thinking too")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--show", action="store_true", help="print every wrong reply")
     options = parser.parse_args()
-    table = measure(Engine.open(Path(options.model)), options.seed, options.count, options.show)
-    print(table.text())
+    modes = (True, False) if options.both else (True,)
+    engine = Engine.open(Path(options.model))
+    table = measure(engine, options.seed, options.count, modes, options.show)
+    print(table.summary())
 
 
 if __name__ == "__main__":
