@@ -266,8 +266,7 @@ class JsonLines:
         if isinstance(event, TurnDone):
             self._record = event.record
         elif isinstance(event, Settled) and self._record is not None:
-            self._record.settled_tokens += event.tokens
-            self._record.checkpoint_bytes += event.bytes
+            self._record.add(event)
 
     def end_turn(self) -> None:
         if self._record is not None:

@@ -44,7 +44,8 @@ class Notice:
 class TurnRecord:
     """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
 
-    `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply.
+    `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply;
+    `settled_bytes` is the part of `checkpoint_bytes` that was written then.
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
     """
 
@@ -65,6 +66,13 @@ class TurnRecord:
     time_to_first_token: float | None = None
     generation_tps: float = 0.0
     checkpoint_bytes: int = 0
+    settled_bytes: int = 0
+
+    def add(self, settled: Settled) -> None:
+        """Count what was run and written after the reply."""
+        self.settled_tokens += settled.tokens
+        self.settled_bytes += settled.bytes
+        self.checkpoint_bytes += settled.bytes
 
     @property
     def hit_ratio(self) -> float:

@@ -1,4 +1,4 @@
-"""Text made harmless for a terminal; knows nothing else."""
+"""Text made fit for a terminal: harmless, short, readable; knows nothing else."""
 
 from __future__ import annotations
 
@@ -46,3 +46,13 @@ def shorten(text: str, width: int) -> str:
     """One clean line of at most `width` characters."""
     line = clean_line(text)
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def file_size(count: int) -> str:
+    """Bytes as a person reads them: 84 kB, 1.2 MB (powers of ten)."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

@@ -333,6 +333,7 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bo
             named = [*own_segments(chat), *before.get("segments", ())]
         numbers = {
             "settled_tokens": before.get("settled_tokens", 0) + settled,
+            "settled_bytes": before.get("settled_bytes", 0) + written,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": list(dict.fromkeys(named)),
             "boundaries": new_boundaries(chat, reply),

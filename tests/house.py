@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from chatcli import opening, turn
@@ -61,11 +60,7 @@ class House:
         if settle:
             for event in turn.settle(chat, never):
                 if isinstance(event, Settled):
-                    record = replace(
-                        record,
-                        settled_tokens=event.tokens,
-                        checkpoint_bytes=record.checkpoint_bytes + event.bytes,
-                    )
+                    record.add(event)
         return record
 
 

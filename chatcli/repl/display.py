@@ -31,7 +31,7 @@ from chatcli.events import (
     TurnDone,
     TurnRecord,
 )
-from chatcli.plain import clean, clean_line, shorten
+from chatcli.plain import clean, clean_line, file_size, shorten
 from chatcli.repl import results
 from chatcli.repl.wrap import Wrapper
 
@@ -238,7 +238,7 @@ def _times(record: TurnRecord) -> list[str]:
         f"restore {seconds(record.restore_seconds)}",
         f"first token {seconds(first)}" if first is not None else "no token",
         f"{record.generation_tps:.0f} tokens/s",
-        f"{size(record.checkpoint_bytes)} written",
+        f"{file_size(record.checkpoint_bytes)} written",
     ]
 
 
@@ -249,16 +249,6 @@ def seconds(value: float) -> str:
     if value < 9.95:
         return f"{value:.2g} s"
     return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
-
-
-def size(count: int) -> str:
-    """Bytes as a person reads them: 84 kB, 1.2 MB (powers of ten)."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 def age(created: float, now: float | None = None) -> str:
@@ -392,7 +382,7 @@ def _stat_cells(record: Mapping[str, Any]) -> list[RenderableType]:
         f"{record.get('settled_tokens', 0):,}",
         seconds(first) if first is not None else "–",
         f"{record.get('generation_tps', 0):.0f}",
-        size(record.get("checkpoint_bytes", 0)),
+        file_size(record.get("checkpoint_bytes", 0)),
     ]
 
 
@@ -403,7 +393,7 @@ def _disk_use(result: results.DiskUse) -> RenderableType:
     for column in ("model fingerprint", "segments", "rows", "states", "state"):
         table.add_column(column, justify="left" if column.startswith("model") else "right")
     for use in result.usages:
-        cells = (use.segments, size(use.rows_bytes), use.states, size(use.state_bytes))
+        cells = (use.segments, file_size(use.rows_bytes), use.states, file_size(use.state_bytes))
         table.add_row(use.fingerprint, *map(str, cells))
     return table
 

@@ -14,6 +14,7 @@ from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
+from chatcli.plain import file_size
 from chatcli.settings import Settings
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
@@ -109,12 +110,14 @@ class State:
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.runtime()
         self.activity = "settling…" if self.session is not None else ""
-        tokens = 0
+        activity = ""
         try:
             for event in self.settle(self._stop_settling):
-                tokens += event.tokens if isinstance(event, Settled) else 0
+                if isinstance(event, Settled) and event.tokens:
+                    written = file_size(event.bytes)
+                    activity = f"{event.tokens} tokens settled ahead, {written} written"
         finally:
-            self.activity = f"{tokens} tokens settled ahead" if tokens else ""
+            self.activity = activity
             refresh()
 
     def stop_settling(self) -> None:
