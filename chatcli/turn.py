@@ -34,7 +34,7 @@ from chatcli.settings import Sampling
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
 
-# A checkpoint of fewer tokens than this costs more to keep than to compute.
+# A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16
 # A reply's record tells the boundaries around it, by their distance in messages.
 PLACES = {"before": -2, "question": -1, "reply": 0}
@@ -130,7 +130,9 @@ def cut(
     """The tokens' segments up to the stable prefix of `messages`, which end with `leaf`."""
     found = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
     chat.boundaries = dict(zip(range(len(messages), -1, -1), reversed(found), strict=False))
-    boundaries = prefix.usable_boundaries(found, len(tokens), LEAST_TOKENS)
+    if found[0] < LEAST_TOKENS:
+        found = found[1:]
+    boundaries = prefix.usable_boundaries(found, len(tokens))
     return prefix.chain(chat.checkpoints.root, tokens, boundaries)
 
 

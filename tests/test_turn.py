@@ -351,3 +351,12 @@ def test_a_state_is_never_cut(recurrent: Path, tmp_path: Path) -> None:
         chat = house.chat("two")
         record = house.say(chat, f"{DOCUMENT}\nIs there another one?")
         assert chat.template.stable_prefix([Message("system", SYSTEM)]) == record.reused_tokens
+
+
+def test_even_the_shortest_first_turn_is_checkpointed(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        record = house.say(house.chat("talk", system=None), "Hi", settle=False)
+    assert record.checkpoint_bytes == sum(
+        path.stat().st_size for path in tmp_path.rglob("*.safetensors")
+    )
+    assert record.checkpoint_bytes > 0
