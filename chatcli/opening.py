@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chatcli.conversation import Conversation
-from chatcli.errors import (
-    SessionNotFound,
-    SessionUnreadable,
-    SessionVersionError,
-    TurnOutOfRange,
-)
+from chatcli.errors import SessionNotFound, SessionUnreadable, TurnOutOfRange
 from chatcli.store import files, segments
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 
@@ -97,7 +92,7 @@ def delete(folder: SessionFolder, name: str) -> int:
     """Remove a session and the segments that no other session names. Returns the bytes freed."""
     try:
         doomed = _segments(folder.read(name).conversation)
-    except (SessionUnreadable, SessionVersionError):
+    except SessionUnreadable:
         doomed = {}
     folder.delete(name)
     needed = [_segments(folder.read(other).conversation) for other in _readable(folder)]

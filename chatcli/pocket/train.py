@@ -144,6 +144,7 @@ def export(net: Network, folder: Path) -> None:
         "pad_token_id": 0,
         "do_sample": False,
         "temperature": 0.0,
+        "max_new_tokens": 300,
     }
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
 

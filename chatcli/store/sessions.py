@@ -167,12 +167,17 @@ class SessionFolder:
         return new.stem
 
     def delete(self, name: str) -> str:
-        """Remove a session's transcript, readable or not. Raises `SessionLocked` if it is open."""
+        """Remove a session's transcript, also a damaged one.
+
+        Raises `SessionLocked` if it is open, `SessionVersionError` if a newer chatcli wrote it.
+        """
         path = self._path(self.resolve(name))
         with files.explained(f"delete the session '{name}'"):
             descriptor = os.open(path, os.O_RDWR)
             try:
                 _lock(descriptor, path.stem)
+                with contextlib.suppress(SessionUnreadable):
+                    parse(path.stem, path.read_bytes())
                 path.unlink()
             finally:
                 os.close(descriptor)
