@@ -133,8 +133,8 @@ class Options:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that takes `options: Options` all of its fields as options of its own."""
-    hints = get_type_hints(command, include_extras=True)
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "options"]
     shared = get_type_hints(Options, include_extras=True)
 
     def run(**given: Any) -> None:
@@ -143,14 +143,13 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [p.replace(kind=kind, annotation=hints[p.name]) for p in own]
+        [p.replace(kind=kind) for p in own]
         + [
             inspect.Parameter(f.name, kind, default=f.default, annotation=shared[f.name])
             for f in fields(Options)
         ]
     )
-    run.__annotations__ = {**hints, **shared}
-    run.__annotations__.pop("options")
+    run.__annotations__ = {p.name: p.annotation for p in own} | shared
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
 

@@ -90,7 +90,8 @@ def _set_arrays(leaf: Any, arrays: list[tuple[str, mx.array]]) -> None:
 
 def evaluate(cache: PromptCache) -> None:
     """Run what is pending."""
-    mx.eval([leaf.state for leaf in leaves(cache)])
+    held = tree_flatten([list(vars(leaf).values()) for leaf in leaves(cache)])
+    mx.eval([array for _, array in held if isinstance(array, mx.array)])
 
 
 class RowLog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import mlx.core as mx
@@ -33,6 +34,9 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "state": lambda: ArraysCache(3),
     "mixed": lambda: CacheList(ArraysCache(2), KVCache()),
 }
+if version("mlx-lm") < "0.32":
+    # That release cuts the padding of its own buffer for rows: it fails without chatcli too.
+    MAKERS.pop("chunked")
 PIECES = {
     "one": [[30]],
     "uneven": [[7], [1, 1, 3], [18]],
