@@ -159,7 +159,7 @@ class Checkpoints:
     def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
         assert self.store is not None
         store, last = self.store, chain[-1]
-        rows = [store.get(part, prompt[part.start : part.end], "rows")[0] for part in chain]
+        rows = self._rows_of(store, chain, prompt)
         state: dict[str, Tensor] = {}
         scalars = "{}"
         if self._stateful:
@@ -172,6 +172,22 @@ class Checkpoints:
             store.set_aside(chain)
             raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
         self._remember(chain)
+
+    def _rows_of(
+        self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]
+    ) -> list[dict[str, Tensor]]:
+        """The rows of every segment. Raises the first damage, after all the rest was looked at too,
+        so that whatever is damaged is set aside and written anew."""
+        rows: list[dict[str, Tensor]] = []
+        damage: SegmentDamaged | None = None
+        for part in chain:
+            try:
+                rows.append(store.get(part, prompt[part.start : part.end], "rows")[0])
+            except SegmentDamaged as error:
+                damage = damage or error
+        if damage is not None:
+            raise damage
+        return rows
 
     def _remember(self, chain: Sequence[Segment]) -> None:
         self._path = [segment.id for segment in chain]

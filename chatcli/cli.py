@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -219,7 +219,7 @@ def branch(
     elif not sys.stdin.isatty() or not sys.stdout.isatty():
         print(clean(f"Branched '{name}' after turn {turns} into '{made.name}'."))
     else:
-        talk(options, Wanted(made.name, must_exist=True))
+        talk(replace(options, at=None), replace(options.wanted(made.name), at=None))
 
 
 def talk(options: Options, wanted: Wanted) -> None:
@@ -242,7 +242,17 @@ def talk(options: Options, wanted: Wanted) -> None:
         shown = JsonLines() if options.as_json else display.Pipe()
         script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
-        state.close()
+        let_go(state)
+
+
+def let_go(state: Any) -> None:
+    """Close the state. A model that still loads cannot be ended, so the process goes without it."""
+    state.close()
+    leaving = sys.exc_info()[0]
+    if state.abandoned and leaving in (None, KeyboardInterrupt):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED if leaving else 0)
 
 
 def tell_recovery(session: Any) -> None:
@@ -297,7 +307,7 @@ def ask(
         shown = JsonLines() if options.as_json else display.Pipe()
         stopped = script.run_turn(text, state, shown)
     finally:
-        state.close()
+        let_go(state)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -394,7 +404,7 @@ def delete(
 ) -> None:
     """Delete a session and the checkpoints that no other session uses."""
     folder = sessions_folder(sessions)
-    found = SessionFolder(folder).resolve(name)
+    found = SessionFolder(folder).exact(name)
     if not yes and sys.stdin.isatty():
         typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
     freed = opening.delete(SessionFolder(folder), found)
@@ -441,8 +451,19 @@ def print_json(value: Any) -> None:
     print(json.dumps(value))
 
 
+def reopen_closed() -> None:
+    """Give a closed standard stream the null device, so that no file of ours takes its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
 def main() -> None:
     """Run the command line and exit. A surprise is one line too, and a traceback if asked for."""
+    reopen_closed()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -37,9 +37,8 @@ def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
     session = folder.open(name)
     try:
         if wanted.at is not None:
-            session.move_head(session.conversation.end_of_turn(wanted.at))
-        if wanted.system is not None:
-            session.set_system(wanted.system or None)
+            # In memory only: the message that continues from there will say so on disk.
+            session.conversation.head = session.conversation.end_of_turn(wanted.at)
     except BaseException:
         session.close()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chatcli import opening
-from chatcli.errors import UsageError
+from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
 from chatcli.repl.registry import all_commands, command
 from chatcli.repl.results import Help, Listing, Opened, Quit, Result, Said, Stats, Tree
@@ -30,6 +30,12 @@ def resume(state: State, argument: str) -> Result:
     if name == state.name:
         return Said(f"'{name}' is open already.")
     session = state.folder.open(name)
+    try:
+        if session.conversation.model:
+            state.change_model(session.conversation.model)
+    except ChatcliError:
+        session.close()
+        raise
     notes = state.switch(session)
     return Opened(name, session.conversation, notes)
 
@@ -69,7 +75,7 @@ def new(state: State, argument: str) -> Result:
 def rename(state: State, argument: str) -> Result:
     if state.session is None:
         raise UsageError("There is no conversation to rename yet: say something first.")
-    name = state.folder.rename(state.session.name, argument)
+    name = state.folder.rename_open(state.session.name, argument)
     state.session.moved(state.session.path.with_name(f"{name}.jsonl"))
     return Said(f"This session is called '{name}' now.")
 

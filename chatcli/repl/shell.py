@@ -123,6 +123,9 @@ class Shell:
         except ChatcliError as error:
             self._screen.abandon()
             self._screen.error(str(error))
+        except KeyboardInterrupt:
+            self._screen.abandon()
+            self._screen.say("Stopped.", "dim")
         return False
 
     def _show(self, result: Result) -> bool:

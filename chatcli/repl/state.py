@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcli import opening
@@ -33,13 +35,13 @@ class State:
         self.think = settings.think
         self.session = opening.open_existing(self.folder, wanted)
         self.activity = ""
+        self.abandoned = False
         self._worker = Worker()
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
         self._stop_settling = threading.Event()
-        self.model = (
-            model or (self.session.conversation.model if self.session else None) or "pocket"
-        )
+        kept = self.session.conversation.model if self.session else None
+        self.model = absolute(model) if model else kept or "pocket"
         self._runtime = self._load(self.model)
 
     def _load(self, name: str) -> Future[Runtime]:
@@ -77,21 +79,28 @@ class State:
 
         self._runtime.add_done_callback(check)
 
-    def runtime(self) -> Runtime:
-        """The model, loaded. Raises `ModelError` if it cannot be."""
-        return self._runtime.result()
+    def runtime(self, cancelled: threading.Event | None = None) -> Runtime:
+        """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
+        return _wait(self._runtime, cancelled)
 
     def take(self, text: str, cancelled: threading.Event) -> Iterator[Event]:
         """One turn with the open session, which begins with its first message."""
+        runtime = self.runtime(cancelled)
         self.stop_settling()
-        runtime = self.runtime()
         from chatcli import turn
 
         if self.session is None and text.strip():
             self.session = opening.begin(self.folder, self.wanted, text, self.model)
         if self.session is not None:
-            self.session.set_model(self.model)
+            self._note_settings(self.session)
             yield from turn.take(runtime.chat(self.session, self.think), text, cancelled)
+
+    def _note_settings(self, session: SessionFile) -> None:
+        """Put on disk what this run was asked for, now that it is used."""
+        session.set_model(self.model)
+        if self.wanted.system is not None:
+            session.set_system(self.wanted.system or None)
+            self.wanted = replace(self.wanted, system=None)
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
@@ -103,9 +112,20 @@ class State:
             yield from turn.settle(chat, cancelled)
 
     def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
-        """Settle while the person reads and types; `stop_settling` ends it."""
+        """Settle while the person reads and types; `stop_settling` ends it.
+
+        While the model loads this waits for it, without anyone waiting for this.
+        """
+        if self.loading:
+            self._runtime.add_done_callback(lambda _: self._settle_after_load(refresh))
+            return
         self.stop_settling()
         self._settling = self._behind.submit(self._settle_quietly, refresh)
+
+    def _settle_after_load(self, refresh: Callable[[], None]) -> None:
+        if self._runtime.exception() is None and self._settling is None:
+            with contextlib.suppress(RuntimeError):
+                self._settling = self._behind.submit(self._settle_quietly, refresh)
 
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.runtime()
@@ -121,14 +141,13 @@ class State:
             refresh()
 
     def stop_settling(self) -> None:
-        """End what runs behind, after its current chunk. Raises what went wrong in it."""
+        """End what runs behind, after its current chunk. What went wrong in it costs time only:
+        the next turn meets it again, where it can be told."""
         settling, self._settling = self._settling, None
         if settling is not None:
             self._stop_settling.set()
-            try:
-                settling.result()
-            finally:
-                self._stop_settling.clear()
+            settling.exception()
+            self._stop_settling.clear()
 
     def switch(self, session: SessionFile | None) -> list[str]:
         """Close the open session and go on with another. Returns what opening it found."""
@@ -155,17 +174,23 @@ class State:
 
     def change_model(self, name: str) -> None:
         """Load another model; the transcript stays. Raises `ModelError` and keeps the old one."""
+        name = absolute(name)
+        if name == self.model:
+            return
         self.stop_settling()
         loading = self._load(name)
-        fresh = loading.result()
-        with contextlib.suppress(Exception):
+        _wait(loading, None)
+        if self._runtime.exception() is None:
             self._runtime.result().close()
         self._runtime, self.model = loading, name
-        assert fresh is not None
 
     def close(self) -> None:
         """Stop what runs behind, finish what is being written, let the session go."""
         self._stop_settling.set()
+        if self.loading:
+            # Nothing of MLX can be ended while it loads; the process may go without it.
+            self.abandoned = True
+            return
         if self._settling is not None:
             self._settling.exception()
         if self.session is not None:
@@ -174,6 +199,20 @@ class State:
             self._runtime.result().close()
         self._behind.shutdown()
         self._worker.close()
+
+
+def absolute(name: str) -> str:
+    """A model folder's whole path, so that its session opens from anywhere; other names stay."""
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if name != "pocket" and folder.is_dir() else name
+
+
+def _wait(loading: Future[Runtime], cancelled: threading.Event | None) -> Runtime:
+    """Wait in short steps, so that an interrupt is noticed."""
+    while cancelled is None or not cancelled.is_set():
+        if concurrent.futures.wait([loading], timeout=0.1).done:
+            return loading.result()
+    raise KeyboardInterrupt
 
 
 def _open_runtime(worker: Worker, settings: Settings, name: str) -> Runtime:

@@ -92,6 +92,14 @@ class SessionFolder:
             return matches[0]
         raise SessionNotFound(_not_found(name, names, matches))
 
+    def exact(self, name: str) -> str:
+        """`name` if there is such a session: what cannot be undone takes no beginnings of names."""
+        files.check_name(name)
+        names = self.names()
+        if name not in names:
+            raise SessionNotFound(_not_found(name, names, []))
+        return name
+
     def exists(self, name: str) -> bool:
         return self._path(name).exists()
 
@@ -155,8 +163,13 @@ class SessionFolder:
             return SessionFile(path)
 
     def rename(self, name: str, new_name: str) -> str:
-        """Give a session another name. Raises `SessionExists`."""
-        old = self._path(self.resolve(name))
+        """Give a session another name. Raises `SessionExists`, and `SessionLocked` if it is open."""
+        with self.open(self.exact(name)):
+            return self.rename_open(name, new_name)
+
+    def rename_open(self, name: str, new_name: str) -> str:
+        """`rename`, for a session that the caller has open."""
+        old = self._path(self.exact(name))
         new = self._path(files.check_name(new_name))
         with files.explained(f"rename the session '{old.stem}'"):
             try:
@@ -171,7 +184,7 @@ class SessionFolder:
 
         Raises `SessionLocked` if it is open, `SessionVersionError` if a newer chatcli wrote it.
         """
-        path = self._path(self.resolve(name))
+        path = self._path(self.exact(name))
         with files.explained(f"delete the session '{name}'"):
             descriptor = os.open(path, os.O_RDWR)
             try:
