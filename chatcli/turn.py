@@ -36,6 +36,7 @@ from chatcli.template import Template
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16
+SHOWN = 8
 # A reply's record tells the boundaries around it, by their distance in messages.
 PLACES = {"before": -2, "question": -1, "reply": 0}
 
@@ -181,7 +182,7 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
     record.prompt_tokens = len(prompt.tokens)
     record.reused_tokens = end_of(prompt.chain, match)
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
-    record.miss_reason = match.reason or explain(chat, prompt.chain, match.depth)
+    record.miss_reason = match.reason or explain(chat, prompt, match.depth)
     return match
 
 
@@ -190,8 +191,9 @@ def end_of(chain: Sequence[Segment], match: Match) -> int:
     return (chain[match.depth - 1].end if match.depth else 0) + match.borrowed
 
 
-def explain(chat: Chat, chain: Sequence[Segment], depth: int) -> str | None:
+def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
     """Why less was reused than the last turn left behind; None if nothing is missing."""
+    chain = prompt.chain
     records = [entry.record for entry in chat.session.conversation.path() if entry.record]
     records = [record for record in records if record.get("segments")]
     if not records:
@@ -199,13 +201,25 @@ def explain(chat: Chat, chain: Sequence[Segment], depth: int) -> str | None:
     if records[-1].get("fingerprint") != chat.checkpoints.loaded.fingerprint:
         return f"the model or its cache settings changed (before: {records[-1].get('model')})"
     ends = {segment.id: number for number, segment in enumerate(chain, start=1)}
-    left_behind = {name for record in records for name in record.get("segments", ())}
     if records[-1]["segments"][-1] not in ends:
-        parted = max((chain[ends[n] - 1].end for n in left_behind & ends.keys()), default=0)
-        return f"the prompt changed after token {parted} (system prompt, thinking or template)"
+        names = [name for record in records for name in record["segments"]]
+        return parting(chat, prompt.tokens, names)
     if depth < ends[records[-1]["segments"][-1]]:
         return f"the checkpoint after token {chain[depth - 1].end if depth else 0} is gone: evicted"
     return None
+
+
+def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
+    """Where a prompt parted from the one that these segments were made of, with the two texts."""
+    store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
+    before: list[int] = []
+    for name in dict.fromkeys(names):
+        before += store.tokens(name) if store is not None else []
+    at = prefix.common_prefix(before, tokens)
+    old, new = (loaded.tokenizer.decode(list(side[at : at + SHOWN])) for side in (before, tokens))
+    return (
+        f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, thinking, template)"
+    )
 
 
 def prefill(

@@ -482,7 +482,9 @@ def test_rename_refuses_a_name_in_use_and_a_bad_one(folder: SessionFolder) -> No
 
 def test_a_renamed_session_is_written_under_its_new_name(folder: SessionFolder) -> None:
     with create(folder) as session:
-        folder.rename("dog", "cat")
+        with pytest.raises(SessionLocked):
+            folder.rename("dog", "cat")
+        folder.rename_open("dog", "cat")
         session.moved(folder.folder / "cat.jsonl")
         session.append(Message("user", "one"), None)
         assert "cat" == session.name

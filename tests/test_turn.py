@@ -191,7 +191,9 @@ def test_a_changed_system_prompt_says_where_the_prompt_parted(model: Path, tmp_p
         house.say(chat, MESSAGES[0])
         chat.session.set_system("You are someone else entirely, and you never answer in a word.")
         record = house.say(chat, MESSAGES[1])
-    assert "the prompt changed after token" in str(record.miss_reason)
+    same = len(chat.template.encode("<|im_start|>system\nYou are"))
+    assert f"the prompt changed at token {same}: ' a helpful" in str(record.miss_reason)
+    assert "→ ' someone'" in str(record.miss_reason)
 
 
 def reply_until(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list:

@@ -26,10 +26,6 @@ DURING = {
     "self": 2,
     "command": 6,
     "limit": 1,
-    "kin": 3,
-    "contrast": 2.5,
-    "several": 1,
-    "odd": 3,
 }
 LAST = {
     "tell": 17,
@@ -46,13 +42,7 @@ LAST = {
     "self": 2.5,
     "command": 6,
     "limit": 2,
-    "kin": 4,
-    "contrast": 3,
-    "several": 4,
-    "odd": 6,
 }
-FIRST = {"tell": 70.0, "kin": 13.0, "contrast": 10.0, "several": 7.0}
-TELLING = ("both", *FIRST)
 SHORT = (
     "You are a helpful assistant.",
     "Be brief.",
@@ -147,8 +137,8 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     for number in range(length - 1):
         begin = early and number < rng.choice([1, 1, 2, 3])
         full = len(desk.told) >= difficulty.facts
-        kind = pick(rng, FIRST) if begin else pick(rng, DURING)
-        turn = MAKERS["ask" if full and kind in TELLING else kind](desk)
+        kind = "tell" if begin else pick(rng, DURING)
+        turn = MAKERS["ask" if full and kind in ("tell", "both") else kind](desk)
         turns.append(cut(rng, turn))
     if last in ("ask", "correct", "half") and not desk.told:
         turns.append(desk.tell(min(4, difficulty.facts)))

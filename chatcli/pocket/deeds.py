@@ -43,10 +43,7 @@ HOME = deed(
     f"where is my (home|house|flat)?;where am I (living|based)?;{RECALL} where I live?;"
     f"{RECALL} (which|what) (city|town) I live in?;where did I say I live(|d)?;"
     "what (city|town) am I (living|based) in?;what is my (city|town|home town)?;where's my home?;"
-    "do you know my (city|town|home town)?;where do I live (now|these days|nowadays|currently)?;"
-    "(where is|where's) home (for me|)?;where am I at home?;(what|which) (city|town|place) is my home?;"
-    "so where do I live now?;(which|what) (city|town) did I move to?;where did I move to?;"
-    "where do I (currently |)live (at the moment|right now)?",
+    "do you know my (city|town|home town)?",
     "you live in [v]",
     "where they live",
     weight=3,
@@ -68,8 +65,7 @@ SELF: tuple[Kind, ...] = (
         "I was born in [v];my birthplace is [v];my place of birth is [v];"
         "I was born and raised in [v]",
         f"where was I born?;{RECALL} where I was born?;what is my (birthplace|place of birth)?;"
-        "(in which|in what) (city|place|town) was I born?;which (city|town) was I born in?;"
-        "(what|which) (city|town|place|country) was I born in?;where was it that I was born?",
+        "(in which|in what) (city|place|town) was I born?;which (city|town) was I born in?",
         "you were born in [v]",
         "where they were born",
         weight=0.8,
@@ -82,25 +78,12 @@ SELF: tuple[Kind, ...] = (
         "where they grew up",
     ),
     deed(
-        "place",
-        "I used to live in [v];I lived in [v] (before|for years|once|in the past);"
-        "(before that|years ago) I lived in [v];I moved away from [v];my old home was in [v]",
-        "where did I (use|used) to live?;where did I live (before|in the past|earlier|until then)?;"
-        f"{RECALL} where I (used to live|lived before)?;where did I move (away |)from?;"
-        "(what|which) (city|town|place) did I (leave|live in before|move from|use to live in)?;"
-        "where was my (old|last|former|previous) home?",
-        "you used to live in [v]",
-        "where they used to live",
-        weight=0.6,
-    ),
-    deed(
         "company",
         "I work (at|for) [v];I work (at|for) [v];my employer is [v];I am employed (at|by) [v];"
         "I (just |)started (working |)(at|for) [v];my company is [v];the company I work for is [v]",
         f"where do I work?;who do I work for?;{RECALL} (where|who) I work(| for)?;"
         "which (company|place) do I work (for|at)?;what is my (company|employer)?;"
-        "what company do I work for?;who is my employer?;(please |)tell me where I work.;"
-        "remind me where I work.",
+        "what company do I work for?;who is my employer?",
         "you work at [v]",
         "where they work",
         weight=1.2,
@@ -111,8 +94,7 @@ SELF: tuple[Kind, ...] = (
         "I am a [v] by profession;I earn my living as a [v];by trade I am a [v]",
         "what is my (job|profession|occupation|work)?;what do I do (for a living|for work)?;"
         f"what do I work as?;what's my job?;{RECALL} (my job|what I do|what my job is)?;"
-        "which job do I have?;what do I do?;what am I by profession?;how do I earn my (living|money)?;"
-        "what's my (work|profession|occupation)?;what is it (that |)I do for a living?",
+        "which job do I have?;what do I do?;what am I by profession?",
         "your job is [v]",
         "their job",
         weight=1.2,
@@ -404,13 +386,11 @@ OTHERS: tuple[Kind, ...] = (
         "job",
         "[x] is a [v];[x] works as a [v];[x] is a [v] by profession",
         f"what is [x]'s job?;what does [x] do(| for a living| for work)?;{RECALL} what [x] does?;"
-        "what does [x] work as?;(what is|what's) the (job|profession) of [x]?;[x]'s job?;"
-        "(what|which) job does [x] have?;what's [x]'s (job|profession|work)?;what is [x] by profession?;"
-        "how does [x] earn (a|his|her) living?;what kind of work does [x] do?",
+        "what does [x] work as?",
         "[y] works as a [v]",
         "the job of [y]",
         "someone",
-        1.1,
+        0.7,
     ),
     deed(
         "age",

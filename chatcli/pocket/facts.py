@@ -49,19 +49,6 @@ KINDS: tuple[Kind, ...] = (
 )
 WEIGHTS = [kind.weight for kind in KINDS]
 MEALS = ("dinner", "lunch", "breakfast", "surgery")
-VISITS = (
-    "when (do I|will I|am I going to|should I) (see|visit|go to) the [w](| again)?",
-    "(what time|at what time|what day|which day) do I (see|visit|go to) the [w]?",
-    "when am I (seeing|visiting) the [w]?",
-    "when is the [w](| appointment)?",
-    "when do I (need|have) to (be at|go to|see) the [w]?",
-)
-SHORT_CODES = (
-    "(the |my |)[s] [h](| please| again)?",
-    "(what is|what's|what was) the [s] [h](| again)?",
-    "(what is|what's) the [h] (of|for) the [s]?",
-    "(do you know|tell me|remind me of) the [s] [h].",
-)
 SINGULAR_S = ("glass", "class", "bus", "dress", "address", "access", "boss", "compass", "gas")
 
 
@@ -157,7 +144,6 @@ class Fact:
     kind: Kind
     thing: str
     value: str
-    alias: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -176,7 +162,6 @@ class Fact:
             "is": "are" if several else "is",
             "h": bare.rsplit(" ", 1)[-1],
             "t": bare.rsplit(" ", 1)[0],
-            "s": bare.split(" ", 1)[0],
             "c": bare.removeprefix("favourite "),
             "v": self.value,
         }
@@ -219,15 +204,7 @@ class Fact:
         return pattern.replace("a [n]", "[n]") if none else pattern
 
     def _shorter(self, rng: Random) -> dict[str, str]:
-        """ "my sister Clara" asked for as "Clara", "my sister" or both; other short forms."""
-        door = re.fullmatch(r"the (\w+) (?:for|of) the (.+)", self.thing)
-        if door and rng.random() < 0.35:
-            long = door[2] if rng.random() < 0.5 else door[2].split(" ")[rng.choice([0, -1])]
-            return {"x": f"{rng.choice(['the', 'the', 'my'])} {long} {door[1]}"}
-        if self.alias and rng.random() < 0.25:
-            return {"x": self.alias}
-        if self.kind is EVENT and self.thing.endswith(" appointment") and rng.random() < 0.3:
-            return {"x": "my appointment", "n": "appointment"}
+        """ "my sister Clara" asked for as "Clara", "my sister" or both."""
         both = re.fullmatch(r"(my .+) ([A-Z]\w+)", self.thing)
         wanted = both is not None and self.kind.things == "someone"
         return {"x": rng.choice([self.thing, both[1], both[2]])} if wanted and both else {}
@@ -237,11 +214,6 @@ class Fact:
         owned = self.thing.startswith(("my ", "the "))
         options = [p for p in self.kind.ask if "[c]" not in p or self.thing.startswith("my fav")]
         options = [p for p in options if "[n]" not in p or owned]
-        visit = re.fullmatch(r"(?:my|the) (dentist|doctor|vet)(?:'s)? appointment", self.thing)
-        if visit and rng.random() < 0.4:
-            options = [line.replace("[w]", visit[1]) for line in VISITS]
-        if self.kind is COMPOUND and rng.random() < 0.2:
-            options = list(SHORT_CODES)
         pattern = self._bare(expand(rng, rng.choice(options)))
         slots = self.slots() | self._shorter(rng)
         if lower:

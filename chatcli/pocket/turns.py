@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from . import about, arithmetic, beyond, facts, odd, strangers
+from . import about, arithmetic, beyond, facts
 from . import words as w
 from .about import Topic
 from .facts import Fact
@@ -164,7 +164,6 @@ KNOW = (
     "do you know anything about me?",
     "who am I and what do you know about me?",
     "tell me about me.",
-    "(which|what) (things|facts) (did I tell|have I told|have I given) you(| about me| so far)?",
 )
 
 
@@ -234,31 +233,6 @@ class Desk:
         elif self.rng.random() < 0.1:
             text = text.rstrip(".!") + (self.rng.choice(TAILS).lower())
         text += self.rng.choice([".", ".", "", "", "!"]) if text[-1].isalnum() else ""
-        return self._taken(text, fresh)
-
-    def strange(self, sort: str) -> Turn:
-        """The user tells facts as strangers do."""
-        lower = self.lower()
-        if sort == "several":
-            text, fresh = strangers.several(self.source, self.told, lower)
-        else:
-            maker = strangers.kin if sort == "kin" else strangers.contrast
-            text, fresh = maker(self.source, lower)
-        if self.rng.random() < 0.15 and sort != "several":
-            start = self.rng.choice(OPENERS)
-            text = (start.lower() if lower else start) + soften(start, text, fresh[0].value)
-        text += self.rng.choice([".", ".", "", "", "!"]) if text[-1].isalnum() else ""
-        return self._taken(text, fresh)
-
-    def odd(self) -> Turn:
-        """The user types what means nothing."""
-        return Turn(odd.draw(self.rng), odd.THINKING, odd.REPLY, "odd")
-
-    def _taken(self, text: str, fresh: list[Fact]) -> Turn:
-        if self.rng.random() < 0.025:
-            text = text.upper()
-            for fact in fresh:
-                fact.value, fact.alias = fact.value.upper(), fact.alias.upper()
         self._note(fresh)
         noted = ". ".join(capital(fact.noted()) for fact in fresh)
         said = listed([fact.says() for fact in fresh])
@@ -359,10 +333,7 @@ class Desk:
         """The user asks for everything told."""
         if len(self.told) > 5:
             return self.ask()
-        pattern = expand(self.rng, self.rng.choice(KNOW))
-        if len(self.told) > 1 and self.rng.random() < 0.25:
-            pattern = strangers.counted(self.rng, len(self.told))
-        text = roughen(self.rng, pattern, self.lower())
+        text = roughen(self.rng, expand(self.rng, self.rng.choice(KNOW)), self.lower())
         if not self.told:
             return Turn(
                 text,
@@ -468,9 +439,5 @@ MAKERS: dict[str, Maker] = {
     "talk": lambda desk: desk.topic(about.TALK, "talk"),
     "self": lambda desk: desk.topic(about.SELF, "self"),
     "command": lambda desk: desk.topic(about.COMMANDS, "command"),
-    "kin": lambda desk: desk.strange("kin"),
-    "contrast": lambda desk: desk.strange("contrast"),
-    "several": lambda desk: desk.strange("several"),
-    "odd": Desk.odd,
     "limit": lambda desk: desk.topic(about.LIMITS, "limit"),
 }

@@ -30,60 +30,8 @@ def letters(rng: Random) -> str:
     return "".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(rng.randint(3, 8)))
 
 
-def accented(rng: Random, text: str) -> str:
-    """The text with one letter as other languages write it."""
-    spots = [i for i, letter in enumerate(text) if letter in ACCENTS]
-    at = rng.choice(spots) if spots else 0
-    return text[:at] + rng.choice(ACCENTS[text[at]]) + text[at + 1 :] if spots else text
-
-
-def joined(rng: Random) -> str:
-    """A name of parts: O'Neil, Anne-Marie, McAvoy, Zoë."""
-    made = [invented(rng).capitalize(), rng.choice(w.NAMES), rng.choice(w.SURNAMES)]
-    one, two = rng.choice(made), rng.choice(made)
-    forms = [f"O'{one}", f"{one}-{two}", f"Mc{one}", f"D'{one}", f"{one} {rng.choice(PARTS)} {two}"]
-    return rng.choice([*forms, accented(rng, one), accented(rng, one), f"{one} {two[0]}."])
-
-
-def joined_place(rng: Random) -> str:
-    """A place of parts, or with an accent."""
-    one, two = invented(rng).capitalize(), rng.choice([invented(rng).capitalize(), *w.PLACES])
-    small = rng.choice(["am", "de", "do", "upon", "on the"])
-    forms = [f"{one}-{two}", f"{one} {small} {two}", f"{two} City"]
-    forms += [f"{rng.choice(['São', 'Saint', 'St.', 'Santa', 'El', 'Los', 'Bad', 'La'])} {one}"]
-    return rng.choice([*forms, accented(rng, one), accented(rng, two), rng.choice(REAL_PLACES)])
-
-
-def compound(rng: Random) -> str:
-    """Words and digits run together: bluefish42, Zx9-441, R2D2."""
-    first = rng.choice([w.COLOURS, w.ADJECTIVES, w.NOUNS, w.FOODS])
-    second = rng.choice([w.ANIMALS, w.NOUNS, w.FOODS])
-    plain = f"{rng.choice(first)}{rng.choice(second)}".replace(" ", "")
-    tail = "".join(rng.choice("0123456789") for _ in range(rng.choice([1, 2, 2, 2, 3, 4])))
-    mixed = "".join(rng.choice(MIXED) for _ in range(rng.choice([3, 4, 5, 6, 8])))
-    robot = "".join(f"{rng.choice('ABCDRKTXZ')}{rng.randint(1, 9)}" for _ in range(2))
-    forms = [plain + tail, plain + tail, plain + tail, plain.capitalize() + tail, plain, robot]
-    forms += [mixed, f"{mixed}-{tail}", f"{tail}{plain}", plain.upper() + tail]
-    return rng.choice([*forms, f"{plain}{rng.choice('!?#$_')}{tail}"])
-
-
-MIXED = "abcdefghkmnpqrstuvwxyzABCDEFGHKLMNPQRSTUVWXYZ01234567890123456789"
-ACCENTS = {
-    "a": "áàâäãåæ", "e": "éèêëę", "i": "íîï", "o": "óôöõø", "u": "úüûů", "n": "ñń", "c": "çčć",
-    "s": "šß", "l": "ł", "z": "žż",
-}  # fmt: skip
-PARTS = ("van", "de", "von", "da", "el", "van der", "di")
-REAL_PLACES = """
-São Paulo;Zürich;Århus;Saint-Étienne;Rio de Janeiro;Frankfurt am Main;Malmö;Kraków;Gdańsk;Köln
-New York City;Mexico City;Buenos Aires;Cluj-Napoca;Aix-en-Provence;Łódź;Málaga;Val-d'Or;L'Aquila
-Dunedin;Porto;Nice;Reading;Split;Bath;Ho Chi Minh City;Tromsø;La Paz;Den Haag;Düsseldorf;Bergen
-""".strip().replace("\n", ";").split(";")
-
-
 def name(rng: Random) -> str:
     """A person's name, often never seen before."""
-    if rng.random() < 0.07:
-        return joined(rng)
     first = invented(rng).capitalize() if rng.random() < 0.45 else rng.choice(w.NAMES)
     if rng.random() < 0.12:
         last = invented(rng).capitalize() if rng.random() < 0.4 else rng.choice(w.SURNAMES)
@@ -102,8 +50,6 @@ def pet(rng: Random) -> str:
 
 def place(rng: Random) -> str:
     """A town or country."""
-    if rng.random() < 0.12:
-        return joined_place(rng)
     if rng.random() < 0.35:
         start = rng.choice(["New ", "Port ", "San ", *[""] * 9])
         return start + invented(rng).capitalize()
@@ -119,8 +65,6 @@ def digits(rng: Random) -> str:
 
 def password(rng: Random) -> str:
     """Letters and digits mixed."""
-    if rng.random() < 0.4:
-        return compound(rng)
     word = rng.choice([invented(rng), letters(rng), rng.choice(w.NOUNS), rng.choice(w.ADJECTIVES)])
     word = rng.choice([word, word, word.capitalize(), word.upper()])
     tail = digits(rng)[:4]
@@ -138,7 +82,7 @@ def short_code(rng: Random) -> str:
 
 def number(rng: Random) -> str:
     """What a numbered thing may hold."""
-    return rng.choice([digits, digits, digits, digits, password, password, short_code])(rng)
+    return rng.choice([digits, digits, digits, digits, password, short_code])(rng)
 
 
 def age(rng: Random) -> str:

@@ -195,14 +195,14 @@ class SegmentStore:
             named = self._links(parent).read_text("ascii").split()
         except (OSError, UnicodeDecodeError):
             return []
-        found = ((name, self._tokens(name)) for name in dict.fromkeys(named) if len(name) == 64)
+        found = ((name, self.tokens(name)) for name in dict.fromkeys(named) if len(name) == 64)
         return [
             (Segment(name, parent, start, start + len(tokens)), tokens)
             for name, tokens in found
             if tokens
         ]
 
-    def _tokens(self, identifier: str) -> list[int]:
+    def tokens(self, identifier: str) -> list[int]:
         """A segment's tokens without the rest of its file; none if there is no such file."""
         try:
             with safetensors.safe_open(self.path(identifier, "rows"), "np") as file:
