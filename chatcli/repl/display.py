@@ -223,7 +223,14 @@ def hit_panel(record: TurnRecord) -> Panel:
     if record.miss_reason:
         lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
     title = Text(f"turn {record.turn}", style=DIM)
-    return Panel(Group(*lines), title=title, title_align="left", box=box.ROUNDED, border_style=DIM)
+    return Panel(
+        Group(*lines),
+        title=title,
+        title_align="left",
+        box=box.ROUNDED,
+        border_style=DIM,
+        expand=False,
+    )
 
 
 def bar(ratio: float, width: int = BAR_WIDTH) -> Text:
