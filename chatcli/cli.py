@@ -31,7 +31,6 @@ from chatcli.store.sessions import SessionFolder, recovered
 
 INTERRUPTED = 130
 DEBUG = "CHATCLI_DEBUG"
-COMMON = "Options of every command that talks to a model"
 
 
 class ChatByDefault(TyperGroup):
@@ -224,14 +223,9 @@ def branch(
 
 def talk(options: Options, wanted: Wanted) -> None:
     """The shell in a terminal; a script of messages where standard input is a pipe."""
-    from chatcli.repl import commands, display, script
-    from chatcli.repl.state import State
+    from chatcli.repl import display, script
 
-    settings = options.settings()
-    files.private_folder(settings.sessions)
-    files.check_writable(settings.sessions)
-    state = State(settings, wanted, options.model)
-    assert commands
+    state = open_state(options, wanted)
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
             from chatcli.repl.shell import Shell
@@ -243,6 +237,16 @@ def talk(options: Options, wanted: Wanted) -> None:
         script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
         let_go(state)
+
+
+def open_state(options: Options, wanted: Wanted) -> Any:
+    """The session and the model that were asked for, in a folder that can be written."""
+    from chatcli.repl.state import State
+
+    settings = options.settings()
+    files.private_folder(settings.sessions)
+    files.check_writable(settings.sessions)
+    return State(settings, wanted, options.model)
 
 
 def let_go(state: Any) -> None:
@@ -295,13 +299,9 @@ def ask(
 ) -> None:
     """Run one turn without a terminal."""
     from chatcli.repl import display, script
-    from chatcli.repl.state import State
 
     text = whole_prompt(prompt)
-    settings = options.settings()
-    files.private_folder(settings.sessions)
-    files.check_writable(settings.sessions)
-    state = State(settings, options.wanted(), options.model)
+    state = open_state(options, options.wanted())
     try:
         tell_recovery(state.session)
         shown = JsonLines() if options.as_json else display.Pipe()

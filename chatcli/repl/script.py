@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
 from chatcli.events import Event
 from chatcli.repl import registry
 from chatcli.repl.results import Quit, Result

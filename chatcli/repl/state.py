@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -114,21 +113,13 @@ class State:
     def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
         """Settle while the person reads and types; `stop_settling` ends it.
 
-        While the model loads this waits for it, without anyone waiting for this.
+        While the model loads, this waits for it on its own thread.
         """
-        if self.loading:
-            self._runtime.add_done_callback(lambda _: self._settle_after_load(refresh))
-            return
         self.stop_settling()
         self._settling = self._behind.submit(self._settle_quietly, refresh)
 
-    def _settle_after_load(self, refresh: Callable[[], None]) -> None:
-        if self._runtime.exception() is None and self._settling is None:
-            with contextlib.suppress(RuntimeError):
-                self._settling = self._behind.submit(self._settle_quietly, refresh)
-
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
-        self.runtime()
+        self.runtime(self._stop_settling)
         self.activity = "settling…" if self.session is not None else ""
         activity = ""
         try:
