@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from chatcli import opening
 from chatcli.conversation import Message
 from chatcli.errors import (
     BadName,
+    ChatcliError,
     FolderError,
     SessionExists,
     SessionLocked,
@@ -26,7 +29,9 @@ from chatcli.errors import (
     SessionVersionError,
 )
 from chatcli.store import files, sessions
-from chatcli.store.sessions import SessionFile, SessionFolder, Summary, parse, recovered, slug
+from chatcli.store.sessions import SessionFile, SessionFolder, Summary, recovered, slug
+from chatcli.store.transcript import parse
+from tests.conftest import everything
 
 HEADER = b'{"type": "session", "version": 1, "date": "2025-03-01", "model": "m", "system": null}\n'
 HARD_TEXTS = [
@@ -280,7 +285,8 @@ def test_reading_alone_never_changes_a_file(folder: SessionFolder) -> None:
         b'"text"\n',
         b"{}\n",
         b'{"type": "user"}\n',
-        line(type="user", id="x", parent="nobody", content="lost", time=1.0),
+        line(type="user", id="x", parent="x", content="lost", time=1.0),
+        line(type="user", id="x", parent=None, content=5, time=1.0),
         line(type="user", id=["x"], parent=None, content="lost", time=1.0),
         line(type="user", id="x", parent=None, content="lost", time="noon"),
         line(type="note", id="nobody", record={}),
@@ -296,6 +302,24 @@ def test_a_bad_middle_line_is_skipped_and_reported(bad: bytes) -> None:
     assert ["line 3 of the session 'dog' is damaged: skipped"] == back.problems
     assert ["a", "b"] == [entry.id for entry in back.conversation.path()]
     assert None is back.torn_at
+
+
+def test_a_line_whose_parent_is_lost_goes_on_from_where_the_conversation_was() -> None:
+    back = parse("dog", HEADER + user("a", None) + b"garbage\n" + user("c", "b") + user("d", "c"))
+    assert ["a", "b", "c", "d"] == [entry.id for entry in back.conversation.path()]
+    assert Message("assistant", "") == back.conversation.entries["b"].message
+    assert [
+        "line 3 of the session 'dog' is damaged: skipped",
+        "line 4 of the session 'dog' continues a message that is lost: kept in its place",
+    ] == back.problems
+
+
+def test_a_whole_turn_that_is_lost_leaves_turns_that_alternate() -> None:
+    answer = line(type="assistant", id="b", parent="a", content="yes", time=1.0)
+    again = line(type="head", id="y") + user("e", "y", "other")
+    back = parse("dog", HEADER + user("a", None) + answer + user("z", "y") + user("d", "z") + again)
+    assert ["a", "b", "e"] == [entry.id for entry in back.conversation.path()]
+    assert ["a", "b", "z", "d"] == [entry.id for entry in back.conversation.path("d")]
 
 
 def test_a_line_of_an_unknown_kind_does_no_harm() -> None:
@@ -396,6 +420,43 @@ def test_a_session_that_cannot_be_opened_is_not_left_locked(folder: SessionFolde
     folder.open("dog").close()
 
 
+ASKER = """
+import sys
+from pathlib import Path
+from chatcli.store import files
+print("ready", flush=True)
+while True:
+    files.is_locked(Path(sys.argv[1]))
+"""
+
+
+def test_opening_waits_out_whoever_only_asks_whether_it_is_open(folder: SessionFolder) -> None:
+    path = with_one_turn(folder)
+    with child(ASKER, path):
+        for _ in range(300):
+            folder.open("dog").close()
+
+
+def test_sessions_in_use_are_those_open_here_or_in_another_process(folder: SessionFolder) -> None:
+    for name in ("dog", "cat", "cow"):
+        with_one_turn(folder, name)
+    assert [] == folder.in_use()
+    with child(HOLDER, folder.folder), folder.open("cat") as session:
+        assert ["cat", "dog"] == sorted(folder.in_use())
+        session.append(Message("user", "one"), None)
+        with pytest.raises(SessionLocked):
+            folder.open("cat")
+    assert [] == folder.in_use()
+
+
+def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder) -> None:
+    os.mkfifo(folder.folder / "dog.jsonl")
+    assert ["dog"] == [summary.name for summary in folder.summaries() if summary.problem]
+    for attempt in (folder.read, folder.open, folder.delete):
+        with pytest.raises(ChatcliError, match="'dog'"):
+            attempt("dog")
+
+
 # Writes that fail
 
 FULL = """
@@ -443,6 +504,115 @@ def test_an_unusable_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         create(folder)
     with pytest.raises(FolderError, match="file"):
         folder.names()
+
+
+PINNED = """
+import resource, subprocess, sys
+from pathlib import Path
+from chatcli.conversation import Message
+from chatcli.errors import FolderError
+from chatcli.store.sessions import SessionFolder
+session = SessionFolder(Path(sys.argv[1])).open("dog")
+before = session.path.read_bytes()
+head = session.conversation.head
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
+subprocess.run(["chattr", "+a", session.path], check=True)
+for _ in range(2):
+    try:
+        session.append(Message("user", "x" * 1000), head)
+    except FolderError as error:
+        assert "'dog'" in str(error), error
+    else:
+        raise SystemExit("it was not refused")
+assert len(before) + 20 == session.path.stat().st_size, "half a line should be stuck there"
+if sys.argv[2] == "same":
+    subprocess.run(["chattr", "-a", session.path], check=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    session.append(Message("user", "after"), head)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def pinnable(folder: SessionFolder) -> Iterator[Path]:
+    """A session whose file can be made so that it grows but cannot be cut."""
+    path = with_one_turn(folder)
+    chattr = shutil.which("chattr")
+    tried = chattr and subprocess.run([chattr, "+a", path], capture_output=True).returncode
+    if tried != 0:
+        pytest.skip("this system has no append-only files, or we may not make them")
+    subprocess.run(["chattr", "-a", path], check=True)
+    yield path
+    subprocess.run(["chattr", "-a", path], check=True)
+
+
+@pytest.mark.parametrize("writer", ["same", "next"])
+def test_half_a_line_that_could_not_be_cut_off_spoils_no_later_one(
+    folder: SessionFolder, pinnable: Path, writer: str
+) -> None:
+    with child(PINNED, folder.folder, writer):
+        pass
+    subprocess.run(["chattr", "-a", pinnable], check=True)
+    if writer == "next":
+        with folder.open("dog") as session:
+            assert ["an unfinished last line (20 bytes) was dropped"] == session.transcript.problems
+            session.append(Message("user", "after"), session.conversation.head)
+    back = folder.read("dog")
+    assert [] == back.problems
+    assert ["My dog is Biscuit.", "Noted.", "after"] == [
+        entry.message.content for entry in back.conversation.path()
+    ]
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def folder_gone(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def moved_away(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def replaced(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+@pytest.mark.parametrize("happens", [gone, folder_gone, moved_away, replaced])
+def test_words_for_a_file_that_is_gone_are_refused_and_can_be_saved_in_a_branch(
+    tmp_path: Path, happens: Callable[[Path], None]
+) -> None:
+    folder = SessionFolder(tmp_path / "saved")
+    with_one_turn(folder)
+    with folder.open("dog") as session:
+        happens(session.path)
+        left = everything(tmp_path)
+        head = session.conversation.head
+        for _ in range(2):
+            with pytest.raises(FolderError, match=r"'dog'.* /branch keeps"):
+                session.append(Message("user", "lost?"), head)
+        assert (left, head) == (everything(tmp_path), session.conversation.head)
+        with opening.branch_from(folder, "dog", session.conversation, None, "kept") as kept:
+            kept.append(Message("user", "lost?"), kept.conversation.head)
+    path = folder.read("kept").conversation.path()
+    assert ["My dog is Biscuit.", "Noted.", "lost?"] == [e.message.content for e in path]
+
+
+@pytest.mark.parametrize("change", [b"", HEADER, HEADER + user("a", None) * 50])
+def test_a_file_that_another_program_wrote_to_is_not_appended_to(
+    folder: SessionFolder, change: bytes
+) -> None:
+    path = with_one_turn(folder)
+    with folder.open("dog") as session:
+        path.write_bytes(change)
+        with pytest.raises(FolderError, match="another program has changed"):
+            session.append(Message("user", "next"), session.conversation.head)
+        assert change == path.read_bytes()
 
 
 # Names

@@ -1,7 +1,7 @@
-"""Transcripts: one append-only JSON-lines file per session; refuses to know tensors.
+"""The folder of sessions and an open session's file: names, locks, appends; refuses to know tensors.
 
-Each line is one fact, flushed before it is acted on. A torn last line is what a crash leaves: it is
-dropped. Any other bad line is skipped and reported. A file from a newer version is refused.
+Each line is one fact, flushed before it is acted on, under a lock that its writer holds for as long
+as the session is open.
 """
 
 from __future__ import annotations
@@ -10,52 +10,38 @@ import contextlib
 import datetime
 import difflib
 import fcntl
-import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from chatcli.conversation import Conversation, Entry, Message, new_id
 from chatcli.errors import (
-    ChatcliError,
     FolderError,
     SessionExists,
     SessionLocked,
     SessionNotFound,
     SessionUnreadable,
-    SessionVersionError,
 )
-from chatcli.store import files
+from chatcli.store import files, listing
+from chatcli.store.listing import SUFFIX, Summary
+from chatcli.store.transcript import (
+    SESSION_VERSION,
+    Transcript,
+    encode,
+    entry_line,
+    parse,
+    recovered,
+)
 
-SESSION_VERSION = 1
-SUFFIX = ".jsonl"
+__all__ = ["SessionFile", "SessionFolder", "Summary", "recovered", "slug"]
+
 LONGEST_SLUG = 32
-
-
-@dataclass
-class Transcript:
-    """A session as it is on disk: the conversation, and what was wrong with the file."""
-
-    name: str
-    conversation: Conversation
-    problems: list[str] = field(default_factory=list)
-    torn_at: int | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A session in a listing. `problem` replaces the rest for a file that cannot be read."""
-
-    name: str
-    turns: int = 0
-    first_words: str = ""
-    model: str | None = None
-    last_used: float = 0.0
-    problem: str | None = None
+# Who asks whether a session is open holds its lock for microseconds.
+LOCK_PATIENCE = 0.1
+LOCK_STEP = 0.005
 
 
 class SessionFolder:
@@ -66,13 +52,11 @@ class SessionFolder:
 
     def names(self) -> list[str]:
         """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
-        with files.explained(f"read the sessions folder {self.folder}"):
-            try:
-                entries = [Path(entry) for entry in os.scandir(self.folder)]
-            except FileNotFoundError:
-                return []
-            found = [path for path in entries if path.suffix == SUFFIX]
-        return [path.stem for path in sorted(found, key=_modified, reverse=True)]
+        return listing.by_age(self.folder)
+
+    def count(self) -> int:
+        """How many sessions there are. Raises `FolderError` if the folder cannot be read."""
+        return len(listing.names(self.folder))
 
     def latest(self) -> str:
         """The session that was used last. Raises `SessionNotFound` if there is none."""
@@ -83,10 +67,9 @@ class SessionFolder:
 
     def resolve(self, name: str) -> str:
         """A session's full name from itself or an unambiguous beginning of it."""
-        files.check_name(name)
-        names = self.names()
-        if name in names:
+        if self.exists(files.check_name(name)):
             return name
+        names = sorted(listing.names(self.folder))
         matches = [other for other in names if other.startswith(name)]
         if len(matches) == 1:
             return matches[0]
@@ -95,39 +78,34 @@ class SessionFolder:
     def exact(self, name: str) -> str:
         """`name` if there is such a session: what cannot be undone takes no beginnings of names."""
         files.check_name(name)
-        names = self.names()
+        names = listing.names(self.folder)
         if name not in names:
             raise SessionNotFound(_not_found(name, names, []))
         return name
 
     def exists(self, name: str) -> bool:
-        return self._path(name).exists()
+        with files.explained(f"read the sessions folder {self.folder}"):
+            return self._path(name).exists()
 
     def free_name(self, wanted: str) -> str:
         """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken."""
-        taken = set(self.names())
+        taken = set(listing.names(self.folder))
         numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (wanted, *numbered) if name not in taken)
 
     def read(self, name: str) -> Transcript:
         """A session without locking it."""
         path = self._path(self.resolve(name))
-        with files.explained(f"read the session '{name}'"):
-            data = path.read_bytes()
-        return parse(path.stem, data)
+        return parse(path.stem, listing.read(path))
 
-    def summaries(self) -> list[Summary]:
-        """Every session for a listing; one that cannot be read is listed with its problem."""
-        return [self._summary(name) for name in self.names()]
+    def summaries(self, newest: int | None = None) -> list[Summary]:
+        """Every session or the newest for a listing; one that cannot be read has its problem there."""
+        return listing.summaries(self.folder, newest)
 
-    def _summary(self, name: str) -> Summary:
-        try:
-            conversation = self.read(name).conversation
-        except ChatcliError as error:
-            return Summary(name, problem=str(error))
-        turns = conversation.turns()
-        words = turns[0].user.message.content if turns else ""
-        return Summary(name, len(turns), words, conversation.model, _modified(self._path(name)))
+    def in_use(self) -> list[str]:
+        """The sessions that some process has open right now, this one included."""
+        names = listing.names(self.folder)
+        return [name for name in names if files.is_locked(self._path(name))]
 
     def create(
         self,
@@ -148,7 +126,7 @@ class SessionFolder:
         }  # fmt: skip
         with files.explained(f"write to the sessions folder {self.folder}"):
             try:
-                files.create(self._path(name), _line(header))
+                files.create(self._path(name), encode(header))
             except FileExistsError:
                 raise SessionExists(
                     f"There is a session '{name}' already: choose another name, "
@@ -189,8 +167,9 @@ class SessionFolder:
             descriptor = os.open(path, os.O_RDWR)
             try:
                 _lock(descriptor, path.stem)
+                _check_still_there(descriptor, path)
                 with contextlib.suppress(SessionUnreadable):
-                    parse(path.stem, path.read_bytes())
+                    parse(path.stem, _read_all(descriptor))
                 path.unlink()
             finally:
                 os.close(descriptor)
@@ -205,11 +184,15 @@ class SessionFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         try:
             _lock(self._descriptor, path.stem)
             _check_still_there(self._descriptor, path)
-            self.transcript = parse(path.stem, path.read_bytes())
+            data = _read_all(self._descriptor)
+            self.transcript = parse(path.stem, data)
+            torn_at = self.transcript.torn_at
+            self._size = len(data) if torn_at is None else torn_at
+            self._torn = torn_at is not None
             self._mend()
         except BaseException:
             os.close(self._descriptor)
@@ -224,30 +207,50 @@ class SessionFile:
         return self.transcript.conversation
 
     def _mend(self) -> None:
-        if self.transcript.torn_at is not None:
-            os.ftruncate(self._descriptor, self.transcript.torn_at)
+        """Cut off what a write left unfinished, here or in a process that was killed."""
+        if self._torn:
+            os.ftruncate(self._descriptor, self._size)
+            self._torn = False
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept."""
-        data = _line(line)
-        before = os.fstat(self._descriptor).st_size
-        try:
-            with files.explained(f"save to the session '{self.name}'"):
+        data = encode(line)
+        with files.explained(f"save to the session '{self.name}'"):
+            self._mend()
+            self._check_ours()
+            try:
                 _write_all(self._descriptor, data)
                 os.fsync(self._descriptor)
-        except FolderError:
-            os.ftruncate(self._descriptor, before)
-            raise
+            except BaseException:
+                self._torn = True
+                with contextlib.suppress(OSError):
+                    self._mend()
+                raise
+        self._size += len(data)
+
+    def _check_ours(self) -> None:
+        """Raise `FolderError` if what is written now would not be found under the session's name."""
+        facts = os.fstat(self._descriptor)
+        if not _same(facts, self.path):
+            raise FolderError(
+                f"Cannot save to the session '{self.name}': its file was deleted, moved or replaced. "
+                "In a chat, /branch keeps the conversation in a new session."
+            )
+        if facts.st_size != self._size:
+            raise FolderError(
+                f"Cannot save to the session '{self.name}': another program has changed its file. "
+                "Leave, look at it, and open the session again."
+            )
 
     def append(self, message: Message, parent: str | None, **facts: Any) -> Entry:
         """Hang a message under `parent`; on disk when this returns."""
         entry = Entry(new_id(), parent, message, time.time(), **facts)
-        self.write(_entry_line(entry))
+        self.write(entry_line(entry))
         return self.conversation.add(entry)
 
     def copy(self, entry: Entry) -> None:
         """Take over an entry of another session, as it is."""
-        self.write(_entry_line(entry))
+        self.write(entry_line(entry))
         self.conversation.add(entry)
 
     def note(self, entry: Entry, record: Mapping[str, Any]) -> None:
@@ -296,107 +299,42 @@ def slug(text: str) -> str:
     return name or time.strftime("chat-%Y%m%d-%H%M%S")
 
 
-def parse(name: str, data: bytes) -> Transcript:
-    """A session from its file's bytes. Raises `SessionUnreadable` or `SessionVersionError`."""
-    whole, _, torn = data.rpartition(b"\n")
-    lines = whole.split(b"\n") if whole else []
-    transcript = Transcript(name, _conversation(name, lines[:1]))
-    for number, line in enumerate(lines[1:], start=2):
-        try:
-            _apply(transcript.conversation, json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            transcript.problems.append(f"line {number} of the session '{name}' is damaged: skipped")
-    if torn:
-        transcript.torn_at = len(data) - len(torn)
-        transcript.problems.append(f"an unfinished last line ({len(torn)} bytes) was dropped")
-    return transcript
-
-
-def _conversation(name: str, first_line: list[bytes]) -> Conversation:
-    try:
-        header = json.loads(first_line[0])
-        version = header["version"]
-        known = header["type"] == "session" and isinstance(version, int)
-        if known and version <= SESSION_VERSION:
-            date = datetime.date.fromisoformat(header["date"]).isoformat()
-            return Conversation(date, header.get("system"), header.get("model"))
-    except (IndexError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SessionUnreadable(_unreadable(name)) from error
-    if not known:
-        raise SessionUnreadable(_unreadable(name))
-    raise SessionVersionError(
-        f"The session '{name}' was written by a newer chatcli (format {version}): "
-        "upgrade chatcli to open it. It has not been touched."
-    )
-
-
-def _unreadable(name: str) -> str:
-    return (
-        f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
-    )
-
-
-def _apply(conversation: Conversation, line: dict[str, Any]) -> None:
-    kind = line["type"]
-    if kind in ("user", "assistant"):
-        conversation.add(_entry(line))
-    elif kind == "note":
-        conversation.note(line["id"], line["record"])
-    elif kind == "head":
-        conversation.head = conversation.entries[line["id"]].id if line["id"] else None
-    elif kind == "system":
-        conversation.system = line["content"]
-    elif kind == "model":
-        conversation.model = line["model"]
-
-
-def _entry(line: dict[str, Any]) -> Entry:
-    message = Message(line["type"], str(line["content"]), str(line.get("thinking", "")))
-    reason, record = line.get("finish_reason"), dict(line.get("record", {}))
-    return Entry(line["id"], line["parent"], message, float(line["time"]), reason, record)
-
-
-def _entry_line(entry: Entry) -> dict[str, Any]:
-    message = entry.message
-    line: dict[str, Any] = {
-        "type": message.role, "id": entry.id, "parent": entry.parent,
-        "content": message.content, "time": round(entry.created, 3),
-    }  # fmt: skip
-    if message.role == "assistant":
-        line["thinking"] = message.thinking
-        line["finish_reason"] = entry.finish_reason
-        line["record"] = dict(entry.record)
-    return line
-
-
-def _line(fact: Mapping[str, Any]) -> bytes:
-    return (json.dumps(fact, ensure_ascii=False) + "\n").encode()
-
-
-def _modified(path: Path) -> float:
-    with contextlib.suppress(FileNotFoundError):
-        return path.stat().st_mtime
-    return 0.0
-
-
 def _lock(descriptor: int, name: str) -> None:
+    """Raises `SessionLocked` if the lock does not come free soon."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while not _locked(descriptor):
+        if time.monotonic() > deadline:
+            raise SessionLocked(
+                f"The session '{name}' is open in another chatcli: close it there, "
+                f"or go on in a copy with 'chatcli branch {name}'."
+            )
+        time.sleep(LOCK_STEP)
+
+
+def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SessionLocked(
-            f"The session '{name}' is open in another chatcli: close it there, "
-            f"or go on in a copy with 'chatcli branch {name}'."
-        ) from None
+        return False
+    return True
 
 
 def _check_still_there(descriptor: int, path: Path) -> None:
     """Raise `SessionNotFound` if another process took the file away before it was locked."""
-    try:
-        same = os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        same = False
-    if not same:
+    if not _same(os.fstat(descriptor), path):
         raise SessionNotFound(f"There is no session '{path.stem}' any more.")
+
+
+def _same(facts: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(facts, path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _read_all(descriptor: int) -> bytes:
+    """Through the locked file itself: where locks are emulated, closing another one frees them."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size + 1, 0)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -415,12 +353,3 @@ def _not_found(name: str, names: list[str], matches: list[str]) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:5])
-
-
-def recovered(transcript: Transcript) -> Iterator[str]:
-    """What opening this session found and mended, in sentences."""
-    yield from transcript.problems
-    lost = transcript.conversation.unanswered()
-    if lost is not None:
-        turn = len(transcript.conversation.turns())
-        yield f"turn {turn} was sent but its reply was cut off: the message is kept"

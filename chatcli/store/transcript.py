@@ -1,0 +1,256 @@
+"""A session's bytes and the conversation they tell, both ways; refuses to know files and tensors.
+
+Each line is one fact. A torn last line is what a crash leaves: it is dropped. Any other bad line is
+skipped and reported, and costs no line after it. A file from a newer version is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chatcli.conversation import Conversation, Entry, Message
+from chatcli.errors import SessionUnreadable, SessionVersionError
+from chatcli.plain import decodable
+
+SESSION_VERSION = 1
+DECODER = json.JSONDecoder()
+# What a line that is not what it should be can raise while it is read.
+DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
+# The parts of a record that become parts of paths.
+NAME = re.compile(r"\w{1,128}", re.ASCII)
+DEEPEST = 3
+
+
+@dataclass
+class Transcript:
+    """A session as it is on disk: the conversation, and what was wrong with the file."""
+
+    name: str
+    conversation: Conversation
+    problems: list[str] = field(default_factory=list)
+    torn_at: int | None = None
+
+
+def parse(name: str, data: bytes) -> Transcript:
+    """A session from its file's bytes. Raises `SessionUnreadable` or `SessionVersionError`."""
+    whole, _, torn = data.rpartition(b"\n")
+    first, *lines = whole.split(b"\n")
+    transcript = Transcript(name, header(name, first))
+    reader = _Reader(transcript)
+    for number, line in enumerate(lines, start=2):
+        reader.read(number, line)
+    if reader.patched:
+        _forget_boundaries(transcript.conversation)
+    if torn:
+        transcript.torn_at = len(data) - len(torn)
+        transcript.problems.append(f"an unfinished last line ({len(torn)} bytes) was dropped")
+    return transcript
+
+
+def _forget_boundaries(conversation: Conversation) -> None:
+    """They are a memo of paths as they were before something was lost."""
+    for entry in list(conversation.entries.values()):
+        kept = {key: value for key, value in entry.record.items() if key != "boundaries"}
+        conversation.entries[entry.id] = replace(entry, record=kept)
+
+
+def header(name: str, line: bytes) -> Conversation:
+    """The empty conversation that a first line tells. Raises as `parse` does."""
+    try:
+        found = decode(line.removeprefix(codecs.BOM_UTF8))
+        version = found["version"]
+        known = found["type"] == "session" and isinstance(version, int)
+        if known and version <= SESSION_VERSION:
+            date = datetime.date.fromisoformat(found["date"]).isoformat()
+            system, model = found.get("system"), found.get("model")
+            return Conversation(date, _text_or_none(system), _text_or_none(model))
+    except DAMAGE as error:
+        raise SessionUnreadable(_unreadable(name)) from error
+    if not known:
+        raise SessionUnreadable(_unreadable(name))
+    raise SessionVersionError(
+        f"The session '{name}' was written by a newer chatcli (format {version}): "
+        "upgrade chatcli to open it. It has not been touched."
+    )
+
+
+def _unreadable(name: str) -> str:
+    return (
+        f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
+    )
+
+
+class _Reader:
+    """Line after line into a transcript."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._name = transcript.name
+        self._problems = transcript.problems
+        self._tree = transcript.conversation
+        self._number = 0
+        self._lost: dict[str | None, str | None] = {}
+        self.patched = False
+
+    def read(self, number: int, line: bytes) -> None:
+        self._number = number
+        try:
+            self._apply(decode(line))
+        except DAMAGE:
+            self._problem("is damaged: skipped")
+
+    def _problem(self, what: str) -> None:
+        self._problems.append(f"line {self._number} of the session '{self._name}' {what}")
+
+    def _apply(self, line: dict[str, Any]) -> None:
+        kind = line["type"]
+        if kind in ("user", "assistant"):
+            self._hang(self._entry(line))
+        elif kind == "note":
+            self._tree.note(line["id"], self._record(line["record"]))
+        elif kind == "head":
+            self._move_head(line["id"])
+        elif kind == "system":
+            self._tree.system = _text_or_none(line["content"])
+        elif kind == "model":
+            self._tree.model = _text(line["model"])
+
+    def _move_head(self, found: str | None) -> None:
+        target = self._lost.get(found, found)
+        self._tree.head = None if target is None else self._tree.entries[target].id
+
+    def _entry(self, line: dict[str, Any]) -> Entry:
+        message = Message(line["type"], _text(line["content"]), _text(line.get("thinking", "")))
+        identifier, parent = line["id"], _text_or_none(line["parent"])
+        if not _text(identifier) or identifier == parent or not _is_number(line["time"]):
+            raise ValueError(identifier)
+        reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
+        return Entry(
+            identifier, parent, message, float(line["time"]), _text_or_none(reason), record
+        )
+
+    def _hang(self, entry: Entry) -> None:
+        """Into the tree. An entry whose parent is lost goes on from where the conversation was."""
+        entries = self._tree.entries
+        if entry.id in entries:
+            raise KeyError(entry.id)
+        parent = self._lost.get(entry.parent, entry.parent)
+        if parent is not None and parent not in entries:
+            parent, self.patched = self._stand_in(parent, entry), True
+            self._problem("continues a message that is lost: kept in its place")
+        self._tree.add(entry if parent == entry.parent else replace(entry, parent=parent))
+
+    def _stand_in(self, lost: str, entry: Entry) -> str | None:
+        """What an orphan hangs under: the head, or an empty message where two of a kind would meet."""
+        head = self._tree.entries.get(self._tree.head or "")
+        role = head.message.role if head is not None else "assistant"
+        if role == entry.message.role:
+            other = Message("user" if role == "assistant" else "assistant", "")
+            self._tree.add(Entry(lost, self._tree.head, other, entry.created))
+            return lost
+        self._lost[lost] = self._tree.head
+        return self._tree.head
+
+    def _record(self, found: Any) -> dict[str, Any]:
+        """The parts of a record that are what its readers expect."""
+        given = found.items() if isinstance(found, dict) else ()
+        good = {key: value for key, value in given if _is_good(key, value)}
+        if good != found:
+            self._problem("has numbers that are damaged: left out")
+        return good
+
+
+def decode(line: bytes) -> Any:
+    """What a line says. Raises one of `DAMAGE`."""
+    return DECODER.decode(line.decode())
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value if value.isascii() else decodable(value)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e300
+
+
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and NAME.fullmatch(value) is not None
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_name, value))
+
+
+def _is_places(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(at, int) for at in value.values())
+
+
+def _is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
+    """Whether it can be written again wherever it could be read."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return deepest > 0 and all(_is_shallow(part, deepest - 1) for part in inner)
+
+
+COUNTS = (
+    "prompt_tokens", "reused_tokens", "prefilled_tokens", "settled_tokens", "checkpoint_bytes",
+    "settled_bytes", "hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps",
+)  # fmt: skip
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(COUNTS, _is_number),
+    **dict.fromkeys(("model", "template", "miss_reason"), _is_text_or_none),
+    "time_to_first_token": _is_number_or_none,
+    "fingerprint": _is_name,
+    "segments": _is_names,
+    "boundaries": _is_places,
+}
+
+
+def _is_good(key: str, value: Any) -> bool:
+    return CHECKS.get(key, _is_shallow)(value)
+
+
+def entry_line(entry: Entry) -> dict[str, Any]:
+    """An entry as the fact that its line tells."""
+    message = entry.message
+    line: dict[str, Any] = {
+        "type": message.role, "id": entry.id, "parent": entry.parent,
+        "content": message.content, "time": round(entry.created, 3),
+    }  # fmt: skip
+    if message.role == "assistant":
+        line["thinking"] = message.thinking
+        line["finish_reason"] = entry.finish_reason
+        line["record"] = dict(entry.record)
+    return line
+
+
+def encode(fact: Mapping[str, Any]) -> bytes:
+    """A fact as its line."""
+    return (json.dumps(fact, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def recovered(transcript: Transcript) -> Iterator[str]:
+    """What opening this session found and mended, in sentences."""
+    yield from transcript.problems
+    lost = transcript.conversation.unanswered()
+    if lost is not None:
+        turn = len(transcript.conversation.turns())
+        yield f"turn {turn} was sent but its reply was cut off: the message is kept"
