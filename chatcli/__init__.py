@@ -1,3 +1,3 @@
 """The package's name and version; knows nothing else."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

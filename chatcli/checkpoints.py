@@ -7,36 +7,41 @@ to the next is a prefill, and what it made is kept in memory and handed to the s
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 from chatcli import engine, prompt_cache
 from chatcli.engine import Token
 from chatcli.errors import SegmentDamaged
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment, common_prefix, root_id
+from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import RowLog, Snapshot
 from chatcli.settings import Sampling
-from chatcli.store.segments import SegmentStore, Tensor
+from chatcli.store.container import Tensor
+from chatcli.store.rows import Rows
+from chatcli.store.segments import Checkpoint, SegmentStore
 from chatcli.worker import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
-UNFIT = (KeyError, ValueError, TypeError, AttributeError)
+UNFIT = (
+    KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, RuntimeError
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Match:
     """How much of a chain can be had without the model: its first `depth` segments.
 
-    `borrowed` more tokens were taken from other conversations' segments that begin like the next
-    one. `reason` says why no more, where more had been expected.
+    `ahead` more tokens of the next segment are there too, in whole chunks: from a prefill that was
+    cut short, or from another conversation's segment that begins alike. `reason` says why no more,
+    where more had been expected.
     """
 
     depth: int
     in_memory: bool
     reason: str | None = None
-    borrowed: int = 0
+    ahead: int = 0
 
 
 class Checkpoints:
@@ -47,7 +52,7 @@ class Checkpoints:
         self.store = store
         self._worker = worker
         self._log = RowLog()
-        self._borrowed = 0
+        self._seconds = 0.0
         self._reset()
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
 
@@ -63,11 +68,12 @@ class Checkpoints:
     def _reset(self) -> None:
         self._cache = self._worker.call(prompt_cache.new, self.loaded.model)
         self._path: list[str] = []
+        self._ahead: list[int] = []
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
 
-    def match(self, chain: Sequence[Segment]) -> Match:
+    def match(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Match:
         """The deepest checkpoint on this chain. Memory wins a draw: it costs nothing to restore."""
         if self.store is None:
             return Match(0, False, "the cache is off")
@@ -76,7 +82,7 @@ class Checkpoints:
             return Match(live, True)
         if live < len(chain) - 1:
             self.store.flush()
-        stored = self._depth_on_disk(chain)
+        stored = self.store.depth(chain, prompt, stateful=self._stateful)
         return Match(live, True) if live >= stored else Match(stored, False)
 
     def _depth_in_memory(self, chain: Sequence[Segment]) -> int:
@@ -88,15 +94,6 @@ class Checkpoints:
         kept = (depth for depth in range(shared, 0, -1) if chain[depth - 1].id in self._snapshots)
         return next(kept, 0)
 
-    def _depth_on_disk(self, chain: Sequence[Segment]) -> int:
-        assert self.store is not None
-        whole = deepest = 0
-        while whole < len(chain) and self.store.has(chain[whole].id, "rows"):
-            whole += 1
-            if not self._stateful or self.store.has(chain[whole - 1].id, "state"):
-                deepest = whole
-        return deepest
-
     def restore(self, chain: Sequence[Segment], prompt: Sequence[int], match: Match) -> Match:
         """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
         reason = match.reason
@@ -107,10 +104,19 @@ class Checkpoints:
                 break
             except SegmentDamaged as error:
                 reason = reason or f"the checkpoint at token {last.end} is {error}"
-                match = self.match(chain[: match.depth - 1])
+                match = self.match(chain[: match.depth - 1], prompt)
         else:
+            if self._goes_on(chain, match.depth, prompt):
+                return replace(match, reason=reason, ahead=len(self._ahead))
             self._rewind(chain[: match.depth])
-        return replace(match, reason=reason, borrowed=self._borrow(chain, match.depth, prompt))
+        return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
+
+    def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
+        """Whether the next segment begins with what was run after the path's last checkpoint."""
+        if not self._ahead or depth != len(self._path) or depth == len(chain):
+            return False
+        segment = chain[depth]
+        return list(prompt[segment.start : segment.end][: len(self._ahead)]) == self._ahead
 
     def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
         """Take the rows that the next segment shares with others, in whole chunks.
@@ -118,76 +124,56 @@ class Checkpoints:
         Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
         A state cannot be cut, so a model with state has nothing to borrow.
         """
-        self._log, self._borrowed = RowLog(), 0
+        self._log = RowLog()
         if self.store is None or self._stateful or depth == len(chain):
             return 0
-        shared, count = self._shared_rows(self.store, chain[depth], prompt)
-        count -= count % self.loaded.prefill_step
-        if not count:
+        rows = self.store.like(chain, depth, prompt, self.loaded.prefill_step)
+        if rows is None:
             return 0
         try:
-            rows = [self.store.get(part, tokens, "rows")[0] for part, tokens in shared]
-            self._worker.call(prompt_cache.append, self._cache, self._log, rows, count)
-        except (SegmentDamaged, *UNFIT):
+            with rows:
+                self._worker.call(prompt_cache.append, self._cache, self._log, rows)
+        except (SegmentDamaged, OSError, *UNFIT):
             self.rewind()
             return 0
-        self._borrowed = count
-        return count
-
-    def _shared_rows(
-        self, store: SegmentStore, segment: Segment, prompt: Sequence[int]
-    ) -> tuple[list[tuple[Segment, list[int]]], int]:
-        """Segments, with their tokens, that follow the same parent and begin as `segment` does,
-        and how many tokens they share with it."""
-        wanted = list(prompt[segment.start : segment.end])
-        found: list[tuple[Segment, list[int]]] = []
-        parent, count = segment.parent, 0
-        while len(wanted) >= self.loaded.prefill_step and count < len(wanted):
-            beginnings = [
-                (common_prefix(tokens, wanted[count:]), other, tokens)
-                for other, tokens in store.children(parent, segment.start + count)
-            ]
-            common, best, tokens = max(beginnings, key=itemgetter(0), default=(0, segment, []))
-            if not common:
-                break
-            found.append((best, tokens))
-            parent, count = best.id, count + common
-            if common < len(tokens):
-                break
-        return found, count
+        self._ahead = list(prompt[chain[depth].start :][: rows.count])
+        return rows.count
 
     def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
         assert self.store is not None
         store, last = self.store, chain[-1]
-        rows = self._rows_of(store, chain, prompt)
         state: dict[str, Tensor] = {}
         scalars = "{}"
         if self._stateful:
-            state, scalars = store.get(last, prompt[last.start : last.end], "state")
-        self._reset()
-        try:
-            self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars, last.end)
-        except UNFIT as error:
-            self._reset()
-            store.set_aside(chain)
-            raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
+            state, scalars = store.state(last)
+        with store.rows(chain, prompt) as rows:
+            self._fill(store, rows, state, scalars, chain, prompt)
+            store.touch(rows, last)
         self._remember(chain)
 
-    def _rows_of(
-        self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]
-    ) -> list[dict[str, Tensor]]:
-        """The rows of every segment. Raises the first damage, after all the rest was looked at too,
-        so that whatever is damaged is set aside and written anew."""
-        rows: list[dict[str, Tensor]] = []
-        damage: SegmentDamaged | None = None
-        for part in chain:
-            try:
-                rows.append(store.get(part, prompt[part.start : part.end], "rows")[0])
-            except SegmentDamaged as error:
-                damage = damage or error
-        if damage is not None:
-            raise damage
-        return rows
+    def _fill(
+        self,
+        store: SegmentStore,
+        rows: Rows,
+        state: dict[str, Tensor],
+        scalars: str,
+        chain: Sequence[Segment],
+        prompt: Sequence[int],
+    ) -> None:
+        self._reset()
+        try:
+            self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
+        except SegmentDamaged as error:
+            self._reset()
+            store.examine(chain, prompt)
+            raise SegmentDamaged(f"damaged: {error}") from error
+        except OSError as error:
+            self._reset()
+            raise SegmentDamaged(f"unreadable: {error.strerror}") from error
+        except UNFIT as error:
+            self._reset()
+            store.set_aside(chain, prompt)
+            raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
 
     def _remember(self, chain: Sequence[Segment]) -> None:
         self._path = [segment.id for segment in chain]
@@ -203,11 +189,12 @@ class Checkpoints:
     def _rewind(self, chain: Sequence[Segment]) -> None:
         identifier = chain[-1].id if chain else self.root
         self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
-        self._path = [segment.id for segment in chain]
+        self._path, self._ahead = [segment.id for segment in chain], []
         self._forget_older(2)
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
+        self._ahead = []
         self._worker.call(
             prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]]
         )
@@ -215,33 +202,56 @@ class Checkpoints:
     def extend(
         self, chain: Sequence[Segment], prompt: Sequence[int], cancelled: threading.Event
     ) -> Iterator[int]:
-        """Prefill the last segment of `chain` and checkpoint it; the cache is at its parent.
+        """Prefill the last segment of `chain` and checkpoint it; the cache is at its parent or ahead.
 
-        Yields tokens as they are done. If cancelled, the cache is back at the parent.
+        Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
+        segment that begins alike.
         """
         segment = chain[-1]
-        log, borrowed = self._log if self._borrowed else RowLog(), self._borrowed
-        self._borrowed = 0
-        tokens = list(prompt[segment.start + borrowed : segment.end])
-        for count in self._worker.stream(engine.prefill, self.loaded, self._cache, tokens, log):
+        tokens = list(prompt[segment.start : segment.end])
+        done, self._ahead = len(self._ahead), []
+        log = self._log if done else RowLog()
+        left = tokens[done:]
+        began = time.perf_counter()
+        for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
+            done += count
             yield count
-            if cancelled.is_set():
-                self.rewind()
+            if cancelled.is_set() and done < len(tokens):
+                self._log, self._ahead = log, tokens[:done]
                 return
+        self._seconds = (time.perf_counter() - began) * len(tokens) / max(len(left), 1)
         self._remember(chain)
         self._log = log
 
-    def persist(self, segment: Segment, prompt: Sequence[int]) -> int:
-        """Hand the newest checkpoint to the store's writer. Returns its bytes; 0 if it is there."""
-        if self.store is None or self._path[-1:] != [segment.id]:
-            return 0
-        return self._worker.call(self._put, self.store, segment, prompt)
+    def persist(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        """Hand the newest checkpoint, at the end of `chain`, to the store's writer.
 
-    def _put(self, store: SegmentStore, segment: Segment, prompt: Sequence[int]) -> int:
-        rows = prompt_cache.cut(self._cache, self._log, segment.start, segment.end)
-        state, scalars = prompt_cache.state(self._cache)
-        tokens = prompt[segment.start : segment.end]
-        return store.put(segment, tokens, rows, state, scalars)
+        Returns its bytes; 0 if it is there.
+        """
+        if self.store is None or self._path[-1:] != [chain[-1].id]:
+            return 0
+        return self._worker.call(self._put, self.store, chain, prompt)
+
+    def _put(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        rows = prompt_cache.cut(self._cache, self._log, chain[-1].start, chain[-1].end)
+        try:
+            state, scalars = prompt_cache.state(self._cache)
+        except TypeError as error:
+            store.give_up(f"this model's cache cannot be written: {error}")
+            return 0
+        size = self._put_again(store, chain[:-1], prompt)
+        return size + store.put(Checkpoint(chain, prompt, rows, state, scalars, self._seconds))
+
+    def _put_again(
+        self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]
+    ) -> int:
+        """What another process evicted or deleted of the live path: without it the rest is lost too."""
+        size = 0
+        for depth in store.missing(chain, prompt) if prompt_cache.keeps_rows(self._cache) else ():
+            last = chain[depth - 1]
+            rows = prompt_cache.cut(self._cache, RowLog(), last.start, last.end)
+            size += store.put(Checkpoint(chain[:depth], prompt, rows, {}, "{}", self._seconds))
+        return size
 
     def generate(
         self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event

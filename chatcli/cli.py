@@ -5,32 +5,40 @@ Refuses to know how a turn works. Nothing here imports MLX until a model is need
 
 from __future__ import annotations
 
-import inspect
 import io
-import json
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import platformdirs
 import typer
 from typer.core import TyperGroup
 
-from chatcli import __version__, opening
+from chatcli import __version__, cli_bench, cli_cache, opening
+from chatcli.cli_options import (
+    JsonOption,
+    Name,
+    Options,
+    SessionsOption,
+    complete_session,
+    print_json,
+    sessions_folder,
+    show_result,
+    with_options,
+)
 from chatcli.errors import ChatcliError, EmptyPrompt
-from chatcli.events import Settled, TurnDone, TurnRecord
+from chatcli.events import Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
 from chatcli.repl import results
-from chatcli.settings import Sampling, Settings
-from chatcli.store import files, segments
+from chatcli.store import files
 from chatcli.store.sessions import SessionFolder, recovered
 
 INTERRUPTED = 130
 DEBUG = "CHATCLI_DEBUG"
+LISTED = 50
 
 
 class ChatByDefault(TyperGroup):
@@ -60,107 +68,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-cache_app = typer.Typer(help="The checkpoints on disk.", no_args_is_help=True)
-app.add_typer(cache_app, name="cache")
-
-
-def complete_session(incomplete: str) -> list[str]:
-    """Session names for the shell's completion."""
-    names = SessionFolder(sessions_folder(None)).names()
-    return [name for name in names if name.startswith(incomplete)]
-
-
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_session)]
-SessionsOption = Annotated[
-    Path | None, typer.Option("--sessions", metavar="DIR", help="The folder of sessions.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options that `chat`, `resume`, `branch` and `ask` share, each declared once."""
-
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", help="A folder, a hub name, or 'pocket' (the default)."),
-    ] = None
-    system: Annotated[str | None, typer.Option("-s", "--system", help="System prompt.")] = None
-    session: Annotated[
-        str | None,
-        typer.Option(
-            "-S", "--session", metavar="NAME", help="Continue or begin this session.",
-            autocompletion=complete_session,
-        ),
-    ] = None  # fmt: skip
-    latest: Annotated[
-        bool, typer.Option("-c", "--continue", help="Continue the most recent session.")
-    ] = False
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="TURN", help="Continue from this turn.")
-    ] = None
-    temp: Annotated[float, typer.Option("--temp", min=0.0, help="Sampling temperature.")] = 0.0
-    top_p: Annotated[float, typer.Option("--top-p", min=0.0, max=1.0, help="Top-p.")] = 1.0
-    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Top-k (0: off).")] = 0
-    min_p: Annotated[float, typer.Option("--min-p", min=0.0, max=1.0, help="Min-p.")] = 0.0
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Sampling seed.")] = None
-    max_tokens: Annotated[
-        int | None,
-        typer.Option("-n", "--max-tokens", min=1, help="Longest reply, thinking included."),
-    ] = None
-    think: Annotated[
-        bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")
-    ] = None
-    cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Read and write checkpoints.")
-    ] = True
-    sessions: SessionsOption = None
-    as_json: JsonOption = False
-
-    def settings(self) -> Settings:
-        sampling = Sampling(
-            self.temp, self.top_p, self.top_k, self.min_p, self.seed, self.max_tokens
-        )
-        folder = sessions_folder(self.sessions)
-        return Settings(folder, sampling, self.think, self.cache)
-
-    def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
-        system = None if self.system is None else decodable(self.system)
-        name = name or self.session
-        return Wanted(name, self.latest, self.at, system, must_exist)
-
-
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `options: Options` all of its fields as options of its own."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.name != "options"]
-    shared = get_type_hints(Options, include_extras=True)
-
-    def run(**given: Any) -> None:
-        chosen = {field.name: given.pop(field.name) for field in fields(Options)}
-        command(**given, options=Options(**chosen))
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [p.replace(kind=kind) for p in own]
-        + [
-            inspect.Parameter(f.name, kind, default=f.default, annotation=shared[f.name])
-            for f in fields(Options)
-        ]
-    )
-    run.__annotations__ = {p.name: p.annotation for p in own} | shared
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
-
-
-def sessions_folder(given: Path | None) -> Path:
-    """`--sessions`, else CHATCLI_SESSIONS, else ./sessions if there, else the user's data folder."""
-    if given is not None:
-        return given.expanduser()
-    if named := os.environ.get("CHATCLI_SESSIONS"):
-        return Path(named).expanduser()
-    here = Path("sessions")
-    return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
+app.add_typer(cli_cache.app, name="cache")
+app.add_typer(cli_bench.app, name="bench")
 
 
 def print_version(wanted: bool) -> None:
@@ -251,7 +160,8 @@ def open_state(options: Options, wanted: Wanted) -> Any:
 
 def let_go(state: Any) -> None:
     """Close the state. A model that still loads cannot be ended, so the process goes without it."""
-    state.close()
+    if problem := state.close():
+        print(clean(f"chatcli: {problem}"), file=sys.stderr)
     leaving = sys.exc_info()[0]
     if state.abandoned and leaving in (None, KeyboardInterrupt):
         sys.stdout.flush()
@@ -280,6 +190,11 @@ class JsonLines:
             self._record = event.record
         elif isinstance(event, Settled) and self._record is not None:
             self._record.add(event)
+        elif isinstance(event, Notice):
+            print(clean(f"chatcli: {event.text}"), file=sys.stderr)
+
+    def abandon(self) -> None:
+        """A turn ended without a reply: nothing of it was printed."""
 
     def end_turn(self) -> None:
         if self._record is not None:
@@ -322,13 +237,21 @@ def whole_prompt(prompt: str | None) -> str:
 
 
 @app.command("list")
-def list_(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
-    """List the saved sessions, last used first."""
-    summaries = SessionFolder(sessions_folder(sessions)).summaries()
+def list_(
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
+    ] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the saved sessions, last used first. JSON tells of all of them."""
+    folder = SessionFolder(sessions_folder(sessions))
+    summaries = folder.summaries(None if everything or as_json else LISTED)
     if as_json:
-        print_json([asdict(summary) for summary in summaries])
+        print_json([vars(summary) for summary in summaries])
     else:
-        show_result(results.Listing(summaries))
+        more = 0 if everything else folder.count() - len(summaries)
+        show_result(results.Listing(summaries, more))
 
 
 @app.command()
@@ -403,52 +326,14 @@ def delete(
     sessions: SessionsOption = None,
 ) -> None:
     """Delete a session and the checkpoints that no other session uses."""
+    from chatcli import upkeep
+
     folder = sessions_folder(sessions)
     found = SessionFolder(folder).exact(name)
     if not yes and sys.stdin.isatty():
         typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
-    freed = opening.delete(SessionFolder(folder), found)
+    freed = upkeep.delete(SessionFolder(folder), found)
     print(clean(f"Deleted '{found}' and {freed:,} bytes of checkpoints."))
-
-
-@cache_app.command("stats")
-def cache_stats(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
-    """Show what the checkpoints take on disk, model by model."""
-    folder = sessions_folder(sessions)
-    with files.explained(f"read the checkpoints in {folder}"):
-        usages = segments.usage(folder)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "segments": sum(use.segments for use in usages),
-                "bytes": sum(use.rows_bytes + use.state_bytes for use in usages),
-                "models": [asdict(use) for use in usages],
-            }
-        )
-    else:
-        show_result(results.DiskUse(str(folder), usages))
-
-
-@cache_app.command("clear")
-def cache_clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
-    """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
-    freed = segments.clear(sessions_folder(sessions))
-    if as_json:
-        print_json({"freed_bytes": freed})
-    else:
-        print(f"Deleted {freed:,} bytes of checkpoints. The conversations are all there.")
-
-
-def show_result(result: results.Result) -> None:
-    from chatcli.repl import display
-
-    display.Screen().result(result)
-
-
-def print_json(value: Any) -> None:
-    """JSON in ASCII, so that nothing in it can act on a terminal."""
-    print(json.dumps(value))
 
 
 def reopen_closed() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ except ImportError as error:
     ) from error
 
 import mlx_lm
+import xxhash
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from chatcli import pocket, prompt_cache
@@ -75,7 +77,8 @@ def load(name: str) -> LoadedModel:
         model.set_dtype(mx.float32)
     step = prefill_step()
     layout = prompt_cache.layout(prompt_cache.new(model))
-    mark = fingerprint(folder, f"{layout} {_dtype(model)} {mx.default_device().type} step {step}")
+    kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
+    mark = fingerprint(folder, kind + weights_digest(folder, model))
     limit = _generation_config(folder).get("max_new_tokens")
     return LoadedModel(name, model, tokenizer, mark, _context(config), step, limit)
 
@@ -127,6 +130,18 @@ def _load_folder(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
     return model, tokenizer, config
 
 
+def weights_digest(folder: Path, model: Any) -> str:
+    """Every byte that was loaded of files too large to be read twice; nothing if there are none."""
+    if all(path.stat().st_size <= WHOLE_BYTES for path in folder.glob("*.safetensors")):
+        return ""
+    weights = sorted(mlx_lm.utils.tree_flatten(model.parameters()))
+    flat = [memoryview(weight.reshape(-1).view(mx.uint8)) for _, weight in weights if weight.size]
+    with ThreadPoolExecutor() as hashers:
+        sums = list(hashers.map(xxhash.xxh3_128_hexdigest, flat))
+    names = [f"{name} {weight.shape} {weight.dtype}" for name, weight in weights]
+    return f" {hashlib.sha256(' '.join([*names, *sums]).encode()).hexdigest()}"
+
+
 def _dtype(model: Any) -> str:
     weights = [w for _, w in mlx_lm.utils.tree_flatten(model.parameters())]
     return " ".join(sorted({str(weight.dtype) for weight in weights}))
@@ -150,7 +165,7 @@ def fingerprint(folder: Path, settings: str) -> str:
     """Who the numbers in a cache come from: config, weights, cache settings. 32 hex digits.
 
     A weight file of up to 64 MiB counts whole, a larger one with its name, size, header and 64
-    blocks from first to last, so that a change of weights is seen without reading them all.
+    blocks from first to last; `weights_digest` covers what was loaded from those.
     The chat template does not count: tokens speak for it.
     """
     digest = hashlib.sha256(settings.encode())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chatcli.conversation import Conversation
-from chatcli.errors import SessionNotFound, SessionUnreadable, TurnOutOfRange
-from chatcli.store import files, segments
+from chatcli.errors import SessionNotFound, TurnOutOfRange
+from chatcli.store import files
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 
 
@@ -85,31 +85,3 @@ def branch_from(
     for entry in source.path(leaf):
         made.copy(entry)
     return made
-
-
-def delete(folder: SessionFolder, name: str) -> int:
-    """Remove a session and the segments that no other session names. Returns the bytes freed."""
-    try:
-        doomed = _segments(folder.read(name).conversation)
-    except SessionUnreadable:
-        doomed = {}
-    folder.delete(name)
-    needed = [_segments(folder.read(other).conversation) for other in _readable(folder)]
-    freed = 0
-    for fingerprint, identifiers in doomed.items():
-        kept = set().union(*(named.get(fingerprint, set()) for named in needed))
-        freed += segments.remove(folder.folder, fingerprint, identifiers - kept)
-    return freed
-
-
-def _readable(folder: SessionFolder) -> list[str]:
-    return [summary.name for summary in folder.summaries() if not summary.problem]
-
-
-def _segments(conversation: Conversation) -> dict[str, set[str]]:
-    """The segments that a session's records name, by model fingerprint."""
-    found: dict[str, set[str]] = {}
-    for entry in conversation.entries.values():
-        if fingerprint := entry.record.get("fingerprint"):
-            found.setdefault(fingerprint, set()).update(entry.record.get("segments", ()))
-    return found

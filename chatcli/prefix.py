@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chatcli.store import FORMAT_VERSION
+from chatcli.store import IDS_VERSION
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Segment:
 
 def root_id(fingerprint: str) -> str:
     """The id that every conversation with this model and these cache settings begins from."""
-    return hashlib.sha256(f"chatcli:{FORMAT_VERSION}:{fingerprint}".encode()).hexdigest()
+    return hashlib.sha256(f"chatcli:{IDS_VERSION}:{fingerprint}".encode()).hexdigest()
 
 
 def segment_id(parent: str, tokens: Sequence[int], extra: str = "") -> str:

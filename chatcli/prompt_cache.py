@@ -11,13 +11,14 @@ where they are quantized.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx.utils import tree_flatten, tree_map, tree_unflatten
+from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.cache import (
     CacheList,
     ChunkedKVCache,
@@ -28,7 +29,9 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-from chatcli.store.segments import Tensor
+from chatcli.cache_state import arrays_in, freeze, thaw
+from chatcli.store.container import Tensor, storage
+from chatcli.store.rows import Rows as StoredRows
 
 PromptCache = list[Any]
 Rows = dict[str, mx.array]
@@ -36,6 +39,8 @@ ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 WINDOWS = (RotatingKVCache, ChunkedKVCache)
 # Their buffers are written past the offset only, so an offset is all that a rewind needs.
 TRIMMED = (KVCache, QuantizedKVCache)
+# A stream belongs to the thread that made it.
+_own = threading.local()
 
 
 def new(model: Any) -> PromptCache:
@@ -90,8 +95,7 @@ def _set_arrays(leaf: Any, arrays: list[tuple[str, mx.array]]) -> None:
 
 def evaluate(cache: PromptCache) -> None:
     """Run what is pending."""
-    held = tree_flatten([list(vars(leaf).values()) for leaf in leaves(cache)])
-    mx.eval([array for _, array in held if isinstance(array, mx.array)])
+    mx.eval([array for leaf in leaves(cache) for array in arrays_in(leaf)])
 
 
 class RowLog:
@@ -166,15 +170,23 @@ def cut(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tens
     return _as_tensors(rows)
 
 
+def keeps_rows(cache: PromptCache) -> bool:
+    """Whether the rows of all past tokens are there still: no window has dropped any."""
+    return not any(type(leaf) in WINDOWS for leaf in leaves(cache))
+
+
 def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
-    """The arrays of the leaves that have no rows, and what is not an array in them, as JSON."""
+    """The leaves that have no rows: their arrays, and everything else of them as JSON.
+
+    Raises `TypeError` if a leaf holds something that cannot be written.
+    """
     arrays: Rows = {}
-    scalars: dict[str, Any] = {}
-    for index, leaf in enumerate(leaves(cache)):
-        if not _has_rows(leaf):
-            for name, value in _flat_state(leaf):
-                (arrays if isinstance(value, mx.array) else scalars)[f"{index}.{name}"] = value
-    return _as_tensors(arrays), json.dumps(scalars, sort_keys=True)
+    kept = {
+        str(index): freeze(leaf, arrays, str(index))
+        for index, leaf in enumerate(leaves(cache))
+        if not _has_rows(leaf)
+    }
+    return _as_tensors(arrays), json.dumps(kept, sort_keys=True)
 
 
 def _as_tensors(arrays: Rows) -> dict[str, Tensor]:
@@ -189,38 +201,91 @@ def _as_tensor(array: Any) -> Tensor:
 
 def _as_array(tensor: Tensor) -> mx.array:
     flat = mx.array(np.frombuffer(tensor.data, np.uint8))
-    return flat.view(getattr(mx, tensor.dtype)).reshape(tensor.shape)
+    return flat.view(_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
-def fill(
-    cache: PromptCache,
-    segments: Sequence[Mapping[str, Tensor]],
-    state: Mapping[str, Tensor],
-    scalars: str,
-    end: int,
-) -> None:
-    """Bring an empty cache to token `end` from its segments' rows, oldest first, and one state."""
-    append(cache, RowLog(), segments, end)
+def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scalars: str) -> None:
+    """Bring an empty cache to the end of `rows`, with one state.
+
+    Raises `SegmentDamaged` or `OSError` as reading does, and what MLX raises where they do not fit.
+    """
+    _take(cache, None, rows, {index: _needed(leaf) for index, leaf in enumerate(leaves(cache))})
+    arrays = {name: _as_array(part) for name, part in state.items()}
+    kept = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
         if not _has_rows(leaf):
-            _fill_state(leaf, index, state, json.loads(scalars))
+            thaw(kept[str(index)], arrays, leaf)
     evaluate(cache)
 
 
-def append(
-    cache: PromptCache, log: RowLog, segments: Sequence[Mapping[str, Tensor]], count: int
+def append(cache: PromptCache, log: RowLog, rows: StoredRows) -> None:
+    """Add rows from disk as if they had been prefilled."""
+    _take(cache, log, rows, {})
+    evaluate(cache)
+
+
+def _take(
+    cache: PromptCache, log: RowLog | None, rows: StoredRows, newest: Mapping[int, int | None]
 ) -> None:
-    """Add the first `count` rows of these segments, oldest first, as if they had been prefilled."""
+    """Put rows behind those that the leaves have, of some leaves the newest only."""
+    arrays = _read(rows, {name: newest.get(int(name.partition(".")[0])) for name in rows.names})
     for index, leaf in enumerate(leaves(cache)):
-        rows = _joined_rows(index, segments, count)
-        if rows and type(leaf) in WINDOWS:
-            log.add(index, rows)
-            _lay_out(leaf, _after(_ordered(leaf), rows), leaf.offset + count)
-        elif rows:
+        mine = f"{index}."
+        new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items()
+               if name.startswith(mine)]  # fmt: skip
+        if new and type(leaf) in WINDOWS:
+            if log is not None:
+                log.add(index, new)
+            _lay_out(leaf, _after(_ordered(leaf), new), leaf.offset + rows.count)
+        elif new:
             before = [(name, old[..., : leaf.offset, :]) for name, old in _arrays(leaf)]
-            _set_arrays(leaf, _after(before, rows))
-            leaf.offset += count
-    evaluate(cache)
+            _set_arrays(leaf, _after(before, new))
+            leaf.offset += rows.count
+
+
+def _needed(leaf: Any) -> int | None:
+    """How many of the newest rows an empty leaf keeps; None: all of them."""
+    if type(leaf) is RotatingKVCache and not leaf.keep:
+        return int(leaf.max_size)
+    return int(leaf.chunk_size) if type(leaf) is ChunkedKVCache else None
+
+
+def _read(rows: StoredRows, newest: Mapping[str, int | None]) -> Rows:
+    """Arrays read from disk, straight to where MLX has them."""
+    blank = {
+        name: mx.zeros(rows.shape(name, count), _unsigned(rows.dtype(name)), stream=stream)
+        for (name, count), stream in zip(newest.items(), _alternating(len(newest)), strict=True)
+    }
+    mx.async_eval(blank)  # type: ignore[no-untyped-call]
+    rows.copy({name: _shared(array) for name, array in blank.items()})
+    return {name: array.view(_dtype(rows.dtype(name))) for name, array in blank.items()}
+
+
+def _dtype(name: str) -> Any:
+    return getattr(mx, "bool_" if name == "bool" else name)
+
+
+def _unsigned(dtype: str) -> Any:
+    """A type of the same size that numpy knows too."""
+    return getattr(mx, f"uint{8 * storage(dtype).itemsize}")
+
+
+def _shared(array: mx.array) -> Any:
+    """A numpy view of an array's own memory, to write into before anyone else has seen it."""
+    mx.eval(array)
+    return np.array(array, copy=False)
+
+
+def _alternating(count: int) -> Iterator[Any]:
+    streams = _streams()
+    return (streams[number % len(streams)] for number in range(count))
+
+
+def _streams() -> list[Any]:
+    """Two threads of MLX's that prepare memory, which takes longer than filling it."""
+    if not hasattr(_own, "streams"):
+        _own.streams = [mx.new_stream(mx.cpu) for _ in range(2)]
+    return list(_own.streams)
 
 
 def _after(
@@ -228,25 +293,6 @@ def _after(
 ) -> list[tuple[str, mx.array]]:
     old = dict(before)
     return [(name, _join([old[name], new]) if old else new) for name, new in rows]
-
-
-def _fill_state(
-    leaf: Any, index: int, state: Mapping[str, Tensor], scalars: Mapping[str, Any]
-) -> None:
-    mine = f"{index}."
-    found = [(name, _as_array(part)) for name, part in state.items() if name.startswith(mine)]
-    found += [(name, value) for name, value in scalars.items() if name.startswith(mine)]
-    if found:
-        _set_flat_state(leaf, [(name.removeprefix(mine), value) for name, value in found])
-
-
-def _joined_rows(
-    index: int, segments: Sequence[Mapping[str, Tensor]], count: int
-) -> list[tuple[str, mx.array]]:
-    mine = f"{index}."
-    names = sorted({name for rows in segments for name in rows if name.startswith(mine)})
-    joined = ((name, _join([_as_array(rows[name]) for rows in segments])) for name in names)
-    return [(name.removeprefix(mine), rows[..., :count, :]) for name, rows in joined]
 
 
 @dataclass(frozen=True)
@@ -265,25 +311,8 @@ def snapshot(cache: PromptCache, position: int) -> Snapshot:
 def _remember(leaf: Any) -> Any:
     if type(leaf) in TRIMMED:
         return leaf.offset
-    return {name: tree_map(_handle, value) for name, value in vars(leaf).items()}
-
-
-def _handle(array: Any) -> Any:
-    """The same data under another name, which an update in place of the first does not reach."""
-    return array[...] if isinstance(array, mx.array) else array
-
-
-def _flat_state(leaf: Any) -> list[tuple[str, Any]]:
-    """A leaf's whole state by name; mlx-lm before 0.32 keeps what is not an array in `meta_state`."""
-    parts = {"state": leaf.state, "meta_state": getattr(leaf, "meta_state", None)}
-    return [(name, _handle(value)) for name, value in tree_flatten(parts)]
-
-
-def _set_flat_state(leaf: Any, flat: list[tuple[str, Any]]) -> None:
-    parts = tree_unflatten([(name, _handle(value)) for name, value in flat])
-    leaf.state = parts["state"]
-    if parts.get("meta_state") is not None:
-        leaf.meta_state = parts["meta_state"]
+    arrays: Rows = {}
+    return freeze(leaf, arrays, ""), arrays
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
@@ -292,4 +321,5 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
         if type(leaf) in TRIMMED:
             leaf.offset = part
         else:
-            vars(leaf).update({name: tree_map(_handle, value) for name, value in part.items()})
+            kept, arrays = part
+            thaw(kept, arrays, leaf)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from chatcli import model
+from collections.abc import Callable
+
+from chatcli import model, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.settings import Settings
+from chatcli.store import files
+from chatcli.store.budget import Budget, default_limit
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
@@ -20,16 +24,36 @@ class Runtime:
         self.settings = settings
         self.loaded = worker.call(model.load, name)
         self._store: SegmentStore | None = None
+        self._session: SessionFile | None = None
         if settings.cache:
-            self._store = SegmentStore(settings.sessions, self.loaded.fingerprint)
+            budget = _budget(settings, self._open_elsewhere)
+            self._store = SegmentStore(settings.sessions, self.loaded.fingerprint, budget.written)
         self._checkpoints = Checkpoints(worker, self.loaded, self._store)
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
+        self._session = session
         template = Template(self.loaded.tokenizer, session.conversation.date, think)
         return Chat(session, template, self._checkpoints, self.settings.sampling)
 
-    def close(self) -> None:
-        """Wait for what is being written."""
-        if self._store is not None:
-            self._store.close()
+    def _open_elsewhere(self) -> set[str]:
+        """The segments of sessions that are open in other processes; the writer's thread asks."""
+        own = self._session
+        own_path = own.path if own is not None else None
+        return upkeep.open_segments(self.settings.sessions, own_path)
+
+    def close(self) -> str | None:
+        """Wait for what is being written. Returns what went wrong there and is not told yet."""
+        if self._store is None:
+            return None
+        self._store.close()
+        return self._store.take_problem()
+
+
+def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:
+    """Raises `FolderError`."""
+    folder, limit = settings.sessions, settings.cache_limit
+    if limit is None:
+        with files.explained(f"read the checkpoints in {folder}"):
+            limit = default_limit(folder)
+    return Budget(folder, limit, open_elsewhere)

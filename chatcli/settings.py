@@ -20,9 +20,13 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for. `think` None leaves it to the model's template."""
+    """What a run was asked for. `think` None leaves it to the model's template.
+
+    `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows.
+    """
 
     sessions: Path
     sampling: Sampling = Sampling()
     think: bool | None = None
     cache: bool = True
+    cache_limit: int | None = None

@@ -37,6 +37,7 @@ from chatcli.template import Template
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16
 SHOWN = 8
+GONE = "the checkpoints are gone: evicted"
 # A reply's record tells the boundaries around it, by their distance in messages.
 PLACES = {"before": -2, "question": -1, "reply": 0}
 
@@ -82,7 +83,7 @@ def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
     started = time.perf_counter()
     user = append(chat, text)
     prompt = render(chat, user)
-    match = chat.checkpoints.match(prompt.chain)
+    match = chat.checkpoints.match(prompt.chain, prompt.tokens)
     record = TurnRecord(chat.session.name, len(chat.session.conversation.turns()))
     match = restore(chat, prompt, match, record)
     yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
@@ -188,7 +189,7 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
 
 def end_of(chain: Sequence[Segment], match: Match) -> int:
     """How many tokens a match covers."""
-    return (chain[match.depth - 1].end if match.depth else 0) + match.borrowed
+    return (chain[match.depth - 1].end if match.depth else 0) + match.ahead
 
 
 def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
@@ -212,10 +213,10 @@ def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
 def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
     """Where a prompt parted from the one that these segments were made of, with the two texts."""
     store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
-    before: list[int] = []
-    for name in dict.fromkeys(names):
-        before += store.tokens(name) if store is not None else []
+    before = store.tokens_of(list(dict.fromkeys(names))) if store is not None else []
     at = prefix.common_prefix(before, tokens)
+    if at == len(before):
+        return "the checkpoints end at other places now (thinking, template)" if at else GONE
     old, new = (loaded.tokenizer.decode(list(side[at : at + SHOWN])) for side in (before, tokens))
     return (
         f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, thinking, template)"
@@ -232,9 +233,9 @@ def prefill(
         for count in chat.checkpoints.extend(prompt.chain[:depth], prompt.tokens, cancelled):
             done += count
             yield PrefillProgress(done, record.prefilled_tokens)
+        record.checkpoint_bytes += chat.checkpoints.persist(prompt.chain[:depth], prompt.tokens)
         if cancelled.is_set():
             break
-        record.checkpoint_bytes += chat.checkpoints.persist(prompt.chain[depth - 1], prompt.tokens)
     record.prefill_seconds = time.perf_counter() - began
 
 
@@ -325,16 +326,17 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     messages = history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
     chain = cut(chat, tokens, messages, reply)
-    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain))
+    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
     settled = written = 0
     for depth in range(match.depth + 1, len(chain) + 1):
         for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled):
             settled += count
             yield PrefillProgress(settled, len(tokens) - end_of(chain, match))
+        written += chat.checkpoints.persist(chain[:depth], tokens)
         if cancelled.is_set():
             break
-        written += chat.checkpoints.persist(chain[depth - 1], tokens)
-    note_settled(chat, reply, settled, written, not cancelled.is_set())
+    whole = chat.checkpoints.path == [segment.id for segment in chain]
+    note_settled(chat, reply, settled, written, whole)
     yield from problems(chat)
     yield Settled(settled, written)
 

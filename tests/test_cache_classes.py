@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import pytest
@@ -20,7 +22,12 @@ from mlx_lm.models.cache import (
 )
 
 from chatcli import prompt_cache
+from chatcli.cache_state import arrays_in
+from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
+from chatcli.store.rows import Rows
+from chatcli.store.segments import Checkpoint, SegmentStore
+from tests.checkpointing import FINGERPRINT, path_of, prompt_of
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "full": KVCache,
@@ -79,20 +86,132 @@ def same(left: list[mx.array], right: list[mx.array]) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
 def test_a_restored_cache_goes_on_as_the_original(
-    make: Callable[[], list[Any]], pieces: list[list[int]], dtype: mx.Dtype
+    make: Callable[[], list[Any]], pieces: list[list[int]], dtype: mx.Dtype, tmp_path: Path
 ) -> None:
-    cache, log, segments, end = make(), RowLog(), [], 0
-    for segment, counts in enumerate(pieces):
-        start = end
-        for number, count in enumerate(counts):
-            step(cache, 100 * segment + number, count, dtype)
-            log.record(cache, count)
-            end += count
-        segments.append(prompt_cache.cut(cache, log, start, end))
+    ends = list(itertools.accumulate(map(sum, pieces)))
+    prompt = prompt_of(ends[-1])
+    chain = path_of(prompt, ends)
+    cache, store = make(), SegmentStore(tmp_path, FINGERPRINT)
+    for number, counts in enumerate(pieces):
+        keep(store, cache, chain[: number + 1], prompt, counts, dtype)
     restored = make()
-    prompt_cache.fill(restored, segments, *prompt_cache.state(cache), end)
+    bring_back(store, restored, chain, prompt)
+    store.close()
     for seed, count in enumerate([5, 1, 1, 20, 1], start=9000):
         assert same(step(cache, seed, count, dtype), step(restored, seed, count, dtype))
+
+
+def keep(
+    store: SegmentStore,
+    cache: list[Any],
+    chain: list[Segment],
+    prompt: list[int],
+    counts: list[int],
+    dtype: mx.Dtype,
+) -> None:
+    """Feed the last segment's tokens piece by piece, and checkpoint it."""
+    log = RowLog()
+    for number, count in enumerate(counts):
+        step(cache, 100 * len(chain) + number, count, dtype)
+        log.record(cache, count)
+    rows = prompt_cache.cut(cache, log, chain[-1].start, chain[-1].end)
+    store.put(Checkpoint(chain, prompt, rows, *prompt_cache.state(cache), 0.0))
+
+
+def bring_back(
+    store: SegmentStore, cache: list[Any], chain: list[Segment], prompt: list[int]
+) -> None:
+    """Fill an empty cache from the files."""
+    store.flush()
+    stateful = prompt_cache.has_state(cache)
+    assert len(chain) == store.depth(chain, prompt, stateful=stateful)
+    state, scalars = store.state(chain[-1]) if stateful else ({}, "{}")
+    with store.rows(chain, prompt) as rows:
+        prompt_cache.fill(cache, rows, state, scalars)
+
+
+class Pair(NamedTuple):
+    """Two arrays under names."""
+
+    one: mx.array
+    other: mx.array
+
+
+class Odd:
+    """A cache of a class that nobody has seen, which holds all kinds of things."""
+
+    __slots__ = ("__dict__", "__own", "__weakref__", "slot")
+
+    def __init__(self, seed: int) -> None:
+        mx.random.seed(seed)
+        self.slot = mx.random.normal((2, 3))
+        self.__own = mx.random.normal((3,))
+        self.pair = Pair(mx.random.normal((1,)), mx.random.normal((0, 4)))
+        self.by_place = {(seed, "a"): mx.random.normal((2,)), 3: [None, True, 1.5, "é"]}
+        self.inner = CacheList(KVCache())
+        self.inner.caches[0].update_and_fetch(*mx.random.normal((2, 1, 2, seed, 8)))
+
+
+class Knot:
+    """A cache that holds itself."""
+
+    __slots__ = ("inside", "rows")
+
+    def __init__(self, seed: int) -> None:
+        mx.random.seed(seed)
+        self.rows = mx.random.normal((2, 3))
+        self.inside = {"knot": self}
+
+
+def arrays(cache: list[Any]) -> list[mx.array]:
+    return list(arrays_in(cache))
+
+
+def test_a_class_that_nobody_has_seen_comes_back_from_disk(tmp_path: Path) -> None:
+    cache, restored, store = [Odd(5)], [Odd(9)], SegmentStore(tmp_path, FINGERPRINT)
+    prompt = prompt_of(3)
+    chain = path_of(prompt, [3])
+    store.put(Checkpoint(chain, prompt, {}, *prompt_cache.state(cache), 0.0))
+    bring_back(store, restored, chain, prompt)
+    store.close()
+    assert 7 == len(arrays(cache))
+    assert same(arrays(cache), arrays(restored))
+    assert list(cache[0].by_place) == list(restored[0].by_place)
+    assert cache[0].by_place[3] == restored[0].by_place[3]
+    assert (Pair, 5) == (type(restored[0].pair), restored[0].inner.caches[0].offset)
+
+
+def test_a_named_tuple_that_the_empty_cache_does_not_have_does_not_fit() -> None:
+    empty = Odd(1)
+    empty.pair = None
+    state, scalars = prompt_cache.state([Odd(5)])
+    with pytest.raises(TypeError, match="Pair"):
+        prompt_cache.fill([empty], Rows([]), state, scalars)
+
+
+@pytest.mark.parametrize("kind", [Odd, Knot])
+def test_a_class_that_nobody_has_seen_is_rewound(kind: type) -> None:
+    cache, same_seed = [kind(5)], [kind(5)]
+    taken = prompt_cache.snapshot(cache, 5)
+    for array in arrays(cache):
+        array[...] = 7
+    assert not same(arrays(same_seed), arrays(cache))
+    prompt_cache.rewind(cache, taken)
+    assert same(arrays(same_seed), arrays(cache))
+
+
+def test_a_cache_that_holds_itself_cannot_be_written_and_says_so() -> None:
+    with pytest.raises(TypeError):
+        prompt_cache.state([Knot(5)])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)], ids=str)
+def test_states_of_every_type_and_shape_come_back(dtype: str, shape: tuple[int, ...]) -> None:
+    cache, restored = [ArraysCache(1)], [ArraysCache(1)]
+    cache[0][0] = mx.random.randint(0, 100, shape).astype(getattr(mx, dtype))
+    prompt_cache.fill(restored, Rows([]), *prompt_cache.state(cache))
+    assert same([cache[0][0]], [restored[0][0]])
 
 
 @pytest.mark.parametrize("before", [1, 5, 12, 40])

@@ -133,7 +133,9 @@ def check_that_every_field_is_true(runs: Runs) -> None:
         assert len(turn["tokens"]) == len(turn["logprobs"])
         assert all(logprob <= 0 for logprob in turn["logprobs"])
         assert turn["finish_reason"] == ("length" if len(turn["tokens"]) == 24 else "stop")
-        assert runs.grown[number - 1] == turn["checkpoint_bytes"] > 0
+        # Joining small files saves some of their headers.
+        saved = turn["checkpoint_bytes"] - runs.grown[number - 1]
+        assert 0 <= saved < 20_000 and 0 < runs.grown[number - 1]
         assert turn["time_to_first_token"] >= turn["prefill_seconds"] > 0
         assert turn["restore_seconds"] > 0
         assert turn["generation_tps"] > 0

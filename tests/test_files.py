@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+import subprocess
+import sys
 import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -161,22 +163,93 @@ def test_a_name_that_passes_can_be_a_file(tmp_path: Path) -> None:
     assert [f"{name}.jsonl"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_lines_are_appended_to_a_private_file(tmp_path: Path) -> None:
-    path = tmp_path / "ab" / "index"
-    for line in ("one", "two"):
-        files.append_line(path, line)
-    assert b"one\ntwo\n" == path.read_bytes()
-    assert (0o600, 0o700) == (mode(path), mode(path.parent))
+def test_replace_puts_a_whole_private_file_in_anothers_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"first")
+    files.replace(path, b"second", tmp_path / "tmp")
+    assert (b"second", 0o600) == (path.read_bytes(), mode(path))
+    assert [] == list((tmp_path / "tmp").iterdir())
 
 
-def test_sweep_removes_only_old_temporaries(tmp_path: Path) -> None:
-    old, fresh = tmp_path / "old", tmp_path / "fresh"
-    old.write_bytes(b"x")
-    fresh.write_bytes(b"x")
-    past = time.time() - files.STALE_SECONDS - 60
-    os.utime(old, (past, past))
+def test_replace_makes_the_folders_that_it_needs(tmp_path: Path) -> None:
+    files.replace(tmp_path / "new" / "file", b"x", tmp_path / "tmp")
+    assert (b"x", 0o700) == ((tmp_path / "new" / "file").read_bytes(), mode(tmp_path / "new"))
+
+
+def test_create_sweeps_what_dead_processes_left_and_no_more(tmp_path: Path) -> None:
+    names = ["kept.jsonl", ".hidden", f".dead{files.UNNAMED}"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    with files._flushed(tmp_path / f".living{files.UNNAMED}", b"x"):
+        files.create(tmp_path / "new", b"x")
+    left = {*names[:2], f".living{files.UNNAMED}", "new"}
+    assert left == {path.name for path in tmp_path.iterdir()}
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from chatcli.store import files
+with files._flushed(Path(sys.argv[1]), b"half a fi"):
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the middle of writing `tmp_path / "living"`."""
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "living")]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])
+    assert started.stdout is not None
+    assert b"writing\n" == started.stdout.readline()
+    yield started
+    started.kill()
+    started.communicate()
+
+
+def test_only_what_dead_writers_left_is_swept_and_at_once(
+    tmp_path: Path, writer: subprocess.Popen[bytes]
+) -> None:
+    living = tmp_path / "living"
+    (tmp_path / "dead").write_bytes(b"half a fi")
     files.sweep(tmp_path)
-    assert ["fresh"] == [path.name for path in tmp_path.iterdir()]
+    assert ["living"] == [path.name for path in tmp_path.iterdir()]
+    assert (True, []) == (files.is_locked(living), files.abandoned([living]))
+    writer.kill()
+    writer.wait()
+    assert (False, [living]) == (files.is_locked(living), files.abandoned([living]))
+    files.sweep(tmp_path)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_lock_of_this_process_counts_too_and_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert not files.is_locked(path)
+    with files._flushed(path, b"x"):
+        assert [True, True] == [files.is_locked(path) for _ in range(2)]
+    assert not files.is_locked(path)
+
+
+def test_files_arrive_though_others_sweep_all_the_time(tmp_path: Path) -> None:
+    """A sweeper may come in the moment before a new temporary file is locked."""
+    paths = [tmp_path / "ab" / str(number) for number in range(60)]
+    done = threading.Event()
+
+    def sweep_on() -> None:
+        while not done.wait(0.015):
+            files.sweep(tmp_path / "tmp")
+
+    sweeper = threading.Thread(target=sweep_on)
+    sweeper.start()
+    try:
+        for path in paths:
+            files.write_once(path, path.name.encode(), tmp_path / "tmp")
+    finally:
+        done.set()
+        sweeper.join()
+    assert [path.name.encode() for path in paths] == [path.read_bytes() for path in paths]
+    assert [] == list((tmp_path / "tmp").iterdir())
 
 
 def test_sweep_of_a_folder_that_is_not_there_does_nothing(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from mlx_lm.models.cache import CacheList, KVCache
 
 from chatcli import engine, model, prompt_cache
 from chatcli.model import LoadedModel
-from chatcli.prefix import chain, root_id
 from chatcli.prompt_cache import RowLog
 from chatcli.settings import Sampling
-from chatcli.store.segments import SegmentStore, Tensor, pack, unpack
+from chatcli.store.container import Container, Tensor, pack
+from chatcli.store.rows import Piece, Rows
+from chatcli.store.segments import Checkpoint, SegmentStore
+from tests.checkpointing import FINGERPRINT, path_of
 from tests.tiny import CONFIGS, write_model
 
 WINDOW = 32
@@ -47,22 +49,59 @@ def loaded(request: pytest.FixtureRequest, families: dict[str, LoadedModel]) -> 
     return families[request.param]
 
 
+Tensors = dict[str, Tensor]
+
+
 @dataclass
 class Kept:
-    """What a store would give back of one segment."""
+    """A file of one segment's rows, and the state at its end."""
 
-    rows: dict[str, Tensor]
-    state: dict[str, Tensor]
+    file: Path
+    state: Tensors
     scalars: str
     end: int
 
+    @property
+    def rows(self) -> Tensors:
+        return tensors_in(self.file)
 
-def on_disk(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return unpack(pack(tensors, {}))[0]
+
+class Disk:
+    """Files in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, tensors: Tensors) -> Path:
+        path = self.folder / f"{len(list(self.folder.iterdir()))}.safetensors"
+        path.write_bytes(pack(tensors, {}))
+        return path
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def tensors_in(path: Path) -> Tensors:
+    with Container(path) as file:
+        return {name: file.read(name) for name in file.parts}
+
+
+def opened(files: list[Path], count: int | None = None) -> Rows:
+    """The rows of these files, the first `count` tokens of them."""
+    pieces: list[Piece] = []
+    left = 1 << 30 if count is None else count
+    for path in files:
+        file = Container(path)
+        length = next(iter(file.parts.values())).shape[2]
+        pieces.append(Piece(file, min(length, left), length))
+        left -= pieces[-1].count
+    return Rows(pieces)
 
 
 def prefill(
-    loaded: LoadedModel, lengths: list[int], step: int = 16
+    loaded: LoadedModel, lengths: list[int], disk: Disk, step: int = 16
 ) -> tuple[list[Any], list[Kept]]:
     """A cache after these segments, each prefilled in chunks of `step`, and what was kept."""
     cache, kept, start = prompt_cache.new(loaded.model), [], 0
@@ -72,14 +111,17 @@ def prefill(
         assert length == sum(chunks)
         rows = prompt_cache.cut(cache, log, start, end)
         state, scalars = prompt_cache.state(cache)
-        kept.append(Kept(on_disk(rows), on_disk(state), scalars, end))
+        on_disk = tensors_in(disk.write(state))
+        kept.append(Kept(disk.write(rows), on_disk, scalars, end))
         start = end
     return cache, kept
 
 
 def restored(loaded: LoadedModel, kept: list[Kept]) -> list[Any]:
     cache, last = prompt_cache.new(loaded.model), kept[-1]
-    prompt_cache.fill(cache, [one.rows for one in kept], last.state, last.scalars, last.end)
+    with opened([one.file for one in kept]) as rows:
+        assert last.end == rows.count
+        prompt_cache.fill(cache, rows, last.state, last.scalars)
     return cache
 
 
@@ -108,58 +150,60 @@ def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int)
 
 @pytest.mark.parametrize("lengths", CUTS.values(), ids=CUTS)
 def test_a_cache_filled_from_its_segments_goes_on_with_the_same_bits(
-    loaded: LoadedModel, lengths: list[int]
+    loaded: LoadedModel, lengths: list[int], disk: Disk
 ) -> None:
-    live, kept = prefill(loaded, lengths)
+    live, kept = prefill(loaded, lengths, disk)
     expected = logits(loaded, live, CONTINUED)
     assert len(expected) == len(set(expected))
     assert expected == logits(loaded, restored(loaded, kept), CONTINUED)
 
 
 @pytest.mark.parametrize("step", [1, 7, 64])
-def test_the_chunks_of_a_prefill_are_all_kept(loaded: LoadedModel, step: int) -> None:
-    live, kept = prefill(loaded, [50, 61], step)
+def test_the_chunks_of_a_prefill_are_all_kept(loaded: LoadedModel, step: int, disk: Disk) -> None:
+    live, kept = prefill(loaded, [50, 61], disk, step)
     assert logits(loaded, live, CONTINUED) == logits(loaded, restored(loaded, kept), CONTINUED)
 
 
-def test_every_checkpoint_on_the_way_can_be_restored(loaded: LoadedModel) -> None:
+def test_every_checkpoint_on_the_way_can_be_restored(loaded: LoadedModel, disk: Disk) -> None:
     lengths = [17, 1, 46, 2]
-    _, kept = prefill(loaded, lengths)
+    _, kept = prefill(loaded, lengths, disk)
     for depth in range(1, len(lengths) + 1):
-        cold, _ = prefill(loaded, lengths[:depth])
+        cold, _ = prefill(loaded, lengths[:depth], disk)
         assert logits(loaded, cold, BRIEFLY) == logits(
             loaded, restored(loaded, kept[:depth]), BRIEFLY
         )
 
 
-def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: LoadedModel) -> None:
+def test_a_restored_cache_can_be_prefilled_further_and_kept_again(
+    loaded: LoadedModel, disk: Disk
+) -> None:
     lengths = [45, 3, 50]
-    live, kept = prefill(loaded, lengths)
+    live, kept = prefill(loaded, lengths, disk)
     cache, log = restored(loaded, kept[:2]), RowLog()
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[48:98], log))
-    again = on_disk(prompt_cache.cut(cache, log, 48, 98))
+    again = prompt_cache.cut(cache, log, 48, 98)
     assert as_bytes(kept[2].rows) == as_bytes(again)
     assert as_bytes(kept[2].state) == as_bytes(prompt_cache.state(cache)[0])
     assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
 
 
-def as_bytes(tensors: dict[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+def as_bytes(tensors: Tensors) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     return {
-        name: (part.dtype, tuple(part.shape), bytes(memoryview(part.data)))
+        name: (part.dtype, tuple(part.shape), part.raw().tobytes())
         for name, part in tensors.items()
     }
 
 
-def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel) -> None:
+def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, disk: Disk) -> None:
     lengths = CUTS["uneven"]
-    _, kept = prefill(loaded, lengths)
+    _, kept = prefill(loaded, lengths, disk)
     assert all(one.rows for one in kept)
     assert lengths == [{part.shape[2] for part in one.rows.values()}.pop() for one in kept]
     assert {1} == {len({part.shape[2] for part in one.rows.values()}) for one in kept}
 
 
-def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel) -> None:
-    short, long = prefill(loaded, [40, 20])[1], prefill(loaded, [40, 20, 90])[1]
+def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel, disk: Disk) -> None:
+    short, long = prefill(loaded, [40, 20], disk)[1], prefill(loaded, [40, 20, 90], disk)[1]
     for one, other in itertools.zip_longest(short, long[:2]):
         assert as_bytes(one.rows) == as_bytes(other.rows)
         assert as_bytes(one.state) == as_bytes(other.state)
@@ -170,7 +214,7 @@ def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: Loade
     assert {} == prompt_cache.cut(cache, RowLog(), 0, 0)
     fresh = prompt_cache.new(loaded.model)
     state, scalars = prompt_cache.state(cache)
-    prompt_cache.fill(fresh, [], state, scalars, 0)
+    prompt_cache.fill(fresh, Rows([]), state, scalars)
     plain = prompt_cache.new(loaded.model)
     assert logits(loaded, plain, BRIEFLY) == logits(loaded, fresh, BRIEFLY)
 
@@ -178,10 +222,10 @@ def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: Loade
 @pytest.mark.parametrize("tail", [TAIL, [7]], ids=["tail", "one token"])
 @pytest.mark.parametrize("before", [1, 31, 33, 150])
 def test_generation_that_is_rewound_leaves_no_trace(
-    loaded: LoadedModel, before: int, tail: list[int]
+    loaded: LoadedModel, before: int, tail: list[int], disk: Disk
 ) -> None:
-    cache, _ = prefill(loaded, [before])
-    untouched, _ = prefill(loaded, [before])
+    cache, _ = prefill(loaded, [before], disk)
+    untouched, _ = prefill(loaded, [before], disk)
     taken = prompt_cache.snapshot(cache, before)
     assert before == taken.position
     said = generate(loaded, cache, tail, 34)
@@ -192,7 +236,9 @@ def test_generation_that_is_rewound_leaves_no_trace(
     assert logits(loaded, untouched, BRIEFLY) == logits(loaded, cache, BRIEFLY)
 
 
-def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(loaded: LoadedModel) -> None:
+def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(
+    loaded: LoadedModel, disk: Disk
+) -> None:
     cache = prompt_cache.new(loaded.model)
     taken = [prompt_cache.snapshot(cache, 0)]
     for start, end in ((0, 40), (40, 90)):
@@ -201,14 +247,16 @@ def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(loaded: LoadedModel
     for depth, lengths in ((2, [40, 50]), (1, [40]), (0, [])):
         generate(loaded, cache, TAIL, 20)
         prompt_cache.rewind(cache, taken[depth])
-        cold, _ = prefill(loaded, lengths)
+        cold, _ = prefill(loaded, lengths, disk)
         assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
         prompt_cache.rewind(cache, taken[depth])
 
 
-def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel) -> None:
-    _, expected = prefill(loaded, [40, 60])
-    cache, _ = prefill(loaded, [40])
+def test_rows_kept_after_generation_and_rewind_are_the_same(
+    loaded: LoadedModel, disk: Disk
+) -> None:
+    _, expected = prefill(loaded, [40, 60], disk)
+    cache, _ = prefill(loaded, [40], disk)
     taken, log = prompt_cache.snapshot(cache, 40), RowLog()
     generate(loaded, cache, TAIL, 60)
     prompt_cache.rewind(cache, taken)
@@ -227,9 +275,11 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
 
 
 @pytest.mark.parametrize("family", DENSE)
-def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], family: str) -> None:
+def test_bfloat16_stays_bfloat16_byte_for_byte(
+    half: dict[str, LoadedModel], family: str, disk: Disk
+) -> None:
     loaded = half[family]
-    live, kept = prefill(loaded, [40, 1, 30])
+    live, kept = prefill(loaded, [40, 1, 30], disk)
     assert {"bfloat16"} == {part.dtype for one in kept for part in one.rows.values()}
     back = restored(loaded, kept)
     for mine, other in zip(prompt_cache.leaves(live), prompt_cache.leaves(back), strict=True):
@@ -248,43 +298,47 @@ def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], fam
 @pytest.mark.parametrize("family", [name for name in CONFIGS if name != "qwen3_5"])
 @pytest.mark.parametrize(("before", "borrowed"), [(0, 16), (0, 48), (20, 32), (100, 64), (0, 80)])
 def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
-    families: dict[str, LoadedModel], family: str, before: int, borrowed: int
+    families: dict[str, LoadedModel], family: str, before: int, borrowed: int, disk: Disk
 ) -> None:
     loaded = families[family]
     lengths = [before, 97] if before else [97]
-    cold, expected = prefill(loaded, lengths)
-    _, kept = prefill(loaded, [*lengths[:-1], 50, 47] if borrowed > 50 else lengths)
+    cold, expected = prefill(loaded, lengths, disk)
+    _, kept = prefill(loaded, [*lengths[:-1], 50, 47] if borrowed > 50 else lengths, disk)
     cache, log = prompt_cache.new(loaded.model), RowLog()
     if before:
-        prompt_cache.fill(cache, [kept[0].rows], {}, "{}", before)
-    lent = [one.rows for one in kept[len(lengths) - 1 :]]
-    prompt_cache.append(cache, log, lent, borrowed)
+        with opened([kept[0].file]) as own:
+            prompt_cache.fill(cache, own, {}, "{}")
+    with opened([one.file for one in kept[len(lengths) - 1 :]], borrowed) as lent:
+        prompt_cache.append(cache, log, lent)
     # A cold run in one segment has other bits after token 50: only the same chunks compare.
     rest = TOKENS[before + borrowed : before + 97]
     list(engine.prefill(replace(loaded, prefill_step=16), cache, rest, log))
-    rows = on_disk(prompt_cache.cut(cache, log, before, before + 97))
+    rows = prompt_cache.cut(cache, log, before, before + 97)
     assert [97] == list({part.shape[2] for part in rows.values()})
     if borrowed <= 50:
         assert as_bytes(expected[-1].rows) == as_bytes(rows)
         assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
     else:
-        live = restored(loaded, [*kept[: len(lengths) - 1], Kept(rows, {}, "{}", before + 97)])
+        last = Kept(disk.write(rows), {}, "{}", before + 97)
+        live = restored(loaded, [*kept[: len(lengths) - 1], last])
         assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
 
 
-def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel]) -> None:
+def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: Disk) -> None:
     found = {
         name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()
     }
     assert {name: name == "qwen3_5" for name in CONFIGS} == found
     for name, one in families.items():
-        assert (name == "qwen3_5") == bool(prefill(one, [20])[1][0].state)
+        assert (name == "qwen3_5") == bool(prefill(one, [20], disk)[1][0].state)
 
 
-def test_a_layout_tells_models_apart_and_not_moments(families: dict[str, LoadedModel]) -> None:
+def test_a_layout_tells_models_apart_and_not_moments(
+    families: dict[str, LoadedModel], disk: Disk
+) -> None:
     fresh = {n: prompt_cache.layout(prompt_cache.new(m.model)) for n, m in families.items()}
     assert len(CONFIGS) == len(set(fresh.values()))
-    used = {name: prompt_cache.layout(prefill(m, [40])[0]) for name, m in families.items()}
+    used = {name: prompt_cache.layout(prefill(m, [40], disk)[0]) for name, m in families.items()}
     assert fresh == used
 
 
@@ -294,15 +348,14 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
     keys = mx.random.normal((1, 1, 20, 8)).astype(mx.bfloat16)
     for leaf in cache[0].caches:
         leaf.update_and_fetch(keys, mx.zeros((1, 1, 20, 0), mx.bfloat16))
-    (segment,) = chain(root_id("f"), TOKENS[:20], [20])
-    store = SegmentStore(tmp_path, "f")
+    path = path_of(TOKENS, [20])
+    store = SegmentStore(tmp_path, FINGERPRINT)
     rows = prompt_cache.cut(cache, RowLog(), 0, 20)
-    assert 0 < store.put(segment, TOKENS[:20], rows, {}, "")
-    store.flush()
-    found, _ = store.get(segment, TOKENS[:20], "rows")
+    assert 0 < store.put(Checkpoint(path, TOKENS, rows, {}, "", 0.0))
     store.close()
     back: list[Any] = [CacheList(KVCache(), KVCache())]
-    prompt_cache.fill(back, [found], {}, "{}", 20)
+    with store.rows(path, TOKENS) as found:
+        prompt_cache.fill(back, found, {}, "{}")
     for leaf in back[0].caches:
         assert mx.array_equal(keys, leaf.keys).item()
         assert ((1, 1, 20, 0), mx.bfloat16) == (leaf.values.shape, leaf.values.dtype)

@@ -80,7 +80,9 @@ def test_prompt_tokens_are_reused_or_prefilled(model: Path, tmp_path: Path) -> N
 def test_the_bytes_that_a_turn_reports_are_the_bytes_on_disk(model: Path, tmp_path: Path) -> None:
     records = reopened(model, tmp_path)
     on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.safetensors"))
-    assert on_disk == sum(record.checkpoint_bytes for record in records)
+    reported = sum(record.checkpoint_bytes for record in records)
+    # Joining small files saves their headers, and nothing else.
+    assert reported - 2000 * len(records) < on_disk <= reported
 
 
 def test_a_turn_without_the_cache_reads_and_writes_nothing(model: Path, tmp_path: Path) -> None:
@@ -233,7 +235,27 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
             record.time_to_first_token,
         )
         assert long == chat.session.conversation.turns()[0].user.message.content
-        assert house.say(chat, MESSAGES[0]).tokens
+        done = [event.done for event in events if isinstance(event, PrefillProgress)][-1]
+        went_on = house.say(chat, MESSAGES[0])
+    assert 0 < done <= went_on.reused_tokens
+    with House(model, tmp_path, cache=False) as house:
+        cold = house.say(house.chat("talk", at=1), MESSAGES[0])
+    assert outcome([cold]) == outcome([went_on])
+
+
+def test_work_that_was_cut_short_is_of_no_use_to_another_message(
+    model: Path, tmp_path: Path
+) -> None:
+    """The cut one ends within the second chunk, where the other message differs."""
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk", system=None)
+        stop = threading.Event()
+        reply_until(turn.take(chat, "a b c d " * 80, stop), (PrefillProgress,), stop)
+        other = house.chat("other", system=None)
+        said = house.say(other, "a b c d " * 20 + "e f g h " * 60)
+    with House(model, tmp_path / "cold", cache=False) as house:
+        cold = house.say(house.chat("other", system=None), "a b c d " * 20 + "e f g h " * 60)
+    assert outcome([cold]) == outcome([said])
 
 
 def test_a_message_is_on_disk_before_the_model_sees_it(recurrent: Path, tmp_path: Path) -> None:

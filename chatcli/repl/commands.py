@@ -10,6 +10,7 @@ from chatcli.repl.results import Help, Listing, Opened, Quit, Result, Said, Stat
 from chatcli.repl.state import State
 from chatcli.store import files
 
+LISTED = 50
 SWITCHES = {"on": True, "off": False}
 
 
@@ -25,7 +26,7 @@ def help_(state: State, argument: str) -> Result:
 @command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
 def resume(state: State, argument: str) -> Result:
     if not argument:
-        return Listing(state.folder.summaries())
+        return Listing(state.folder.summaries(LISTED), state.folder.count() - LISTED)
     name = state.folder.resolve(argument)
     if name == state.name:
         return Said(f"'{name}' is open already.")

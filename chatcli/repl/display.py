@@ -20,6 +20,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from chatcli import __version__
+from chatcli.bench.table import Table as BenchTable
 from chatcli.conversation import Conversation, Entry
 from chatcli.events import (
     Event,
@@ -184,22 +185,28 @@ class Pipe:
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self._out, self._err = out or sys.stdout, err or sys.stderr
-        self._thought = False
+        self._unfinished: TextIO | None = None
 
     def event(self, event: Event) -> None:
         if isinstance(event, ThinkingDelta):
             self._write(self._err, event.text)
-            self._thought = True
+            self._unfinished = self._err
         elif isinstance(event, TextDelta):
-            if self._thought:
-                self._write(self._err, "\n")
-                self._thought = False
+            if self._unfinished is self._err:
+                self.abandon()
             self._write(self._out, event.text)
+            self._unfinished = self._out
         elif isinstance(event, Notice):
+            self.abandon()
             self._write(self._err, f"chatcli: {event.text}\n")
         elif isinstance(event, TurnDone):
-            self._write(self._err if not event.record.text else self._out, "\n")
-            self._thought = False
+            self.abandon()
+
+    def abandon(self) -> None:
+        """End the line that is being written, whether its turn ended or not."""
+        if self._unfinished is not None:
+            self._write(self._unfinished, "\n")
+            self._unfinished = None
 
     def end_turn(self) -> None:
         self._out.flush()
@@ -308,6 +315,8 @@ def _listing(result: results.Listing) -> RenderableType:
             words = Text(shorten(summary.first_words, 60), style=DIM)
             name = Text(clean_line(summary.name), style=ACCENT)
             table.add_row(name, str(summary.turns), age(summary.last_used), words)
+    if result.more > 0:
+        return Group(table, Text(f"… and {result.more:,} more: chatcli list --all", style=DIM))
     return table
 
 
@@ -397,12 +406,56 @@ def _disk_use(result: results.DiskUse) -> RenderableType:
     if not result.usages:
         return Text("No checkpoints on disk.")
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    for column in ("model fingerprint", "segments", "rows", "states", "state"):
+    for column in ("model fingerprint", "segments", "files", "rows", "states", "state"):
         table.add_column(column, justify="left" if column.startswith("model") else "right")
     for use in result.usages:
-        cells = (use.segments, file_size(use.rows_bytes), use.states, file_size(use.state_bytes))
-        table.add_row(use.fingerprint, *map(str, cells))
-    return table
+        rows = (use.segments, use.rows_files, file_size(use.rows_bytes))
+        states = (use.states, file_size(use.state_bytes))
+        table.add_row(use.fingerprint, *map(str, (*rows, *states)))
+    used = sum(use.bytes for use in result.usages)
+    total = f"{file_size(used)} of at most {file_size(result.limit)}"
+    return Group(table, Text(total, style=DIM))
+
+
+def _verified(result: results.Verified) -> RenderableType:
+    lines = [
+        Text(f"! {clean(str(one.path.relative_to(result.folder)))}: {clean(one.reason)}")
+        for one in result.damaged
+    ]
+    lines += [Text(f"! {clean(problem)}") for problem in result.transcripts]
+    if not lines:
+        return Text("Every checkpoint and transcript is whole.")
+    if result.damaged and result.repaired:
+        lines.append(Text("Set aside: the next turn computes these checkpoints again."))
+    elif result.damaged:
+        lines.append(Text("'chatcli cache verify --repair' sets damaged checkpoints aside."))
+    return Group(*lines)
+
+
+def _collected(result: results.Collected) -> RenderableType:
+    reasons: dict[str, list[int]] = {}
+    for removal in result.removals:
+        reasons.setdefault(removal.reason, []).append(removal.size)
+    verb = "would go" if result.dry_run else "went"
+    lines = [
+        Text(f"{len(sizes)} files, {file_size(sum(sizes))}: {reason}")
+        for reason, sizes in reasons.items()
+    ]
+    if not lines:
+        return Text("There is nothing to remove.")
+    return Group(*lines, Text(f"{file_size(result.freed)} {verb}.", style=DIM))
+
+
+def _bench(result: BenchTable) -> RenderableType:
+    notes = [Text(note, style="bold yellow" if note.startswith("MISSED") else DIM)
+             for note in result.notes]  # fmt: skip
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    for number, column in enumerate(result.columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in result.rows:
+        table.add_row(*map(Text, row))
+    body = [table] if result.rows else []
+    return Group(Text(clean(result.title), style="bold"), *body, *notes, Text())
 
 
 def _opened(result: results.Opened) -> RenderableType:
@@ -420,5 +473,8 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Tree: _tree,
     results.Stats: _stats,
     results.DiskUse: _disk_use,
+    results.Verified: _verified,
+    results.Collected: _collected,
+    BenchTable: _bench,
     results.Opened: _opened,
 }

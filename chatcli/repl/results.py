@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from chatcli.bench.table import Table
 from chatcli.conversation import Conversation
 from chatcli.repl.registry import Command
-from chatcli.store.segments import Usage
-from chatcli.store.sessions import Summary
+from chatcli.store.listing import Summary
+
+if TYPE_CHECKING:
+    from chatcli.store.eviction import Removal
+    from chatcli.store.inventory import Problem, Usage
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,10 @@ class Help:
 
 @dataclass(frozen=True)
 class Listing:
+    """Sessions, newest first; `more` older ones are not shown."""
+
     summaries: Sequence[Summary]
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,30 @@ class Stats:
 
 @dataclass(frozen=True)
 class DiskUse:
+    """What the checkpoints take, of at most `limit` bytes."""
+
     folder: str
     usages: Sequence[Usage]
+    limit: int
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What is wrong with checkpoints and with transcripts; `repaired`: the former were set aside."""
+
+    folder: Path
+    damaged: Sequence[Problem]
+    transcripts: Sequence[str]
+    repaired: bool
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What went, or would go, and the bytes of it."""
+
+    removals: Sequence[Removal]
+    freed: int
+    dry_run: bool
 
 
 @dataclass(frozen=True)
@@ -73,4 +103,17 @@ class Quit:
     pass
 
 
-Result = Said | Help | Listing | Transcript | Tree | Stats | DiskUse | Opened | Quit
+Result = (
+    Said
+    | Help
+    | Listing
+    | Transcript
+    | Tree
+    | Stats
+    | DiskUse
+    | Verified
+    | Collected
+    | Table
+    | Opened
+    | Quit
+)

@@ -20,6 +20,8 @@ class Shown(Protocol):
 
     def event(self, event: Event) -> None: ...
 
+    def abandon(self) -> None: ...
+
     def end_turn(self) -> None: ...
 
     def result(self, result: Result) -> None: ...
@@ -54,8 +56,12 @@ def run(lines: Iterable[str], state: State, shown: Shown) -> None:
 def run_turn(text: str, state: State, shown: Shown) -> bool:
     """One turn, settled before it returns. True if it was interrupted."""
     with stop_on_interrupt() as cancelled:
-        for event in state.take(text, cancelled):
-            shown.event(event)
+        try:
+            for event in state.take(text, cancelled):
+                shown.event(event)
+        except BaseException:
+            shown.abandon()
+            raise
         if not cancelled.is_set():
             for settled in state.settle(cancelled):
                 shown.event(settled)

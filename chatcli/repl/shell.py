@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -89,7 +90,7 @@ class Shell:
 
     def _greet(self) -> None:
         state = self._state
-        self._screen.welcome(state.model, state.name, len(state.folder.names()))
+        self._screen.welcome(state.model, state.name, state.folder.count())
         if state.session is not None:
             notes = list(recovered(state.session.transcript))
             self._screen.result(Opened(state.session.name, state.conversation, notes))
@@ -173,7 +174,15 @@ def _history(path: Path | None) -> History:
         path.touch(mode=0o600)
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return LineHistory(str(path))
+
+
+class LineHistory(FileHistory):
+    """Lines that cannot be kept, as on a full disk, are remembered until the end only."""
+
+    def store_string(self, string: str) -> None:
+        with contextlib.suppress(OSError):
+            super().store_string(string)
 
 
 def _keys() -> KeyBindings:

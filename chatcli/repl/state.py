@@ -175,21 +175,26 @@ class State:
             self._runtime.result().close()
         self._runtime, self.model = loading, name
 
-    def close(self) -> None:
-        """Stop what runs behind, finish what is being written, let the session go."""
+    def close(self) -> str | None:
+        """Stop what runs behind, finish what is being written, let the session go.
+
+        Returns what went wrong with the checkpoints and is not told yet.
+        """
+        problem = None
         self._stop_settling.set()
         if self.loading:
             # Nothing of MLX can be ended while it loads; the process may go without it.
             self.abandoned = True
-            return
+            return None
         if self._settling is not None:
             self._settling.exception()
         if self.session is not None:
             self.session.close()
         if self._runtime.exception() is None:
-            self._runtime.result().close()
+            problem = self._runtime.result().close()
         self._behind.shutdown()
         self._worker.close()
+        return problem
 
 
 def absolute(name: str) -> str:

@@ -1,3 +1,6 @@
 """What is on disk: sessions and segments. The format's authority is FORMAT.md beside this file."""
 
-FORMAT_VERSION = 1
+# How ids are computed: a change would make every checkpoint another one.
+IDS_VERSION = 1
+SEGMENT_FORMAT = "chatcli-segment"
+SEGMENT_VERSION = "2"

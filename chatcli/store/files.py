@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
-import time
+import shutil
 import unicodedata
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from chatcli.errors import BadName, FolderError
@@ -17,7 +18,10 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
 LONGEST_BYTES = 240
-STALE_SECONDS = 3600.0
+ATTEMPTS = 3
+UNNAMED = ".new"
+# The last of a disk is the transcripts'.
+RESERVE = 4 << 20
 
 
 @contextlib.contextmanager
@@ -42,7 +46,8 @@ def make_private(path: Path) -> None:
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    if not missing and not path.is_dir():
+    # It may be gone again by now, which is for the caller to find out.
+    if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
@@ -80,7 +85,7 @@ def _visible(text: str) -> bool:
     return all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in text)
 
 
-def write_once(path: Path, data: bytes, scratch: Path) -> int:
+def write_once(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` at `path` so that it is there whole or not at all, also after a crash.
 
     Written to a temporary file in `scratch` (same file system), flushed, renamed, and the folder's
@@ -88,45 +93,74 @@ def write_once(path: Path, data: bytes, scratch: Path) -> int:
     """
     if path.exists():
         return 0
-    for folder in (path.parent, scratch):
-        make_private(folder)
-    temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
+    replace(path, data, scratch, reserve)
+    return len(data)
+
+
+def replace(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -> None:
+    """Put `data` in the place of `path`, whole or not at all, and leave `reserve` bytes of the disk.
+
+    Raises `OSError`.
+    """
+    for _ in range(ATTEMPTS):
+        # Another process may take a file for abandoned in the moment before it is locked, or
+        # clear the folders away.
+        with contextlib.suppress(FileNotFoundError):
+            make_private(scratch)
+            make_private(path.parent)
+            _leave_room(scratch, len(data) + reserve)
+            _replace(path, data, scratch / f"{os.getpid()}-{uuid.uuid4().hex}")
+            return
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _replace(path: Path, data: bytes, temporary: Path) -> None:
     try:
-        _write_flushed(temporary, data)
-        temporary.replace(path)
+        with _flushed(temporary, data):
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     flush_folder(path.parent)
-    return len(data)
+
+
+def _leave_room(folder: Path, size: int) -> None:
+    """Raise the `OSError` of a full disk before the last of it is taken."""
+    if shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def create(path: Path, data: bytes) -> None:
     """Make a new file with these first bytes, whole or not at all. Raises `FileExistsError`."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.new")
+    with contextlib.suppress(OSError):
+        sweep(path.parent, f".*{UNNAMED}")
+    for _ in range(ATTEMPTS):
+        # As in `replace`: a sweep elsewhere may come before the lock.
+        with contextlib.suppress(FileNotFoundError):
+            _create(path, data, path.with_name(f".{uuid.uuid4().hex}{UNNAMED}"))
+            return
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def _create(path: Path, data: bytes, temporary: Path) -> None:
     try:
-        _write_flushed(temporary, data)
-        path.hardlink_to(temporary)
+        with _flushed(temporary, data):
+            path.hardlink_to(temporary)
     finally:
         temporary.unlink(missing_ok=True)
     flush_folder(path.parent)
 
 
-def append_line(path: Path, line: str) -> None:
-    """Add a short line to a private file; several processes may do so at once."""
-    make_private(path.parent)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
-    try:
-        os.write(descriptor, f"{line}\n".encode())
-    finally:
-        os.close(descriptor)
-
-
-def _write_flushed(path: Path, data: bytes) -> None:
+@contextlib.contextmanager
+def _flushed(path: Path, data: bytes) -> Iterator[None]:
+    """A new file with `data` on disk, locked for as long as it is needed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb") as file:
+        # The lock says that someone is still at it; it goes with the process.
+        fcntl.flock(file, fcntl.LOCK_EX)
         file.write(data)
         file.flush()
         os.fsync(descriptor)
+        yield
 
 
 def flush_folder(path: Path) -> None:
@@ -138,10 +172,30 @@ def flush_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(scratch: Path) -> None:
-    """Remove temporary files that a killed process left behind more than an hour ago."""
-    oldest = time.time() - STALE_SECONDS
-    for file in scratch.glob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            if file.stat().st_mtime < oldest:
-                file.unlink()
+def is_locked(path: Path) -> bool:
+    """Whether some process holds an exclusive lock on a file, this one included.
+
+    Locks belong to what was opened, not to who opened it. The test itself locks for a moment.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def abandoned(paths: Iterable[Path]) -> list[Path]:
+    """Those of these temporary files whose writers are gone."""
+    return [path for path in paths if not is_locked(path)]
+
+
+def sweep(folder: Path, pattern: str = "*") -> None:
+    """Remove the temporary files of this pattern that killed processes left behind."""
+    for path in abandoned(folder.glob(pattern)):
+        path.unlink(missing_ok=True)

@@ -7,208 +7,311 @@ is a `SegmentDamaged` with the reason, which the caller treats as a miss.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
-import shutil
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
-import safetensors
-import xxhash
 
 from chatcli.errors import SegmentDamaged
-from chatcli.prefix import Segment, segment_id
-from chatcli.store import FORMAT_VERSION, files
+from chatcli.prefix import Segment
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
+from chatcli.store.catalog import TOKENS, Found, Kind, locate, segment_ends, stored_tokens
+from chatcli.store.compact import compact
+from chatcli.store.container import Container, Tensor, Tensors, pack
+from chatcli.store.rows import Piece, Rows
 
-Kind = Literal["rows", "state"]
-# State is nothing without rows, so it is the first to go.
-KINDS: tuple[Kind, ...] = ("state", "rows")
-TOKENS = "tokens"
-SAFETENSORS_TO_SHORT = {
-    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16",
-    "float16": "F16", "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32",
-    "uint64": "U64", "int64": "I64", "float64": "F64",
-}  # fmt: skip
+# Another process may join files between our finding and our opening them.
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """An array as bytes: `dtype` is numpy's name or "bfloat16", `data` is contiguous."""
+class Checkpoint:
+    """What is new at the end of `chain`, which is a path of `prompt`, and what it took to compute.
 
-    dtype: str
-    shape: tuple[int, ...]
-    data: Any
+    `rows` are those of the last segment's tokens; `state` and `scalars` are the whole state there.
+    """
 
-    def raw(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes, not copied; there may be none."""
-        return np.frombuffer(self.data, np.uint8) if 0 not in self.shape else np.empty(0, np.uint8)
+    chain: Sequence[Segment]
+    prompt: Sequence[int]
+    rows: Tensors
+    state: Tensors
+    scalars: str
+    seconds: float
 
-    def tokens(self) -> list[int]:
-        """Token ids. Raises `SegmentDamaged` if this is anything else."""
-        if self.dtype != "int32" or len(self.shape) != 1:
-            raise SegmentDamaged("its tokens are not numbers of tokens")
-        return [int(token) for token in self.raw().view("<i4")]
-
-    @classmethod
-    def of_tokens(cls, tokens: Sequence[int]) -> Tensor:
-        """Token ids as int32, shape (n,)."""
-        values = np.asarray(tokens, dtype="<i4")
-        return cls("int32", values.shape, values)
-
-
-Tensors = Mapping[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What one model's segments take on disk (bytes)."""
-
-    fingerprint: str
-    segments: int
-    rows_bytes: int
-    states: int
-    state_bytes: int
-
-
-def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
-    """One safetensors file with its own digest in the metadata."""
-    buffers = {name: tensor.raw() for name, tensor in tensors.items()}
-    signed = {**metadata, "digest": digest(tensors, metadata)}
-    specs = {
-        name: safetensors.TensorSpec(
-            dtype=tensor.dtype,
-            shape=list(tensor.shape),
-            data_ptr=buffers[name].ctypes.data,
-            data_len=buffers[name].nbytes,
-        )
-        for name, tensor in tensors.items()
-    }
-    return bytes(safetensors.serialize(specs, signed))
-
-
-def digest(tensors: Tensors, metadata: Mapping[str, str]) -> str:
-    """xxh3-128 over every metadata item and every tensor: name, type, shape and bytes."""
-    hasher = xxhash.xxh3_128()
-    for key in sorted(metadata):
-        hasher.update(f"{key}\0{metadata[key]}\0".encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        hasher.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        hasher.update(tensor.raw().data)
-    return hasher.hexdigest()
-
-
-def unpack(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and metadata of a file that `pack` made. Raises `SegmentDamaged`."""
-    names = {short: long for long, short in SAFETENSORS_TO_SHORT.items()}
-    try:
-        parts: list[tuple[str, Any]] = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        metadata = dict(header["__metadata__"])
-        tensors = {
-            name: Tensor(names[part["dtype"]], tuple(part["shape"]), part["data"])
-            for name, part in parts
-        }
-        claimed = metadata.pop("digest")
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise SegmentDamaged(f"not a segment file ({type(error).__name__})") from error
-    if digest(tensors, metadata) != claimed:
-        raise SegmentDamaged("its bytes do not match its digest")
-    return tensors, metadata
+    @property
+    def segment(self) -> Segment:
+        return self.chain[-1]
 
 
 class SegmentStore:
-    """The segments of one model in one folder. Writes happen on a thread of its own."""
+    """The segments of one model in one folder. Writes happen on a thread of its own.
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    `written` is called there after each write, with its bytes and the path that it belongs to.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        fingerprint: str,
+        written: Callable[[int, Sequence[Segment]], None] | None = None,
+    ) -> None:
         self.fingerprint = fingerprint
-        self.folder = folder / "kv" / fingerprint
-        self.scratch = self.folder / "tmp"
+        self.folder = catalog.model_folder(folder, fingerprint)
         self.problem: str | None = None
         self._told = False
+        self._written = written
         self._writer = ThreadPoolExecutor(1, "chatcli-writer")
         self._pending: list[Future[None]] = []
+        self._queued: set[str] = set()
         with contextlib.suppress(OSError):
-            files.sweep(self.scratch)
+            files.sweep(self.folder / "tmp")
 
-    def path(self, identifier: str, kind: Kind) -> Path:
-        return segment_path(self.folder, identifier, kind)
+    # Finding
 
-    def has(self, identifier: str, kind: Kind) -> bool:
-        return self.path(identifier, kind).exists()
+    def depth(self, chain: Sequence[Segment], prompt: Sequence[int], *, stateful: bool) -> int:
+        """How many leading segments can be restored: the last of them with state if `stateful`."""
+        depth = sum(one.segments for one in self._locate(chain, prompt))
+        while stateful and depth and not self.has_state(chain[depth - 1].id):
+            depth -= 1
+        return depth
 
-    def put(
-        self, segment: Segment, tokens: Sequence[int], rows: Tensors, state: Tensors, scalars: str
-    ) -> int:
-        """Queue a segment for writing, rows before state. Returns the bytes that it will take.
+    def has_state(self, identifier: str) -> bool:
+        with contextlib.suppress(OSError):
+            return catalog.state_path(self.folder, identifier).exists()
+        return False
 
-        `tokens` are the segment's own. A segment that is there already costs nothing.
+    def _locate(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
+        found = locate(self.folder, chain, prompt)
+        depth = sum(one.segments for one in found)
+        if depth < len(chain) and legacy.upgrade(self.folder, chain[depth:], prompt):
+            found = locate(self.folder, chain, prompt)
+        return found
+
+    # Reading
+
+    def rows(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Rows:
+        """The rows of a path, open: close them. What is damaged is set aside.
+
+        Raises `SegmentDamaged` with the reason, also for a file that is not there.
         """
-        with_tokens = {TOKENS: Tensor.of_tokens(tokens), **rows}
-        size = self._queue(segment, "rows", with_tokens, "")
-        if state:
-            size += self._queue(segment, "state", state, scalars)
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                return self._open(chain, prompt)
+        raise SegmentDamaged("evicted or deleted")
+
+    def _open(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Rows:
+        pieces: list[Piece] = []
+        try:
+            depth = 0
+            for found in self._locate(chain, prompt):
+                run = chain[depth : depth + found.segments]
+                with self._explained(found.path):
+                    pieces.append(self._piece(found, run, prompt))
+                depth += found.segments
+            if depth < len(chain):
+                # Files may have been joined while we looked for them in one folder after the other.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            return self._fitting(pieces)
+        except BaseException:
+            for piece in pieces:
+                piece.file.close()
+            raise
+
+    def _fitting(self, pieces: Sequence[Piece]) -> Rows:
+        try:
+            return Rows(pieces)
+        except SegmentDamaged as error:
+            for piece in pieces:
+                set_aside(piece.file.path)
+            raise SegmentDamaged(f"damaged: {error}") from error
+
+    def _piece(self, found: Found, run: Sequence[Segment], prompt: Sequence[int]) -> Piece:
+        file = Container(found.path)
+        try:
+            self._check(file, "rows", parent=run[0].parent, start=str(run[0].start))
+            if found.whole and file.metadata.get("id") != run[-1].id:
+                raise SegmentDamaged("its id belongs to another segment")
+            ends, tokens = segment_ends(file), stored_tokens(file)
+            count = run[-1].end - run[0].start
+            if ends[: len(run)] != [segment.end for segment in run] or tokens[:count] != list(
+                prompt[run[0].start : run[-1].end]
+            ):
+                raise SegmentDamaged("its tokens are not the conversation's")
+            return Piece(file, count, len(tokens))
+        except BaseException:
+            file.close()
+            raise
+
+    def _check(self, file: Container, kind: Kind, **expected: str) -> None:
+        common = {"format": SEGMENT_FORMAT, "version": SEGMENT_VERSION, "kind": kind,
+                  "fingerprint": self.fingerprint}  # fmt: skip
+        for key, value in {**common, **expected}.items():
+            if file.metadata.get(key) != value:
+                raise SegmentDamaged(f"its {key} belongs to another segment")
+
+    @contextlib.contextmanager
+    def _explained(self, path: Path) -> Iterator[None]:
+        """Set a damaged file aside, and say of every failure to read what it is."""
+        try:
+            yield
+        except SegmentDamaged as error:
+            set_aside(path)
+            raise SegmentDamaged(f"damaged: {error}") from error
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise SegmentDamaged(f"unreadable: {error.strerror}") from error
+
+    def like(
+        self, chain: Sequence[Segment], depth: int, prompt: Sequence[int], step: int
+    ) -> Rows | None:
+        """Rows of another path that begin like segment `depth` does, in whole multiples of `step`."""
+        shared = catalog.like_beginnings(self.folder, chain[depth], prompt)
+        best = max(shared, key=lambda one: one[1], default=(None, 0))
+        path, count = best[0], best[1] - best[1] % step
+        if path is None or not count:
+            return None
+        with contextlib.suppress(OSError, SegmentDamaged):
+            file = Container(path)
+            try:
+                parent, start = chain[depth].parent, chain[depth].start
+                self._check(file, "rows", parent=parent, start=str(start))
+                return Rows([Piece(file, count, len(stored_tokens(file)))])
+            except BaseException:
+                file.close()
+                raise
+        return None
+
+    def state(self, segment: Segment) -> tuple[dict[str, Tensor], str]:
+        """The state at a segment's end, and its scalars. Raises `SegmentDamaged`."""
+        path = catalog.state_path(self.folder, segment.id)
+        try:
+            with self._explained(path), Container(path) as file:
+                self._check(file, "state", id=segment.id, end=str(segment.end))
+                return {name: file.read(name) for name in file.parts}, file.metadata["scalars"]
+        except FileNotFoundError as error:
+            raise SegmentDamaged("evicted or deleted") from error
+
+    def examine(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+        """Set aside whatever is damaged on a path."""
+        for found in self._locate(chain, prompt):
+            with contextlib.suppress(OSError, SegmentDamaged), self._explained(found.path):
+                check_whole(found.path)
+
+    def set_aside(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+        """Move a path's files out of the way: they are whole, but do not fit the model."""
+        for found in self._locate(chain, prompt):
+            set_aside(found.path)
+        for segment in chain:
+            set_aside(catalog.state_path(self.folder, segment.id))
+
+    def touch(self, rows: Rows, last: Segment) -> None:
+        """Note that a path was used now: eviction takes what was used longest ago."""
+        paths = [piece.file.path for piece in rows.pieces]
+        for path in (*paths, catalog.state_path(self.folder, last.id)):
+            with contextlib.suppress(OSError):
+                os.utime(path)
+
+    def tokens_of(self, names: Sequence[str]) -> list[int]:
+        """The tokens of a path of segments from their ids alone, as far as they are on disk."""
+        return catalog.tokens_of(self.folder, names)
+
+    # Writing
+
+    def missing(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[int]:
+        """The depths of a path whose rows are neither on disk nor about to be."""
+        depth = sum(one.segments for one in self._locate(chain, prompt))
+        depths = range(depth + 1, len(chain) + 1)
+        return [at for at in depths if chain[at - 1].id not in self._queued]
+
+    def put(self, made: Checkpoint) -> int:
+        """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
+
+        What is there already costs nothing.
+        """
+        size = 0
+        if sum(one.segments for one in self._locate(made.chain, made.prompt)) < len(made.chain):
+            size += self._queue(made, "rows")
+        if made.state and not self.has_state(made.segment.id):
+            size += self._queue(made, "state")
         return size
 
-    def _queue(self, segment: Segment, kind: Kind, tensors: Tensors, scalars: str) -> int:
-        if self.problem or self.has(segment.id, kind):
+    def _queue(self, made: Checkpoint, kind: Kind) -> int:
+        if self.problem:
             return 0
-        data = pack(tensors, self._metadata(segment, kind, scalars))
+        data = self._pack(made, kind)
+        if kind == "rows":
+            self._queued.add(made.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
-        self._pending.append(self._writer.submit(self._write, segment, kind, data))
+        self._pending.append(self._writer.submit(self._write, made, kind, data))
         return len(data)
 
-    def _metadata(self, segment: Segment, kind: Kind, scalars: str) -> dict[str, str]:
-        return {
-            "format": "chatcli-segment",
-            "version": str(FORMAT_VERSION),
+    def _pack(self, made: Checkpoint, kind: Kind) -> bytes:
+        segment = made.segment
+        metadata = {
+            "format": SEGMENT_FORMAT,
+            "version": SEGMENT_VERSION,
             "kind": kind,
             "fingerprint": self.fingerprint,
             "id": segment.id,
             "parent": segment.parent,
             "start": str(segment.start),
             "end": str(segment.end),
-            "scalars": scalars,
+            "seconds": f"{made.seconds:.3f}",
             "created": str(int(time.time())),
         }
+        if kind == "state":
+            return pack(made.state, {**metadata, "scalars": made.scalars})
+        tokens = np.asarray(made.prompt[segment.start : segment.end], "<i4")
+        return pack(
+            {TOKENS: Tensor.of(tokens), **made.rows},
+            {**metadata, "ends": json.dumps([segment.end])},
+        )
 
-    def _write(self, segment: Segment, kind: Kind, data: bytes) -> None:
+    def _write(self, made: Checkpoint, kind: Kind, data: bytes) -> None:
         if self.problem:
             return
         try:
-            files.write_once(self.path(segment.id, kind), data, self.scratch)
             if kind == "rows":
-                files.append_line(self._links(segment.parent), segment.id)
+                path = catalog.rows_path(self.folder, made.chain[-1:], made.prompt)
+            else:
+                path = catalog.state_path(self.folder, made.segment.id)
+            files.write_once(path, data, self.folder / "tmp")
+            if kind == "rows":
+                self._join_small_files(made.chain, made.prompt)
+            if self._written is not None:
+                self._written(len(data), made.chain)
         except OSError as error:
-            self.problem = f"checkpoints are off, {self.folder} cannot be written: {error.strerror}"
+            self.give_up(f"{self.folder} cannot be written: {error.strerror}")
+        finally:
+            if kind == "rows":
+                self._queued.discard(made.segment.id)
 
-    def _links(self, parent: str) -> Path:
-        return self.folder / parent[:2] / f"{parent}.next"
+    def give_up(self, reason: str) -> None:
+        """Write nothing more in this process, and say why once."""
+        self.problem = self.problem or f"checkpoints are off, {reason}"
 
-    def children(self, parent: str, start: int) -> list[tuple[Segment, list[int]]]:
-        """The segments that continue `parent`, and their tokens. Not checked: `get` does that."""
+    def _join_small_files(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
         try:
-            named = self._links(parent).read_text("ascii").split()
-        except (OSError, UnicodeDecodeError):
-            return []
-        found = ((name, self.tokens(name)) for name in dict.fromkeys(named) if len(name) == 64)
-        return [
-            (Segment(name, parent, start, start + len(tokens)), tokens)
-            for name, tokens in found
-            if tokens
-        ]
-
-    def tokens(self, identifier: str) -> list[int]:
-        """A segment's tokens without the rest of its file; none if there is no such file."""
-        try:
-            with safetensors.safe_open(self.path(identifier, "rows"), "np") as file:
-                return [int(token) for token in file.get_tensor(TOKENS)]
-        except (OSError, safetensors.SafetensorError, ValueError, TypeError, OverflowError):
-            return []
+            found = locate(self.folder, chain, prompt)
+            if sum(one.segments for one in found) == len(chain):
+                compact(
+                    self.folder,
+                    found,
+                    chain,
+                    prompt,
+                    lambda one, run: self._piece(one, run, prompt),
+                )
+        except FileNotFoundError:
+            return  # another process joined or evicted them first
+        except SegmentDamaged:
+            self.examine(chain, prompt)
 
     def flush(self) -> None:
         """Wait until everything that was put is on disk, or `problem` says why it is not."""
@@ -225,95 +328,14 @@ class SegmentStore:
         self.flush()
         self._writer.shutdown()
 
-    def get(
-        self, segment: Segment, tokens: Sequence[int], kind: Kind
-    ) -> tuple[dict[str, Tensor], str]:
-        """A segment's tensors and scalars, checked against what it must be.
 
-        A damaged file is set aside, so that the next turn writes it anew.
-        Raises `SegmentDamaged` with the reason, also for a file that is not there.
-        """
-        path = self.path(segment.id, kind)
-        try:
-            return self._checked(path, segment, tokens, kind)
-        except FileNotFoundError as error:
-            raise SegmentDamaged("evicted or deleted") from error
-        except OSError as error:
-            raise SegmentDamaged(f"unreadable: {error.strerror}") from error
-        except SegmentDamaged as error:
-            _set_aside(path)
-            raise SegmentDamaged(f"damaged: {error}") from error
-
-    def _checked(
-        self, path: Path, segment: Segment, tokens: Sequence[int], kind: Kind
-    ) -> tuple[dict[str, Tensor], str]:
-        tensors, metadata = unpack(path.read_bytes())
-        expected = self._metadata(segment, kind, metadata.get("scalars", ""))
-        for key in expected.keys() - {"created"}:
-            if metadata.get(key) != expected[key]:
-                raise SegmentDamaged(f"its {key} belongs to another segment")
-        if kind == "rows":
-            stored = tensors.pop(TOKENS, None)
-            own = [] if stored is None else stored.tokens()
-            if own != list(tokens) or segment_id(segment.parent, own) != segment.id:
-                raise SegmentDamaged("its tokens are not the conversation's")
-        return tensors, metadata["scalars"]
-
-    def set_aside(self, chain: Sequence[Segment]) -> None:
-        """Move these segments' files out of the way: they are whole, but do not fit the model."""
-        for segment in chain:
-            for kind in KINDS:
-                _set_aside(self.path(segment.id, kind))
+def check_whole(path: Path) -> None:
+    """Read every byte. Raises `SegmentDamaged` or `OSError`."""
+    with Container(path) as file:
+        file.check()
 
 
-def segment_path(folder: Path, identifier: str, kind: Kind) -> Path:
-    """Where a segment's file is in a model's folder."""
-    return folder / identifier[:2] / f"{identifier}.{kind}.safetensors"
-
-
-def remove(sessions: Path, fingerprint: str, identifiers: set[str]) -> int:
-    """Delete one model's segments, state before rows. Returns the bytes that came free."""
-    freed = 0
-    for identifier in identifiers:
-        for kind in KINDS:
-            path = segment_path(sessions / "kv" / fingerprint, identifier, kind)
-            with contextlib.suppress(FileNotFoundError):
-                size = path.stat().st_size
-                path.unlink()
-                freed += size
-    return freed
-
-
-def _set_aside(path: Path) -> None:
+def set_aside(path: Path) -> None:
+    """Move a file out of the way, so that the next turn writes it anew."""
     with contextlib.suppress(OSError):
-        path.replace(path.with_suffix(".damaged"))
-
-
-def usage(folder: Path) -> list[Usage]:
-    """What each model's segments take in a sessions folder. Raises `OSError`."""
-    try:
-        found = sorted((folder / "kv").iterdir())
-    except FileNotFoundError:
-        return []
-    return [_usage_of(path) for path in found if path.is_dir()]
-
-
-def _usage_of(folder: Path) -> Usage:
-    rows = list(_sizes(folder, "rows"))
-    states = list(_sizes(folder, "state"))
-    return Usage(folder.name, len(rows), sum(rows), len(states), sum(states))
-
-
-def _sizes(folder: Path, kind: Kind) -> Iterator[int]:
-    for path in folder.glob(f"??/*.{kind}.safetensors"):
-        with contextlib.suppress(FileNotFoundError):
-            yield path.stat().st_size
-
-
-def clear(folder: Path) -> int:
-    """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
-    with files.explained(f"delete the checkpoints in {folder}"):
-        freed = sum(use.rows_bytes + use.state_bytes for use in usage(folder))
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(folder / "kv")
-    return freed
+        path.replace(path.with_suffix(catalog.DAMAGED))

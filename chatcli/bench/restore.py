@@ -1,0 +1,181 @@
+"""Times a restore from segments against the same bytes in one safetensors file that `mx.load` reads.
+
+Refuses to know models' weights: a cache of any size is made up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import KVCache
+
+from chatcli import prefix, prompt_cache
+from chatcli.bench.measure import Contender, Contest, contest, give_memory_back
+from chatcli.bench.talk import Spoken, arrays_of, restored
+from chatcli.checkpoints import Checkpoints
+from chatcli.model import LoadedModel
+from chatcli.prefix import Segment
+from chatcli.prompt_cache import PromptCache, RowLog
+from chatcli.store.catalog import rows_files
+from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.worker import Worker
+
+FINGERPRINT = "b" * 32
+SEGMENTS = 80
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A cache of attention layers in bfloat16."""
+
+    layers: int
+    heads: int
+    dimensions: int
+    tokens: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.layers}×{self.heads}×{self.dimensions}, {self.tokens:,} tokens"
+
+
+SMALL = Shape(24, 4, 64, 500)
+MIDDLE = Shape(24, 4, 64, 2000)
+LARGE = Shape(36, 8, 128, 4000)
+
+
+@dataclass(frozen=True)
+class Restore:
+    """A path of `segments` in `files`: `bytes` of arrays, ours against one file. `equal`: bit for bit.
+
+    `fresh` is the contest again, with memory as in a process that has just begun, as most restores
+    find it: there, getting memory from the system takes longer than reading.
+    """
+
+    name: str
+    bytes: int
+    segments: int
+    files: int
+    equal: bool
+    contest: Contest
+    fresh: Contest
+
+
+def of_talk(worker: Worker, loaded: LoadedModel, spoken: Spoken, rounds: int) -> Restore:
+    """`Checkpoints.restore` of a whole conversation, everything fresh but the model."""
+
+    @contextlib.contextmanager
+    def ours() -> Iterator[Callable[[], object]]:
+        store = SegmentStore(spoken.folder, loaded.fingerprint)
+        fresh = Checkpoints(worker, loaded, store)
+        match = fresh.match(spoken.chain, spoken.prompt)
+        yield lambda: fresh.restore(spoken.chain, spoken.prompt, match)
+        store.close()
+
+    store = SegmentStore(spoken.folder, loaded.fingerprint)
+    cache = restored(worker, loaded, store, spoken.chain, spoken.prompt)
+    name = f"{loaded.name}, {spoken.talk.turns} turns"
+    return _compare(worker, name, store, spoken.chain, (cache, cache), ours, rounds)
+
+
+def of_shape(worker: Worker, shape: Shape, folder: Path, rounds: int) -> Restore:
+    """`SegmentStore.rows` and `prompt_cache.fill` of a path that was written segment by segment."""
+    cache = worker.call(_made_up, shape)
+    prompt = [number % 4096 for number in range(shape.tokens + 1)]
+    ends = [shape.tokens * number // SEGMENTS for number in range(1, SEGMENTS + 1)]
+    chain = prefix.chain(prefix.root_id(FINGERPRINT), prompt, ends)
+    _write(worker, folder, cache, chain, prompt)
+
+    def read() -> PromptCache:
+        store, filled = SegmentStore(folder, FINGERPRINT), _empty(shape)
+        with store.rows(chain, prompt) as rows:
+            worker.call(prompt_cache.fill, filled, rows, {}, "{}")
+        return filled
+
+    @contextlib.contextmanager
+    def ours() -> Iterator[Callable[[], object]]:
+        yield read
+
+    store = SegmentStore(folder, FINGERPRINT)
+    return _compare(worker, shape.name, store, chain, (cache, read()), ours, rounds)
+
+
+def _empty(shape: Shape) -> PromptCache:
+    return [KVCache() for _ in range(shape.layers)]
+
+
+def _made_up(shape: Shape) -> PromptCache:
+    """A cache of random bits."""
+    cache = _empty(shape)
+    size = (1, shape.heads, shape.tokens, shape.dimensions)
+    for leaf in cache:
+        bits = (mx.random.randint(0, 0xFFFF, size, mx.uint16) for _ in range(2))
+        leaf.keys, leaf.values = (part.view(mx.bfloat16) for part in bits)
+        leaf.offset = shape.tokens
+    prompt_cache.evaluate(cache)
+    return cache
+
+
+def _write(
+    worker: Worker,
+    folder: Path,
+    cache: PromptCache,
+    chain: Sequence[Segment],
+    prompt: Sequence[int],
+) -> None:
+    """Put segment after segment, so that files are joined as in life."""
+    store = SegmentStore(folder, FINGERPRINT)
+    for count, segment in enumerate(chain, start=1):
+        rows = worker.call(prompt_cache.cut, cache, RowLog(), segment.start, segment.end)
+        store.put(Checkpoint(chain[:count], prompt, rows, {}, "{}", 0.0))
+        store.flush()
+    store.close()
+    assert store.problem is None, store.problem
+
+
+def _compare(
+    worker: Worker,
+    name: str,
+    store: SegmentStore,
+    chain: Sequence[Segment],
+    caches: tuple[PromptCache, PromptCache],
+    ours: Contender,
+    rounds: int,
+) -> Restore:
+    """The contest, and whether the cache that was kept and the one that was read are the same."""
+    kept, read = map(arrays_of, caches)
+    path = store.folder / "one.safetensors"
+    worker.call(mx.save_safetensors, str(path), kept)
+    equal = worker.call(_same_bits, kept, read) and worker.call(_same_bits, kept, _load(path))
+    size, files = sum(part.nbytes for part in kept.values()), len(list(rows_files(store.folder)))
+    del kept, read, caches
+    store.close()
+    again = contest(ours, _one_file(worker, path), rounds)
+    fresh = contest(ours, _one_file(worker, path), rounds, give_memory_back)
+    return Restore(name, size, len(chain), files, equal, again, fresh)
+
+
+def _one_file(worker: Worker, path: Path) -> Contender:
+    @contextlib.contextmanager
+    def reading() -> Iterator[Callable[[], object]]:
+        yield lambda: worker.call(_load, path)
+
+    return reading
+
+
+def _load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = mx.load(str(path))  # type: ignore[assignment]
+    mx.eval(list(found.values()))
+    return found
+
+
+def _same_bits(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        part.shape == other[name].shape and part.dtype == other[name].dtype
+        and bool(mx.array_equal(part.view(mx.uint8), other[name].view(mx.uint8)))
+        for name, part in one.items()
+    )  # fmt: skip

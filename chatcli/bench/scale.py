@@ -1,0 +1,169 @@
+"""Ten thousand sessions and a hundred thousand segments in one folder: what a person waits for then.
+
+Refuses to know MLX. Every segment is a file of its own here, which is harder than life, where they
+are joined.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chatcli import prefix
+from chatcli.bench.measure import Spread, timed
+from chatcli.conversation import Entry, Message
+from chatcli.prefix import Segment
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, budget, catalog
+from chatcli.store.catalog import TOKENS
+from chatcli.store.container import Tensor, pack
+from chatcli.store.segments import SegmentStore
+from chatcli.store.sessions import SessionFolder
+from chatcli.store.transcript import SESSION_VERSION, encode, entry_line
+
+FINGERPRINT = "c" * 32
+SYSTEM = list(range(24))
+LENGTH = 8
+TURNS = 3
+ROWS = np.zeros((1, 1, LENGTH, 4), np.float32)
+# How often a fast thing and a whole process are timed.
+MANY = 200
+FEW = 5
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Seconds. `list_empty` is `chatcli list` of an empty folder: what starting alone takes."""
+
+    sessions: int
+    segments: int
+    files: int
+    list_all: Spread
+    list_empty: Spread
+    stats: Spread
+    names: Spread
+    match_found: Spread
+    match_missed: Spread
+    opening: Spread
+    estimate: Spread
+
+
+def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
+    """Fill `folder`, then time what reads it."""
+    empty = folder / "empty"
+    empty.mkdir()
+    _write_sessions(folder, sessions)
+    paths = list(_write_segments(folder, max(sessions, 1), segments))
+    choice = random.Random(seed)
+    found = [choice.choice(paths) for _ in range(MANY)]
+    missed = [_path(len(paths) + number, len(paths[0][0])) for number in range(MANY)]
+    return Scale(
+        sessions=sessions,
+        segments=segments,
+        files=sum(1 for _ in catalog.cache_files(catalog.model_folder(folder, FINGERPRINT))),
+        list_all=_process("list", "--sessions", str(folder)),
+        list_empty=_process("list", "--sessions", str(empty)),
+        stats=_process("cache", "stats", "--sessions", str(folder)),
+        names=timed(lambda: SessionFolder(folder).names(), FEW),
+        match_found=_matches(folder, found, len(paths[0][0])),
+        match_missed=_matches(folder, missed, 1),
+        opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), MANY),
+        estimate=timed(lambda: budget.estimate(folder), FEW),
+    )
+
+
+def _process(*args: str) -> Spread:
+    command = [sys.executable, "-m", "chatcli", *args]
+    return timed(lambda: subprocess.run(command, check=True, capture_output=True), FEW)
+
+
+def _write_sessions(folder: Path, count: int) -> None:
+    """Transcripts as a conversation writes them."""
+    header = {
+        "type": "session", "version": SESSION_VERSION, "created": time.time(), "date": "2025-01-01",
+        "model": "pocket", "system": None, "branched_from": None,
+    }  # fmt: skip
+    for number in range(count):
+        facts = [header, *map(entry_line, _entries(number))]
+        (folder / f"session-{number}.jsonl").write_bytes(b"".join(map(encode, facts)))
+
+
+def _entries(number: int) -> Iterator[Entry]:
+    parent: str | None = None
+    record = {"prompt_tokens": 100, "reused_tokens": 90, "prefilled_tokens": 10, "model": "pocket",
+              "fingerprint": FINGERPRINT, "segments": [f"{number:064x}"], "hit_ratio": 0.9,
+              "boundaries": {"before": 80, "question": 90, "reply": 100}}  # fmt: skip
+    for place in range(TURNS):
+        asked, answered = f"{number:08x}{place:04x}a", f"{number:08x}{place:04x}b"
+        text = f"Question {place} of session {number}, as long as people make them."
+        reply = Message("assistant", "An answer of a sentence or two. " * 6, "Some thinking. " * 20)
+        yield Entry(asked, parent, Message("user", text), time.time())
+        yield Entry(answered, asked, reply, time.time(), "stop", record)
+        parent = answered
+
+
+Path_ = tuple[list[Segment], list[int]]
+
+
+def _path(number: int, length: int) -> Path_:
+    """A conversation's chain and prompt: the system prompt that all share, then words of its own."""
+    own = np.random.default_rng(number).integers(100, 3000, (length - 1) * LENGTH).tolist()
+    prompt = [*SYSTEM, *own, 0]
+    ends = range(len(SYSTEM), len(prompt), LENGTH)
+    return prefix.chain(prefix.root_id(FINGERPRINT), prompt, ends), prompt
+
+
+def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[Path_]:
+    """As many segments on equally long paths, a file each, and a state at the end of each path."""
+    model = catalog.model_folder(folder, FINGERPRINT)
+    for shard in range(256):
+        (model / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
+    length = max(segments // paths, 2)
+    for number in range(max(segments // length, 1)):
+        chain, prompt = _path(number, length)
+        for segment in chain[number > 0 :]:
+            _write_rows(model, segment, prompt)
+        _write_state(model, chain[-1])
+        yield chain, prompt
+
+
+def _write_rows(model: Path, segment: Segment, prompt: Sequence[int]) -> None:
+    tokens = np.asarray(prompt[segment.start : segment.end], "<i4")
+    keys = np.resize(ROWS, (1, 1, len(tokens), 4))
+    tensors = {name: Tensor.of(keys) for name in ("0.keys", "0.values")}
+    told = _told(segment, "rows") | {"ends": f"[{segment.end}]"}
+    path = catalog.rows_path(model, [segment], prompt)
+    path.write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, told))
+
+
+def _write_state(model: Path, segment: Segment) -> None:
+    told = _told(segment, "state") | {"scalars": "{}"}
+    path = catalog.state_path(model, segment.id)
+    path.write_bytes(pack({"1.cache": Tensor.of(ROWS)}, told))
+
+
+def _told(segment: Segment, kind: str) -> dict[str, str]:
+    return {
+        "format": SEGMENT_FORMAT, "version": SEGMENT_VERSION, "kind": kind,
+        "fingerprint": FINGERPRINT, "id": segment.id, "parent": segment.parent,
+        "start": str(segment.start), "end": str(segment.end), "seconds": "0.100",
+        "created": "1700000000",
+    }  # fmt: skip
+
+
+def _matches(folder: Path, paths: Sequence[Path_], expected: int) -> Spread:
+    """What a turn's match takes, path by path, with a state at the end where one was found whole."""
+    store, taken = SegmentStore(folder, FINGERPRINT), []
+    for chain, prompt in paths:
+        began = time.perf_counter()
+        depth = store.depth(chain, prompt, stateful=expected == len(chain))
+        taken.append(time.perf_counter() - began)
+        assert depth == expected, (depth, expected)
+    store.close()
+    return Spread.of(taken)

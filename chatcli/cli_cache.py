@@ -1,0 +1,110 @@
+"""`chatcli cache …`: what the checkpoints take, whether they are whole, what can go.
+
+Refuses to know how a turn works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from chatcli import upkeep
+from chatcli.cli_options import (
+    CacheLimitOption,
+    JsonOption,
+    SessionsOption,
+    limit_of,
+    print_json,
+    sessions_folder,
+    show_result,
+)
+from chatcli.repl import results
+from chatcli.store import budget, eviction, files, inventory, segments
+from chatcli.store.sessions import SessionFolder
+
+app = typer.Typer(help="The checkpoints on disk.", no_args_is_help=True)
+
+
+@app.command()
+def stats(
+    limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
+) -> None:
+    """Show what the checkpoints take on disk, model by model."""
+    folder = sessions_folder(sessions)
+    most = limit_of(limit)
+    with files.explained(f"read the checkpoints in {folder}"):
+        usages = inventory.usage(folder)
+        most = budget.default_limit(folder) if most is None else most
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "segments": sum(use.segments for use in usages),
+                "bytes": sum(use.bytes for use in usages),
+                "limit_bytes": most,
+                "models": [{**asdict(use), "bytes": use.bytes} for use in usages],
+            }
+        )
+    else:
+        show_result(results.DiskUse(str(folder), usages, most))
+
+
+@app.command()
+def verify(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set damaged files aside: they are computed again.")
+    ] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read every checkpoint and transcript, and name whatever is damaged."""
+    folder = sessions_folder(sessions)
+    with files.explained(f"read the checkpoints in {folder}"):
+        damaged = list(inventory.verify(folder))
+    for problem in damaged if repair else ():
+        segments.set_aside(problem.path)
+    repaired = repair and not any(problem.path.exists() for problem in damaged)
+    transcripts = upkeep.damaged_transcripts(SessionFolder(folder))
+    if as_json:
+        found = [{"file": str(one.path), "reason": one.reason} for one in damaged]
+        print_json({"damaged": found, "transcripts": transcripts, "repaired": repaired})
+    else:
+        show_result(results.Verified(folder, damaged, transcripts, repaired))
+    if transcripts or (damaged and not repaired):
+        raise typer.Exit(1)
+
+
+@app.command()
+def gc(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and leave everything.")
+    ] = False,
+    limit: CacheLimitOption = None,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove what no session needs, and what is over the limit."""
+    folder = sessions_folder(sessions)
+    most = limit_of(limit)
+    with files.explained(f"clean up the checkpoints in {folder}"):
+        most = budget.default_limit(folder) if most is None else most
+        removals = upkeep.collectable(SessionFolder(folder), most)
+        freed = sum(one.size for one in removals) if dry_run else eviction.remove(removals)
+    if as_json:
+        told = [{"file": str(one.path), "bytes": one.size, "reason": one.reason}
+                for one in removals]  # fmt: skip
+        print_json({"dry_run": dry_run, "freed_bytes": freed, "removed": told})
+    else:
+        show_result(results.Collected(removals, freed, dry_run))
+
+
+@app.command()
+def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
+    """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
+    freed = inventory.clear(sessions_folder(sessions))
+    if as_json:
+        print_json({"freed_bytes": freed})
+    else:
+        print(f"Deleted {freed:,} bytes of checkpoints. The conversations are all there.")

@@ -1,0 +1,58 @@
+"""What a folder of sessions and checkpoints needs now and then; refuses to know MLX and terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatcli.errors import ChatcliError
+from chatcli.store import eviction, files
+from chatcli.store.eviction import Removal
+from chatcli.store.listing import SUFFIX
+from chatcli.store.sessions import SessionFolder
+
+
+def delete(folder: SessionFolder, name: str) -> int:
+    """Remove a session and everything under `kv` that no other session names.
+
+    Nothing of it can be found in the folder then. Returns the bytes of checkpoints that came free.
+    """
+    folder.delete(name)
+    with files.explained(f"delete the checkpoints of '{name}'"):
+        needed = eviction.named(transcripts(folder.folder))
+        doomed = list(eviction.unneeded(folder.folder, needed, grace=0))
+        return eviction.remove([*eviction.leftovers(folder.folder), *doomed])
+
+
+def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
+    """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`."""
+    sessions = folder.folder
+    needless = [
+        *eviction.leftovers(sessions),
+        *eviction.held_twice(sessions),
+        *eviction.unneeded(sessions, eviction.named(transcripts(sessions))),
+    ]
+    surplus = eviction.over_limit(sessions, limit, open_segments(sessions), needless)
+    return list({one.path: one for one in (*needless, *surplus)}.values())
+
+
+def open_segments(sessions: Path, own: Path | None = None) -> set[str]:
+    """The segments of the sessions that are open in some process now, without those of `own`."""
+    others = (path for path in transcripts(sessions) if path != own)
+    return eviction.named(path for path in others if files.is_locked(path))
+
+
+def transcripts(sessions: Path) -> list[Path]:
+    return sorted(sessions.glob(f"*{SUFFIX}"))
+
+
+def damaged_transcripts(folder: SessionFolder) -> list[str]:
+    """What is wrong with each transcript, in a sentence."""
+    return [problem for name in folder.names() for problem in _problems(folder, name)]
+
+
+def _problems(folder: SessionFolder, name: str) -> Iterator[str]:
+    try:
+        yield from (f"{name}: {problem}" for problem in folder.read(name).problems)
+    except ChatcliError as error:
+        yield str(error)

@@ -1,0 +1,123 @@
+"""Paths of made-up checkpoints, whose rows and states follow from their tokens, and a real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from chatcli.prefix import Segment, chain, root_id
+from chatcli.store.container import Container, Tensor, pack
+from chatcli.store.rows import Rows, joined
+from chatcli.store.segments import Checkpoint, SegmentStore
+
+FINGERPRINT = "f" * 32
+FAN = 8
+Raw = dict[str, tuple[str, tuple[int, ...], bytes]]
+
+
+def prompt_of(length: int, seed: int = 1) -> list[int]:
+    return np.random.default_rng(seed).integers(0, 1 << 18, length).tolist()
+
+
+def path_of(
+    prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGERPRINT
+) -> list[Segment]:
+    return chain(root_id(fingerprint), prompt, ends)
+
+
+def rows_of(segment: Segment) -> dict[str, Tensor]:
+    """Rows of two leaves, one of them without values, in two types."""
+    noise = np.random.default_rng(int(segment.id[:12], 16))
+    values = noise.standard_normal((1, 2, segment.end - segment.start, 3)).astype("float32")
+    half = (values.view("uint32") >> 16).astype("uint16")
+    return {
+        "0.keys": Tensor.of(half, "bfloat16"),
+        "0.values": Tensor.of(values),
+        "2.keys": Tensor.of(values[:, :1]),
+        "2.values": Tensor.of(values[..., :0]),
+    }
+
+
+def state_of(segment: Segment) -> dict[str, Tensor]:
+    noise = np.random.default_rng(int(segment.id[12:24], 16))
+    return {"1.0.0": Tensor.of(noise.standard_normal((1, 3, 4)).astype("float16"))}
+
+
+def checkpoint(
+    path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False
+) -> Checkpoint:
+    last = path[-1]
+    return Checkpoint(
+        path, prompt, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25
+    )
+
+
+def write(
+    store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False
+) -> int:
+    """Put the last segment of a path; it is on disk then. Returns the bytes that were told."""
+    size = store.put(checkpoint(path, prompt, state=state))
+    store.flush()
+    return size
+
+
+def write_all(
+    store: SegmentStore,
+    path: Sequence[Segment],
+    prompt: Sequence[int],
+    first: int = 0,
+    *,
+    state: bool = False,
+) -> None:
+    """Put every segment of a path from number `first` on, one after the other."""
+    for depth in range(first + 1, len(path) + 1):
+        write(store, path[:depth], prompt, state=state)
+
+
+def raw(tensors: dict[str, Tensor]) -> Raw:
+    return {
+        name: (part.dtype, tuple(part.shape), part.raw().tobytes())
+        for name, part in tensors.items()
+    }
+
+
+def whole(rows: Rows) -> Raw:
+    """All the rows, read to the last byte."""
+    arrays = {name: joined(rows, name) for name in rows.names}
+    return {name: (rows.dtype(name), a.shape, a.tobytes()) for name, a in arrays.items()}
+
+
+def read(store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int]) -> Raw:
+    """The rows of a path as the store gives them. Raises `SegmentDamaged`."""
+    with store.rows(path, prompt) as rows:
+        assert (path[-1].end if path else 0) == rows.count
+        return whole(rows)
+
+
+def expected(path: Sequence[Segment]) -> Raw:
+    """The rows of a path as they were put, one array after the other."""
+    parts = [rows_of(segment) for segment in path]
+    found: Raw = {}
+    for name, first in parts[0].items():
+        array = np.concatenate([part[name].array() for part in parts], axis=-2)
+        found[name] = (first.dtype, array.shape, array.tobytes())
+    return found
+
+
+def rows_files(store: SegmentStore) -> list[Path]:
+    return sorted(store.folder.glob("??/*.rows.safetensors"))
+
+
+def state_files(store: SegmentStore) -> list[Path]:
+    return sorted(store.folder.glob("??/*.state.safetensors"))
+
+
+def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None) -> None:
+    """The same file with other metadata or tensors (None: without them), signed again."""
+    with Container(path) as file:
+        parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.parts}
+        told: dict[str, str | None] = {**file.metadata, **changes}
+    kept = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
+    path.write_bytes(pack(kept, {key: value for key, value in told.items() if value is not None}))
