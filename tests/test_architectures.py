@@ -1,0 +1,354 @@
+"""Tiny models of every architecture: what goes on from disk goes on with the bits of before."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.generate import maybe_quantize_kv_cache
+from mlx_lm.models import cache as mlx_caches
+from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, make_prompt_cache
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from transformers import PreTrainedTokenizerFast
+
+from chatcli.checkpoints import Checkpoints
+from chatcli.model import LoadedModel
+from chatcli.prefix import Segment, chain, root_id
+from chatcli.settings import Sampling
+from chatcli.store.segments import SegmentStore
+from chatcli.worker import Worker
+from tests import tiny
+from tests.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches
+
+FINGERPRINT = "f" * 32
+STEP = 16
+PROMPT = [1 + (number * 37 + number**2 // 3) % (VOCABULARY - 1) for number in range(150)]
+# The second and the last segment end in a chunk of one token, which turns a window round.
+BOUNDARIES = [1, 18, 90, 132, 149]
+# Another conversation that leaves the first at an interior checkpoint.
+SHARED = 3
+BRANCH = PROMPT[: BOUNDARIES[SHARED - 1]] + [(token * 5) % VOCABULARY for token in PROMPT[:30]]
+BRANCHED = [*BOUNDARIES[:SHARED], 117]
+COUNT, FEW = 40, 12
+# Leaves with one row a token: all of their past can be cut, so they need no state file.
+ROWS = {
+    "KVCache", "RotatingKVCache", "ChunkedKVCache", "QuantizedKVCache", "ConcatenateKVCache",
+}  # fmt: skip
+Said = list[tuple[int, float]]
+
+
+class Pages:
+    """A cache that chatcli has never seen: pages in a list, and a label that is not an array."""
+
+    def __init__(self) -> None:
+        self.pages: list[mx.array] = []
+        self.label = "empty"
+
+    @property
+    def offset(self) -> int:
+        return sum(page.shape[3] for page in self.pages)
+
+    @property
+    def state(self) -> Any:
+        return self.pages, self.label
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self.pages, self.label = value
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        self.pages = [*self.pages[-3:], mx.stack([keys, values])]
+        if len(self.pages) == 4:
+            self.pages = [mx.concatenate(self.pages, axis=3)]
+        self.label = f"{self.offset} rows"
+        both = mx.concatenate(self.pages, axis=3)
+        return both[0], both[1]
+
+    def make_mask(self, *args: Any, **options: Any) -> Any:
+        return mlx_caches.create_attention_mask(*args, offset=self.offset, **options)
+
+
+class Heir(KVCache):
+    """A class of someone else's that inherits from one of mlx-lm's."""
+
+
+class Around:
+    """Someone else's cache that keeps one of mlx-lm's inside."""
+
+    def __init__(self) -> None:
+        self.inner = KVCache()
+
+    @property
+    def offset(self) -> int:
+        return int(self.inner.offset)
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self.inner.state = value
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> Any:
+        return self.inner.update_and_fetch(keys, values)
+
+    def make_mask(self, *args: Any, **options: Any) -> Any:
+        return self.inner.make_mask(*args, **options)
+
+
+class Extra(Around):
+    """A cache whose state begins with a value of its own: `value`, for the life of the cache."""
+
+    value: Any = None
+
+    @property
+    def state(self) -> Any:
+        return self.value, *self.inner.state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        first, *rest = value
+        assert self.value == first
+        self.inner.state = rest
+
+
+class EmptyList(Extra):
+    def __init__(self) -> None:
+        super().__init__()
+        self.value: Sequence[Any] = []
+
+
+class Dtype(Extra):
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = mx.float32
+
+
+Cache = list[Any]
+
+
+def quantized(bits: int) -> Callable[[Any], Cache]:
+    def make(model: Any) -> Cache:
+        made: Cache = make_prompt_cache(model)
+        maybe_quantize_kv_cache(made, 0, 32, bits)
+        return made
+
+    return make
+
+
+def each_layer(maker: Callable[[], Any]) -> Callable[[Any], Cache]:
+    return lambda model: [maker() for _ in model.layers]
+
+
+def nested(model: Any) -> Cache:
+    return [CacheList(part) for part in make_prompt_cache(model)]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An architecture with a cache that it does not make by itself."""
+
+    architecture: str
+    make_cache: Callable[[Any], Cache]
+    classes: str
+    in_layer: Callable[[Any], Any] = lambda part: part
+
+
+VARIANTS = {
+    "4 bits": Variant("qwen3", quantized(4), "QuantizedKVCache"),
+    "8 bits": Variant("qwen3", quantized(8), "QuantizedKVCache"),
+    "4 bits and state": Variant("qwen3_5", quantized(4), "ArraysCache QuantizedKVCache"),
+    "a window that keeps its start": Variant(
+        "qwen3", lambda model: list(make_prompt_cache(model, WINDOW)), "RotatingKVCache"
+    ),
+    "concatenated": Variant("qwen3", each_layer(ConcatenateKVCache), "ConcatenateKVCache"),
+    "nested": Variant(
+        "falcon_h1", nested, "ArraysCache CacheList KVCache", lambda part: part.caches[0]
+    ),
+    "pages": Variant("qwen3", each_layer(Pages), "Pages"),
+    "an heir": Variant("qwen3", each_layer(Heir), "Heir"),
+    "a cache inside": Variant("qwen3", each_layer(Around), "Around"),
+    "an empty list": Variant("qwen3", each_layer(EmptyList), "EmptyList"),
+}
+UNKEPT = "no JSON"
+VARIANTS[UNKEPT] = Variant("qwen3", each_layer(Dtype), "Dtype")
+CASES = [*ARCHITECTURES, *(name for name in VARIANTS if name != UNKEPT)]
+
+
+class Fixed:
+    """A model with a variant's cache."""
+
+    def __init__(self, model: Any, variant: Variant) -> None:
+        self._model, self._variant = model, variant
+
+    def make_cache(self) -> Cache:
+        return self._variant.make_cache(self._model)
+
+    def __call__(self, tokens: mx.array, cache: Cache) -> mx.array:
+        return self._model(tokens, cache=[self._variant.in_layer(part) for part in cache])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
+def model_of(case: str) -> Any:
+    if case in ARCHITECTURES:
+        return build(case)
+    # 4 bits come in groups of 32.
+    variant = VARIANTS[case]
+    return Fixed(build(variant.architecture, head_dim=32), variant)
+
+
+def classes_of(case: str) -> set[str]:
+    return caches(case) if case in ARCHITECTURES else set(VARIANTS[case].classes.split())
+
+
+def class_names(cache: Sequence[Any]) -> Iterator[str]:
+    for part in cache:
+        yield type(part).__name__
+        yield from class_names(getattr(part, "caches", ()))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all processes stand on. MLX keeps the threads of a worker's streams: one is enough."""
+
+    worker: Worker
+    tokenizer: TokenizerWrapper
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """The tokenizer's end of text is beyond the models' vocabulary: no reply ends early."""
+    made = tiny.tokenizer()
+    end = made.id_to_token(made.get_vocab_size() - 1)
+    worker, fast = Worker(), PreTrainedTokenizerFast(tokenizer_object=made, eos_token=end)
+    yield Ground(worker, TokenizerWrapper(fast))
+    worker.close()
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    """An architecture or a variant of one; skipped where this mlx-lm has no such module."""
+    if importlib.util.find_spec(f"mlx_lm.models.{request.param}") or request.param in VARIANTS:
+        return str(request.param)
+    pytest.skip(f"this mlx-lm has no {request.param}")
+
+
+class Process:
+    """Everything that one chatcli process remembers: a fresh model, store and live cache."""
+
+    def __init__(self, ground: Ground, case: str, folder: Path | None) -> None:
+        model = ground.worker.call(model_of, case)
+        self.classes = set(class_names(ground.worker.call(make_prompt_cache, model)))
+        self.store = None if folder is None else SegmentStore(folder, FINGERPRINT)
+        loaded = LoadedModel(case, model, ground.tokenizer, FINGERPRINT, 1024, STEP)
+        self.checkpoints = Checkpoints(ground.worker, loaded, self.store)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.store is not None:
+            self.store.close()
+
+    def restored(self, prompt: list[int], boundaries: list[int]) -> tuple[int, bool, str | None]:
+        """Bring the cache to the deepest checkpoint: its depth, whether in memory, why no more."""
+        segments = path(prompt, boundaries)
+        match = self.checkpoints.match(segments, prompt)
+        match = self.checkpoints.restore(segments, prompt, match)
+        return match.depth, match.in_memory, match.reason
+
+    def prefill(self, prompt: list[int], boundaries: list[int], first: int = 0) -> None:
+        """Extend the cache through the segments from `first` on; each is handed to the store."""
+        segments = path(prompt, boundaries)
+        for depth in range(first, len(segments)):
+            done = self.checkpoints.extend(segments[: depth + 1], prompt, threading.Event())
+            assert segments[depth].end - segments[depth].start == sum(done)
+            self.checkpoints.persist(segments[: depth + 1], prompt)
+
+    def say(self, prompt: list[int], start: int, count: int = COUNT) -> Said:
+        """What follows the prompt's tail, greedily: tokens with their logprobs."""
+        sampling = Sampling(temp=0.0, max_tokens=count)
+        never = threading.Event()
+        made = self.checkpoints.generate(prompt[start:], sampling, count, never)
+        return [(token.id, token.logprob) for token in made]
+
+
+def path(prompt: list[int], boundaries: list[int]) -> list[Segment]:
+    return chain(root_id(FINGERPRINT), prompt, boundaries)
+
+
+def uninterrupted(ground: Ground, case: str, prompt: list[int], boundaries: list[int]) -> Said:
+    """A run from the first token to the last, without a store."""
+    with Process(ground, case, None) as process:
+        process.prefill(prompt, boundaries)
+        return process.say(prompt, boundaries[-1], FEW)
+
+
+def stored(ground: Ground, case: str, folder: Path) -> Said:
+    """The first conversation, checkpointed to disk; it says the same again after a rewind."""
+    with Process(ground, case, folder) as process:
+        assert classes_of(case) == process.classes
+        process.prefill(PROMPT, BOUNDARIES)
+        said = process.say(PROMPT, BOUNDARIES[-1])
+        process.checkpoints.rewind()
+        assert said[:FEW] == process.say(PROMPT, BOUNDARIES[-1], FEW)
+    return said
+
+
+def is_alive(said: Said) -> bool:
+    """Finite logits, and not one token over and over."""
+    return all(float("-inf") < logprob <= 0 for _, logprob in said) and len(dict(said)) > 2
+
+
+def test_a_restored_model_says_the_same_tokens_with_the_same_logprobs(
+    ground: Ground, case: str, tmp_path: Path
+) -> None:
+    expected = stored(ground, case, tmp_path)
+    assert COUNT == len(expected)
+    assert is_alive(expected)
+    with Process(ground, case, tmp_path) as process:
+        assert (len(BOUNDARIES), False, None) == process.restored(PROMPT, BOUNDARIES)
+        assert expected == process.say(PROMPT, BOUNDARIES[-1])
+    expected = uninterrupted(ground, case, BRANCH, BRANCHED)
+    with Process(ground, case, tmp_path) as process:
+        assert (SHARED, False, None) == process.restored(BRANCH, BRANCHED)
+        process.prefill(BRANCH, BRANCHED, SHARED)
+        assert expected == process.say(BRANCH, BRANCHED[-1], FEW)
+    assert bool(classes_of(case) - ROWS - {"CacheList"}) == bool(state_files(tmp_path))
+
+
+def state_files(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.state.*"))
+
+
+def test_a_cache_that_cannot_be_kept_is_a_miss_and_no_error(ground: Ground, tmp_path: Path) -> None:
+    expected = stored(ground, UNKEPT, tmp_path)
+    with Process(ground, UNKEPT, tmp_path) as process:
+        depth, _, _ = process.restored(PROMPT, BOUNDARIES)
+        assert 0 == depth
+        process.prefill(PROMPT, BOUNDARIES)
+        assert expected == process.say(PROMPT, BOUNDARIES[-1])
+
+
+def test_the_table_holds_every_cache_class_of_mlx_lm() -> None:
+    """The batched ones are the server's: they never hold one conversation."""
+    base = mlx_caches._BaseCache
+    classes = [kind for _, kind in inspect.getmembers(mlx_caches, inspect.isclass)]
+    known = {kind.__name__ for kind in classes if issubclass(kind, base) and kind is not base}
+    single = {name for name in known if not name.startswith("Batch")}
+    assert single <= set(itertools.chain.from_iterable(map(classes_of, CASES)))
+
+
+def test_the_table_holds_at_least_a_hundred_architectures() -> None:
+    assert 100 <= len(ARCHITECTURES)
