@@ -1,0 +1,208 @@
+"""The benchmark of the store: what it counts is what is on disk, and it judges by what it measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from chatcli import cli_bench, model
+from chatcli.bench import measure, restore, scale, store, tables, talk
+from chatcli.bench.measure import Spread
+from chatcli.bench.restore import Shape
+from chatcli.bench.store import Plan, StoreBench
+from chatcli.store import inventory, listing
+from chatcli.store.catalog import model_folder, rows_files
+from chatcli.worker import Worker
+
+TURNS = 6
+TINY = Shape(2, 2, 8, 160)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def loaded(worker: Worker, models: Path) -> model.LoadedModel:
+    return worker.call(model.load, str(models / "qwen3_5"))
+
+
+@pytest.fixture(scope="module")
+def spoken(
+    worker: Worker, loaded: model.LoadedModel, tmp_path_factory: pytest.TempPathFactory
+) -> talk.Spoken:
+    return talk.speak(worker, loaded, tmp_path_factory.mktemp("talk"), TURNS)
+
+
+@pytest.fixture(scope="module")
+def found(
+    worker: Worker,
+    loaded: model.LoadedModel,
+    spoken: talk.Spoken,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> StoreBench:
+    """A whole run, of the smallest sizes."""
+    restores = [restore.of_talk(worker, loaded, spoken, 1)]
+    crowd = scale.measure(tmp_path_factory.mktemp("crowd"), 3, 12)
+    return StoreBench(Plan("tiny", TURNS, 3, 12), spoken.talk, restores, crowd)
+
+
+# Measuring
+
+
+def contender(log: list[str], name: str) -> measure.Contender:
+    @contextlib.contextmanager
+    def enter() -> Iterator[Callable[[], object]]:
+        yield lambda: log.append(name)
+
+    return enter
+
+
+def test_contenders_take_turns_at_being_first() -> None:
+    log: list[str] = []
+    measure.contest(contender(log, "ours"), contender(log, "peer"), 3)
+    assert ["peer", "ours", "ours", "peer", "peer", "ours", "ours", "peer"] == log
+
+
+def test_memory_is_given_back_before_each_contender() -> None:
+    log: list[str] = []
+    before = lambda: log.append("before")  # noqa: E731
+    measure.contest(contender(log, "ours"), contender(log, "peer"), 1, before)
+    assert ["before", "peer", "before", "ours", "before", "ours", "before", "peer"] == log
+    assert isinstance(measure.give_memory_back(), bool)
+
+
+def test_what_a_contender_prepares_and_cleans_up_is_not_timed() -> None:
+    clock: list[str] = []
+
+    @contextlib.contextmanager
+    def enter() -> Iterator[Callable[[], object]]:
+        clock.append("prepare")
+        yield lambda: clock.append("work")
+        clock.append("clean up")
+
+    assert 0 < measure.seconds(enter)
+    assert ["prepare", "work", "clean up"] == clock
+
+
+def test_a_spread_is_the_median_and_both_ends() -> None:
+    assert Spread(3, 1, 9) == Spread.of([9, 1, 3])
+
+
+# A conversation
+
+
+def test_the_bytes_of_a_conversation_are_those_on_disk(
+    spoken: talk.Spoken, loaded: model.LoadedModel
+) -> None:
+    (use,) = inventory.usage(spoken.folder)
+    assert (use.rows_bytes, use.state_bytes) == (spoken.talk.rows, spoken.talk.state_bytes)
+    files = list(rows_files(model_folder(spoken.folder, loaded.fingerprint)))
+    assert len(files) == spoken.talk.rows_files
+
+
+def test_rows_in_memory_are_as_many_as_the_tokens(spoken: talk.Spoken) -> None:
+    """The tiny hybrid has one layer with attention: keys and values of 2 heads of 16 in float32."""
+    assert spoken.chain[-1].end == spoken.talk.tokens
+    assert 2 * 2 * 16 * 4 * spoken.talk.tokens == spoken.talk.cache_rows
+    assert spoken.talk.rows_overhead > 1
+
+
+def test_joined_files_count_as_written(spoken: talk.Spoken) -> None:
+    assert spoken.talk.rows_files < spoken.talk.segments
+    assert spoken.talk.rows_amplification > 1.5
+    assert spoken.talk.written > spoken.talk.rows + spoken.talk.state_bytes
+
+
+def test_the_peer_writes_its_whole_cache_every_turn(spoken: talk.Spoken) -> None:
+    assert TURNS == pytest.approx(spoken.talk.peer_amplification, rel=0.01)
+
+
+# Restoring
+
+
+def test_a_restored_conversation_has_the_bits_of_the_one_file(found: StoreBench) -> None:
+    assert [True] == [one.equal for one in found.restores]
+
+
+def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(
+    worker: Worker, tmp_path: Path
+) -> None:
+    one = restore.of_shape(worker, TINY, tmp_path, 1)
+    assert one.equal
+    assert 2 * 2 * 2 * 8 * 160 * 2 == one.bytes
+    assert (80, True) == (one.segments, one.files < 20)
+
+
+# Among many
+
+
+def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
+    made = scale.measure(tmp_path, 4, 40)
+    (use,) = inventory.usage(tmp_path)
+    shared = 3  # the system prompt's segment is one for all four
+    assert (40 - shared, 4) == (use.segments, use.states)
+    assert use.segments + use.states == made.files
+    assert [] == list(inventory.verify(tmp_path))
+    summaries = listing.summaries(tmp_path)
+    assert [(scale.TURNS, None)] * 4 == [(one.turns, one.problem) for one in summaries]
+
+
+# Judging and telling
+
+
+def test_a_missed_target_is_said_plainly_at_the_end(found: StoreBench) -> None:
+    worse = replace(found, talk=replace(found.talk, rows=2 * found.talk.cache_rows))
+    last = tables.tables(worse)[-1].notes
+    assert "MISSED: rows on disk / rows in memory is 2.000, target at most 1.05." == last[0]
+
+
+def test_met_targets_are_said_too(found: StoreBench) -> None:
+    fast = replace(found.restores[0].contest, ratio=Spread(1.0, 0.9, 1.1))
+    good = replace(
+        found,
+        talk=replace(found.talk, rows=found.talk.cache_rows),
+        restores=[replace(found.restores[0], contest=fast)],
+    )
+    assert ["All 2 targets are met."] == tables.tables(good)[-1].notes
+
+
+def test_every_row_of_a_table_fills_its_columns(found: StoreBench) -> None:
+    for table in tables.tables(found):
+        assert {len(table.columns)} >= {len(row) for row in table.rows}
+
+
+def test_the_numbers_are_plain_data(found: StoreBench) -> None:
+    told = json.loads(json.dumps(found.as_json()))
+    assert TURNS == told["talk"]["turns"]
+    assert [one.name for one in store.targets(found)] == [one["name"] for one in told["targets"]]
+
+
+def test_quick_is_a_tenth_and_has_no_large_cache() -> None:
+    plan = Plan("pocket", 40, 10_000, 100_000, True)
+    assert Plan("pocket", 4, 1_000, 10_000, True) == plan.shortened()
+    assert restore.LARGE not in plan.shapes
+    assert restore.LARGE in replace(plan, quick=False).shapes
+
+
+def test_the_command_prints_one_object_and_leaves_nothing(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plan, "shapes", [TINY])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    args = ["store", "-m", str(models / "qwen3_5"), "--turns", "2"]
+    args += ["--sessions-count", "2", "--segments-count", "8", "--json"]
+    done = CliRunner().invoke(cli_bench.app, args)
+    assert 0 == done.exit_code, done.output
+    told = json.loads(done.stdout)
+    assert [2, 2] == [len(told["restores"]), told["scale"]["sessions"]]
+    assert [] == list(tmp_path.iterdir())

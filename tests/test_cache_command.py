@@ -1,0 +1,152 @@
+"""`chatcli cache …` and `--cache-limit`, as scripts see them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from chatcli.store import inventory
+from tests.conftest import Program, everything, segment_files
+
+LINES = ("My dog is called Biscuit.", "I live in Lisbon.", "What is my dog's name?")
+DAY = 24 * 3600.0
+
+
+def talk(chatcli: Program, name: str = "talk") -> None:
+    chatcli.chat(LINES, "-S", name, "-n", 6)
+
+
+def age(chatcli: Program) -> None:
+    for path in segment_files(chatcli.sessions):
+        os.utime(path, (time.time() - DAY, time.time() - DAY))
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def test_stats_shows_what_is_used_of_how_much_and_the_states(chatcli: Program) -> None:
+    talk(chatcli)
+    told = chatcli.run("cache", "stats", "--json", "--cache-limit", "5GB").json()
+    (model,) = told["models"]
+    sizes = [path.stat().st_size for path in segment_files(chatcli.sessions)]
+    states = [path for path in segment_files(chatcli.sessions) if ".state." in path.name]
+    assert (sum(sizes), 5_000_000_000) == (told["bytes"], told["limit_bytes"])
+    assert (len(states), told["segments"]) == (model["states"], model["segments"])
+    shown = chatcli.run("cache", "stats").text
+    assert "states" in shown and " of at most " in shown
+
+
+def test_stats_of_no_folder_is_nothing(chatcli: Program) -> None:
+    assert [] == chatcli.run("cache", "stats", "--json").json()["models"]
+
+
+def test_a_dry_run_says_what_would_go_and_touches_nothing(chatcli: Program) -> None:
+    talk(chatcli)
+    before = everything(chatcli.sessions)
+    told = chatcli.run("cache", "gc", "--dry-run", "--json", "--cache-limit", "1kB").json()
+    assert told["dry_run"] and told["removed"]
+    assert told["freed_bytes"] == sum(one["bytes"] for one in told["removed"])
+    assert before == everything(chatcli.sessions)
+    assert "would go" in chatcli.run("cache", "gc", "--dry-run", "--cache-limit", "1kB").text
+    done = chatcli.run("cache", "gc", "--json", "--cache-limit", "1kB").json()
+    assert told["removed"] == done["removed"]
+    assert [] == [one for one in done["removed"] if Path(one["file"]).exists()]
+
+
+def test_gc_leaves_what_a_session_names_and_takes_what_none_does(chatcli: Program) -> None:
+    talk(chatcli)
+    age(chatcli)
+    assert [] == chatcli.run("cache", "gc", "--json").json()["removed"]
+    (chatcli.sessions / "talk.jsonl").unlink()
+    told = chatcli.run("cache", "gc", "--json").json()
+    assert {"no session needs it"} == {one["reason"] for one in told["removed"]}
+    assert [] == segment_files(chatcli.sessions)
+
+
+def test_gc_leaves_what_a_running_turn_may_just_have_written(chatcli: Program) -> None:
+    talk(chatcli)
+    (chatcli.sessions / "talk.jsonl").unlink()
+    assert [] == chatcli.run("cache", "gc", "--json").json()["removed"]
+
+
+def test_an_evicted_session_reopens_as_before_and_says_what_it_cost(chatcli: Program) -> None:
+    talk(chatcli)
+    chatcli.run("cache", "gc", "--cache-limit", "1kB")
+    cold = chatcli.ask("And now?", "-S", "talk", "-n", 6, "--no-cache")
+    chatcli.run("branch", "talk", "--at", 3, "--as", "again")
+    warm = chatcli.ask("And now?", "-S", "again", "-n", 6)
+    assert (cold["tokens"], cold["logprobs"]) == (warm["tokens"], warm["logprobs"])
+    assert warm["prompt_tokens"] == warm["prefilled_tokens"] + warm["reused_tokens"]
+    assert warm["reused_tokens"] < 40
+    assert "evicted" in warm["miss_reason"]
+
+
+def test_a_chat_keeps_its_limit_and_says_once_when_it_is_full(chatcli: Program) -> None:
+    done = chatcli.run("chat", "-S", "talk", "-n", 6, "--cache-limit", "20kB",
+                       stdin="".join(f"{line}\n" for line in LINES))  # fmt: skip
+    assert 1 == done.errors.count("--cache-limit")
+    assert inventory.total_bytes(chatcli.sessions) < 2 * 20_000
+
+
+def test_verify_finds_damage_and_repair_sets_it_aside(chatcli: Program) -> None:
+    talk(chatcli)
+    path = segment_files(chatcli.sessions)[0]
+    damage(path)
+    found = chatcli.run("cache", "verify", "--json", expect=1).json()
+    assert [str(path)] == [one["file"] for one in found["damaged"]]
+    assert chatcli.run("cache", "verify", "--repair", "--json").json()["repaired"]
+    assert not path.exists()
+    assert [] == chatcli.run("cache", "verify", "--json").json()["damaged"]
+    left = chatcli.run("cache", "gc", "--json").json()["removed"]
+    assert ["damaged, and set aside"] == [one["reason"] for one in left]
+
+
+def test_a_folder_that_is_no_models_is_set_aside_for_good(chatcli: Program) -> None:
+    talk(chatcli)
+    odd = chatcli.sessions / "kv" / "odd"
+    odd.mkdir()
+    (odd / "x").write_text("x")
+    chatcli.run("cache", "verify", expect=1)
+    chatcli.run("cache", "verify", "--repair")
+    chatcli.run("cache", "verify")
+    chatcli.run("cache", "gc")
+    assert [] == list(chatcli.sessions.glob("kv/odd*"))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--repair",)])
+def test_verify_names_a_damaged_transcript_and_leaves_it(
+    chatcli: Program, arguments: tuple[str, ...]
+) -> None:
+    talk(chatcli)
+    path = chatcli.sessions / "talk.jsonl"
+    path.write_bytes(path.read_bytes() + b"damage\n")
+    before = path.read_bytes()
+    assert "talk" in chatcli.run("cache", "verify", *arguments, expect=1).text
+    assert before == path.read_bytes()
+
+
+def test_clear_deletes_every_checkpoint_and_no_word(chatcli: Program) -> None:
+    talk(chatcli)
+    total = inventory.total_bytes(chatcli.sessions)
+    assert {"freed_bytes": total} == chatcli.run("cache", "clear", "--json").json()
+    assert ["talk.jsonl"] == list(everything(chatcli.sessions))
+
+
+def test_a_file_in_the_caches_place_costs_only_the_cache(chatcli: Program) -> None:
+    chatcli.sessions.mkdir(mode=0o700)
+    (chatcli.sessions / "kv").write_text("in the way")
+    assert 1 == chatcli.ask("Hello.", "-S", "talk", "-n", 4)["turn"]
+    assert [] == chatcli.run("cache", "stats", "--json").json()["models"]
+
+
+@pytest.mark.parametrize("size", ["much", "-1", "5 apples", ""])
+def test_a_limit_that_is_no_size_is_refused(chatcli: Program, size: str) -> None:
+    assert (
+        "--cache-limit" in chatcli.run("cache", "stats", f"--cache-limit={size}", expect=2).errors
+    )

@@ -1,0 +1,170 @@
+"""Two and more real processes on one folder and on one session: nothing lost, nothing mixed up."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chatcli.store.sessions import SessionFolder
+from chatcli.store.transcript import Transcript
+from tests.conftest import DEADLINE, Finished, Program, entries, everything, user_messages
+
+LOCKED = "is open in another chatcli"
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+MANY = 5
+
+
+@pytest.fixture(scope="module")
+def quick(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return Program(tmp_path_factory.mktemp("two") / "home", models / "gpt_oss")
+
+
+def finish(process: subprocess.Popen[bytes]) -> Finished:
+    out, err = process.communicate(timeout=DEADLINE)
+    return Finished(process.returncode, out, err)
+
+
+def whole(program: Program, name: str) -> Transcript:
+    """A session in which nothing is wrong."""
+    transcript = SessionFolder(program.sessions).read(name)
+    assert [] == transcript.problems
+    assert len(transcript.conversation.entries) == sum(
+        line["type"] in ("user", "assistant")
+        for line in entries(program.sessions / f"{name}.jsonl")
+    )
+    return transcript
+
+
+def said(program: Program, name: str) -> list[str]:
+    return [turn.user.message.content for turn in whole(program, name).conversation.turns()]
+
+
+def wait_until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not happened():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A chat that has a session open and waits for more."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def holder(quick: Program, request: pytest.FixtureRequest) -> Iterator[Holder]:
+    name = request.function.__name__[5:40]
+    process = quick.start("chat", "-S", name, "-n", "2", stdin=subprocess.PIPE, **PIPES)
+    assert process.stdin is not None
+    process.stdin.write(b"first\n")
+    process.stdin.flush()
+    path = quick.sessions / f"{name}.jsonl"
+    wait_until(lambda: path.exists() and any(x["type"] == "assistant" for x in entries(path)))
+    yield Holder(name, process)
+    process.kill()
+    process.communicate()
+
+
+def test_two_sessions_are_written_at_the_same_time(quick: Program) -> None:
+    running = [quick.start("ask", f"hello {name}", "-S", name, "-n", "4", **PIPES) for name in "ab"]
+    for process in running:
+        assert 0 == finish(process).code
+    assert (["hello a"], ["hello b"]) == (said(quick, "a"), said(quick, "b"))
+
+
+def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> None:
+    quick.ask("hello", "-S", "busy", "-n", "2")
+    running = [
+        quick.start("ask", f"question {n}", "-S", "busy", "-n", "8", **PIPES) for n in range(MANY)
+    ]
+    done = [finish(process) for process in running]
+    answered = [f"question {number}" for number, one in enumerate(done) if one.code == 0]
+    for one in done:
+        assert one.code in (0, 1)
+        assert (one.code == 1) == (LOCKED in one.errors)
+        assert one.errors.count("\n") <= 1 or one.code == 0
+    assert answered
+    assert ["hello", *answered] == [said(quick, "busy")[0], *sorted(said(quick, "busy")[1:])]
+    conversation = whole(quick, "busy").conversation
+    assert len(conversation.entries) == len(conversation.path()) == 2 * (1 + len(answered))
+
+
+def test_of_two_that_begin_one_session_both_are_kept_or_one_is_refused(quick: Program) -> None:
+    running = [
+        quick.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES)
+        for number in (1, 2)
+    ]
+    done = [finish(process) for process in running]
+    answered = [f"begin {number}" for number, one in enumerate(done, start=1) if one.code == 0]
+    for one in done:
+        assert one.code == 0 or LOCKED in one.errors or "There is a session 'fresh'" in one.errors
+    assert answered == sorted(said(quick, "fresh"))
+    assert answered
+
+
+def test_an_open_session_can_be_read_but_not_changed(quick: Program, holder: Holder) -> None:
+    name, process = holder.name, holder.process
+    for command in (["ask", "more", "-S", name], ["rename", name, "other"], ["delete", "-y", name]):
+        refused = quick.run(*command, expect=1)
+        assert f"'{name}' {LOCKED}" in refused.errors
+        assert 1 == refused.errors.count("\n")
+    assert "first" == quick.run("show", name, "--json").json()["turns"][0]["user"]
+    assert name in [one["name"] for one in quick.run("list", "--json").json()]
+    assert ["first"] == user_messages(quick.sessions / f"{name}.jsonl")
+    assert not (quick.sessions / "other.jsonl").exists()
+    assert [name] == SessionFolder(quick.sessions).in_use()
+    out, err = process.communicate(b"second\n", timeout=DEADLINE)
+    assert (0, b"") == (process.returncode, err), out
+    assert ["first", "second"] == said(quick, name)
+
+
+def test_a_killed_holder_leaves_no_lock(quick: Program, holder: Holder) -> None:
+    name, process = holder.name, holder.process
+    process.kill()
+    process.wait()
+    assert [] == SessionFolder(quick.sessions).in_use()
+    quick.ask("again", "-S", name, "-n", "2")
+    assert ["first", "again"] == user_messages(quick.sessions / f"{name}.jsonl")
+
+
+def test_readers_never_see_half_of_what_is_being_written(quick: Program) -> None:
+    """Every reading gives whole entries, and never fewer than the one before."""
+    folder = SessionFolder(quick.sessions)
+    script = "".join(f"message {number}\n" for number in range(6)).encode()
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = quick.start("chat", "-S", "live", "-n", "4", stdin=subprocess.PIPE, **quiet)
+    assert process.stdin is not None
+    process.stdin.write(script)
+    process.stdin.close()
+    seen = []
+    while process.poll() is None:
+        if folder.exists("live"):
+            found = folder.read("live")
+            listed = {one.name: one for one in folder.summaries()}["live"]
+            assert [] == [text for text in found.problems if "unfinished" not in text]
+            seen.append((len(found.conversation.entries), listed.problem, listed.turns))
+    assert 0 == process.wait()
+    assert seen == sorted(seen, key=lambda one: one[0])
+    assert {None} == {problem for _, problem, _ in seen}
+    assert all(turns >= count // 2 for count, _, turns in seen)
+    assert [f"message {number}" for number in range(6)] == said(quick, "live")
+
+
+def test_two_deletes_and_a_rename_at_once_leave_one_outcome(quick: Program) -> None:
+    quick.ask("hello", "-S", "prize", "-n", "2")
+    commands = [("delete", "-y", "prize"), ("rename", "prize", "won"), ("delete", "-y", "prize")]
+    done = [finish(process) for process in [quick.start(*one, **PIPES) for one in commands]]
+    codes = [one.code for one in done]
+    assert [0] == [code for code in codes if code == 0], done
+    for one in done:
+        assert one.code == 0 or "prize" in one.errors
+    assert (codes[1] == 0) == ("won.jsonl" in everything(quick.sessions))
+    assert "prize.jsonl" not in everything(quick.sessions)
