@@ -35,13 +35,24 @@ class Match:
 
     `ahead` more tokens of the next segment are there too, in whole chunks: from a prefill that was
     cut short, or from another conversation's segment that begins alike. `reason` says why no more,
-    where more had been expected.
+    where more had been expected. `drafted` of the tokens were run while they were typed.
     """
 
     depth: int
     in_memory: bool
     reason: str | None = None
     ahead: int = 0
+    drafted: int = 0
+
+
+@dataclass(frozen=True)
+class Border:
+    """A place between two chunks of a draft, to go back to when its end is changed."""
+
+    parent: str
+    tokens: list[int]
+    snapshot: Snapshot
+    log: RowLog
 
 
 class Checkpoints:
@@ -69,6 +80,9 @@ class Checkpoints:
         self._cache = self._worker.call(prompt_cache.new, self.loaded.model)
         self._path: list[str] = []
         self._ahead: list[int] = []
+        self._by_draft = False
+        self._unsaved: str | None = None
+        self._border: Border | None = None
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
@@ -106,17 +120,35 @@ class Checkpoints:
                 reason = reason or f"the checkpoint at token {last.end} is {error}"
                 match = self.match(chain[: match.depth - 1], prompt)
         else:
-            if self._goes_on(chain, match.depth, prompt):
-                return replace(match, reason=reason, ahead=len(self._ahead))
+            if self._goes_on(chain, match.depth, prompt) or self._back_to_border(
+                chain, match.depth, prompt
+            ):
+                ahead = len(self._ahead)
+                drafted = ahead if self._by_draft else 0
+                return replace(match, reason=reason, ahead=ahead, drafted=drafted)
             self._rewind(chain[: match.depth])
+            if match.depth and chain[match.depth - 1].id == self._unsaved:
+                last = chain[match.depth - 1]
+                match = replace(match, drafted=last.end - last.start)
         return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
 
     def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Whether the next segment begins with what was run after the path's last checkpoint."""
         if not self._ahead or depth != len(self._path) or depth == len(chain):
             return False
-        segment = chain[depth]
-        return list(prompt[segment.start : segment.end][: len(self._ahead)]) == self._ahead
+        return _begins(chain[depth], prompt, self._ahead)
+
+    def _back_to_border(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
+        """Go back to where the last draft and this prompt agree, if that is past the checkpoint."""
+        border = self._border
+        if border is None or depth == len(chain) or chain[depth].parent != border.parent:
+            return False
+        if not _begins(chain[depth], prompt, border.tokens):
+            return False
+        self._worker.call(prompt_cache.rewind, self._cache, border.snapshot)
+        self._path = [segment.id for segment in chain[:depth]]
+        self._ahead, self._log, self._by_draft = border.tokens, border.log.copy(), True
+        return True
 
     def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
         """Take the rows that the next segment shares with others, in whole chunks.
@@ -124,8 +156,10 @@ class Checkpoints:
         Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
         A state cannot be cut, so a model with state has nothing to borrow.
         """
+        if depth == len(chain):
+            return 0
         self._log = RowLog()
-        if self.store is None or self._stateful or depth == len(chain):
+        if self.store is None or self._stateful:
             return 0
         rows = self.store.like(chain, depth, prompt, self.loaded.prefill_step)
         if rows is None:
@@ -137,6 +171,7 @@ class Checkpoints:
             self.rewind()
             return 0
         self._ahead = list(prompt[chain[depth].start :][: rows.count])
+        self._by_draft = False
         return rows.count
 
     def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
@@ -190,6 +225,7 @@ class Checkpoints:
         identifier = chain[-1].id if chain else self.root
         self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
         self._path, self._ahead = [segment.id for segment in chain], []
+        self._border = None
         self._forget_older(2)
 
     def rewind(self) -> None:
@@ -200,12 +236,17 @@ class Checkpoints:
         )
 
     def extend(
-        self, chain: Sequence[Segment], prompt: Sequence[int], cancelled: threading.Event
+        self,
+        chain: Sequence[Segment],
+        prompt: Sequence[int],
+        cancelled: threading.Event,
+        *,
+        draft: bool = False,
     ) -> Iterator[int]:
         """Prefill the last segment of `chain` and checkpoint it; the cache is at its parent or ahead.
 
         Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
-        segment that begins alike.
+        segment that begins alike. A `draft` is not to be written before its message is sent.
         """
         segment = chain[-1]
         tokens = list(prompt[segment.start : segment.end])
@@ -215,13 +256,27 @@ class Checkpoints:
         began = time.perf_counter()
         for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
             done += count
+            if draft and done < len(tokens):
+                self._border = self._here(segment.parent, tokens[:done], log)
             yield count
             if cancelled.is_set() and done < len(tokens):
-                self._log, self._ahead = log, tokens[:done]
+                self._log, self._ahead, self._by_draft = log, tokens[:done], draft
                 return
         self._seconds = (time.perf_counter() - began) * len(tokens) / max(len(left), 1)
         self._remember(chain)
         self._log = log
+        self._unsaved = segment.id if draft else None
+
+    def _here(self, parent: str, tokens: list[int], log: RowLog) -> Border:
+        shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
+        return Border(parent, tokens, shot, log.copy())
+
+    def persist_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        """`persist`, if the newest checkpoint is a draft's, whose message is sent now."""
+        if self._unsaved is None or [self._unsaved] != self._path[-1:]:
+            return 0
+        self._unsaved = None
+        return self.persist(chain, prompt)
 
     def persist(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
         """Hand the newest checkpoint, at the end of `chain`, to the store's writer.
@@ -260,3 +315,7 @@ class Checkpoints:
         return self._worker.stream(
             engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled
         )
+
+
+def _begins(segment: Segment, prompt: Sequence[int], tokens: list[int]) -> bool:
+    return list(prompt[segment.start : segment.end][: len(tokens)]) == tokens

@@ -97,6 +97,9 @@ class Options:
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Read and write checkpoints.")
     ] = True
+    draft: Annotated[
+        bool, typer.Option("--draft/--no-draft", help="Prefill a message while it is typed.")
+    ] = True
     cache_limit: CacheLimitOption = None
     sessions: SessionsOption = None
     as_json: JsonOption = False
@@ -106,7 +109,8 @@ class Options:
             self.temp, self.top_p, self.top_k, self.min_p, self.seed, self.max_tokens
         )
         folder = sessions_folder(self.sessions)
-        return Settings(folder, sampling, self.think, self.cache, limit_of(self.cache_limit))
+        limit = limit_of(self.cache_limit)
+        return Settings(folder, sampling, self.think, self.cache, self.draft, limit)
 
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
         system = None if self.system is None else plain.decodable(self.system)

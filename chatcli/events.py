@@ -45,6 +45,7 @@ class TurnRecord:
     """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
 
     `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply;
+    `drafted_tokens`, of the reused ones, while the message was being typed;
     `settled_bytes` is the part of `checkpoint_bytes` that was written then.
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
     """
@@ -58,6 +59,7 @@ class TurnRecord:
     reused_tokens: int = 0
     prefilled_tokens: int = 0
     settled_tokens: int = 0
+    drafted_tokens: int = 0
     miss_reason: str | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -90,6 +92,13 @@ class TurnRecord:
 
 
 @dataclass(frozen=True)
+class Drafted:
+    """`tokens` of a message that is being typed have been run."""
+
+    tokens: int
+
+
+@dataclass(frozen=True)
 class TurnDone:
     record: TurnRecord
 
@@ -102,4 +111,13 @@ class Settled:
     bytes: int
 
 
-Event = PrefixMatched | PrefillProgress | ThinkingDelta | TextDelta | Notice | TurnDone | Settled
+Event = (
+    PrefixMatched
+    | PrefillProgress
+    | ThinkingDelta
+    | TextDelta
+    | Notice
+    | TurnDone
+    | Settled
+    | Drafted
+)

@@ -120,6 +120,12 @@ class RowLog:
             mx.eval(newest)
             self._pieces.setdefault(f"{index}.{name}", []).append(newest)
 
+    def copy(self) -> RowLog:
+        """What was collected so far, for a second way on from here."""
+        other = RowLog()
+        other._pieces = {name: list(parts) for name, parts in self._pieces.items()}
+        return other
+
     def rows(self) -> Rows:
         """What was collected, one array a name, and nothing is kept."""
         pieces, self._pieces = self._pieces, {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from chatcli import model, upkeep
 from chatcli.checkpoints import Checkpoints
+from chatcli.conversation import Conversation
 from chatcli.settings import Settings
 from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
@@ -33,8 +35,12 @@ class Runtime:
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
         self._session = session
-        template = Template(self.loaded.tokenizer, session.conversation.date, think)
-        return Chat(session, template, self._checkpoints, self.settings.sampling)
+        return replace(self.unsaved(session.conversation, think), session=session)
+
+    def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
+        """A conversation that has no file yet: it can be drafted."""
+        template = Template(self.loaded.tokenizer, conversation.date, think)
+        return Chat(None, conversation, template, self._checkpoints, self.settings.sampling)
 
     def _open_elsewhere(self) -> set[str]:
         """The segments of sessions that are open in other processes; the writer's thread asks."""

@@ -29,4 +29,5 @@ class Settings:
     sampling: Sampling = Sampling()
     think: bool | None = None
     cache: bool = True
+    draft: bool = True
     cache_limit: int | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 from chatcli import prefix
 from chatcli.checkpoints import Checkpoints, Match
-from chatcli.conversation import Entry, Message
+from chatcli.conversation import Conversation, Entry, Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import (
     Event,
@@ -44,16 +44,25 @@ PLACES = {"before": -2, "question": -1, "reply": 0}
 
 @dataclass
 class Chat:
-    """An open session, the template that renders it and the checkpoints that serve it.
+    """A conversation, the template that renders it and the checkpoints that serve it.
+
+    `session` is its open file; None: it has none before its first message is sent.
 
     `boundaries` are those of the last cut: token position by number of messages.
     """
 
-    session: SessionFile
+    session: SessionFile | None
+    conversation: Conversation
     template: Template
     checkpoints: Checkpoints
     sampling: Sampling
     boundaries: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def saved(self) -> SessionFile:
+        """The session's file, where there must be one."""
+        assert self.session is not None
+        return self.session
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
     user = append(chat, text)
     prompt = render(chat, user)
     match = chat.checkpoints.match(prompt.chain, prompt.tokens)
-    record = TurnRecord(chat.session.name, len(chat.session.conversation.turns()))
+    record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
     match = restore(chat, prompt, match, record)
     yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
     yield from prefill(chat, prompt, match, record, cancelled)
@@ -99,7 +108,7 @@ def append(chat: Chat, text: str) -> Entry:
     if not text.strip():
         raise EmptyPrompt("The message is empty: write something.")
     text = decodable(text)
-    session = chat.session
+    session = chat.saved
     if lost := session.conversation.unanswered():
         # Templates want turns to alternate: a message whose reply never came gets an empty one.
         session.append(Message("assistant", ""), lost.id, finish_reason="cancelled")
@@ -115,13 +124,13 @@ def render(chat: Chat, user: Entry) -> Prompt:
         chain = cut(chat, tokens, messages, user)
         return Prompt(tokens, chain, chat.template.opening(messages))
     except (TemplateRefused, ContextFull):
-        chat.session.move_head(user.parent)
+        chat.saved.move_head(user.parent)
         raise
 
 
 def history(chat: Chat, leaf: Entry) -> list[Message]:
     """The system prompt and every message from the root to `leaf`."""
-    conversation = chat.session.conversation
+    conversation = chat.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
     return system + [entry.message for entry in conversation.path(leaf.id)]
 
@@ -132,6 +141,11 @@ def cut(
     """The tokens' segments up to the stable prefix of `messages`, which end with `leaf`."""
     found = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
     chat.boundaries = dict(zip(range(len(messages), -1, -1), reversed(found), strict=False))
+    return segments(chat, tokens, found)
+
+
+def segments(chat: Chat, tokens: Sequence[int], found: list[int]) -> list[Segment]:
+    """The segments that boundaries cut a prompt into."""
     if found[0] < LEAST_TOKENS:
         found = found[1:]
     boundaries = prefix.usable_boundaries(found, len(tokens))
@@ -140,7 +154,7 @@ def cut(
 
 def known_boundaries(chat: Chat, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
     """What earlier turns found, so that a long conversation is not rendered over and over."""
-    path = chat.session.conversation.path(leaf.id)
+    path = chat.conversation.path(leaf.id)
     before = len(messages) - len(path)
     known: dict[int, int] = {}
     for count, entry in enumerate(path, start=before + 1):
@@ -159,7 +173,7 @@ def new_boundaries(chat: Chat, leaf: Entry) -> dict[str, int]:
 
 def template_key(chat: Chat) -> str:
     """What boundaries depend on besides the path: template, clock, thinking, system prompt, model."""
-    system = chat.session.conversation.system or ""
+    system = chat.conversation.system or ""
     parts = (chat.template.key, system, chat.checkpoints.loaded.fingerprint)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -182,6 +196,7 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
     record.restore_seconds = time.perf_counter() - began
     record.prompt_tokens = len(prompt.tokens)
     record.reused_tokens = end_of(prompt.chain, match)
+    record.drafted_tokens = match.drafted
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
     record.miss_reason = match.reason or explain(chat, prompt, match.depth)
     return match
@@ -195,7 +210,7 @@ def end_of(chain: Sequence[Segment], match: Match) -> int:
 def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
     """Why less was reused than the last turn left behind; None if nothing is missing."""
     chain = prompt.chain
-    records = [entry.record for entry in chat.session.conversation.path() if entry.record]
+    records = [entry.record for entry in chat.conversation.path() if entry.record]
     records = [record for record in records if record.get("segments")]
     if not records:
         return None
@@ -229,6 +244,9 @@ def prefill(
     """Run what is new up to the stable prefix, and checkpoint at every boundary on the way."""
     began = time.perf_counter()
     done = 0
+    record.checkpoint_bytes += chat.checkpoints.persist_draft(
+        prompt.chain[: match.depth], prompt.tokens
+    )
     for depth in range(match.depth + 1, len(prompt.chain) + 1):
         for count in chat.checkpoints.extend(prompt.chain[:depth], prompt.tokens, cancelled):
             done += count
@@ -276,7 +294,7 @@ def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[E
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
     """Put the reply on disk, with the turn's numbers."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
-    return chat.session.append(
+    return chat.saved.append(
         Message("assistant", record.text, record.thinking),
         user.id,
         finish_reason=record.finish_reason,
@@ -299,7 +317,7 @@ def own_segments(chat: Chat) -> list[str]:
     """The checkpoints that no earlier turn of this path names, and the last one in any case."""
     if chat.checkpoints.store is None:
         return []
-    *earlier, _ = chat.session.conversation.turns()
+    *earlier, _ = chat.conversation.turns()
     records = [turn.reply.record for turn in earlier if turn.reply]
     named = {name for record in records for name in record.get("segments", ())}
     path = chat.checkpoints.path
@@ -319,7 +337,7 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     It goes on from the turn's checkpoint, where the model's own thinking has left no trace. On a
     conversation that was just opened it restores the checkpoint ahead of the first message.
     """
-    conversation = chat.session.conversation
+    conversation = chat.conversation
     if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
         return
     reply = conversation.path()[-1]
@@ -356,4 +374,4 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bo
             "segments": list(dict.fromkeys(named)),
             "boundaries": new_boundaries(chat, reply),
         }
-        chat.session.note(reply, numbers)
+        chat.saved.note(reply, numbers)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chatcli.conversation import Entry, Message
-from chatcli.store import listing
 from chatcli.store.listing import Summary
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.store.transcript import encode, entry_line, parse
@@ -162,31 +160,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> SessionFolder:
     return SessionFolder(folder)
 
 
-def seconds(deed: Callable[[], object]) -> float:
-    """The processor time of the best of three."""
-    times = []
-    for _ in range(3):
-        began = time.process_time()
-        deed()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def test_ten_thousand_sessions_are_listed_in_a_moment(crowd: SessionFolder) -> None:
-    """On a slow machine this takes 0.3 s; parsing every file takes ten times as long."""
+def test_every_session_of_a_crowd_is_listed(crowd: SessionFolder) -> None:
     assert 10_000 == len(crowd.summaries())
-    assert seconds(crowd.summaries) < 1.5
-
-
-def test_one_session_among_ten_thousand_opens_without_a_look_at_the_others(
-    crowd: SessionFolder,
-) -> None:
-    def open_one() -> None:
-        assert crowd.exists("session-77")
-        crowd.open("session-77").close()
-        crowd.read("session-77")
-
-    assert seconds(open_one) < seconds(lambda: listing.names(crowd.folder))
 
 
 def test_a_listing_leaves_nothing_in_the_folder(folder: SessionFolder) -> None:

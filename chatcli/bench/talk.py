@@ -136,15 +136,16 @@ def speak(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> Spok
         talk = _took(folder, turns, chain, cache, meter, peer)
         return Spoken(folder, chain, prompt, talk)
     finally:
-        chat.session.close()
+        chat.saved.close()
         store.close()
 
 
 def _begin(folder: Path, checkpoints: Checkpoints) -> turn.Chat:
     wanted = Wanted("talk", system=SYSTEM)
     session = opening.begin(SessionFolder(folder), wanted, "", checkpoints.loaded.name)
-    template = Template(checkpoints.loaded.tokenizer, session.conversation.date, None)
-    return turn.Chat(session, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
+    said = session.conversation
+    template = Template(checkpoints.loaded.tokenizer, said.date, None)
+    return turn.Chat(session, said, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
 
 
 def _say(chat: turn.Chat, number: int, peer: Path) -> int:
@@ -158,7 +159,7 @@ def _say(chat: turn.Chat, number: int, peer: Path) -> int:
 
 def path_of(chat: turn.Chat) -> tuple[list[Segment], list[int]]:
     """The settled conversation's segments, and a prompt that goes on from there."""
-    reply = chat.session.conversation.path()[-1]
+    reply = chat.conversation.path()[-1]
     messages = turn.history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
     return turn.cut(chat, tokens, messages, reply), tokens

@@ -224,7 +224,7 @@ def hit_panel(record: TurnRecord) -> Panel:
     first = Text.assemble(
         bar(record.hit_ratio),
         (f" {record.hit_ratio:.1%} reused", "bold green" if record.reused_tokens else "bold"),
-        (f"  {record.reused_tokens:,} reused · {record.prefilled_tokens:,} prefilled", ""),
+        f"  {_counts(record)}",
     )
     lines = [first, Text(" · ".join(_times(record)), style=DIM)]
     if record.miss_reason:
@@ -238,6 +238,13 @@ def hit_panel(record: TurnRecord) -> Panel:
         border_style=DIM,
         expand=False,
     )
+
+
+def _counts(record: TurnRecord) -> str:
+    """Drafted tokens are told apart: they were run ahead of time, not found."""
+    counts = [f"{record.reused_tokens - record.drafted_tokens:,} reused"]
+    counts += [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
+    return " · ".join([*counts, f"{record.prefilled_tokens:,} prefilled"])
 
 
 def bar(ratio: float, width: int = BAR_WIDTH) -> Text:

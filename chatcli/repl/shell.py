@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import FormattedText
@@ -25,6 +27,9 @@ from chatcli.repl.script import stop_on_interrupt
 from chatcli.repl.state import State
 from chatcli.store.sessions import recovered
 
+# Seconds without a key after which what is typed is drafted; characters at once that are a paste.
+PAUSE = 0.3
+PASTED = 40
 STYLE = Style.from_dict(
     {
         "prompt": "ansicyan bold",
@@ -60,6 +65,8 @@ class Shell:
         self._state = state
         self._screen = screen
         self._failed: ChatcliError | None = None
+        self._draft_soon: asyncio.TimerHandle | None = None
+        self._typed = 0
         self._prompt: PromptSession[str] = PromptSession(
             message=[("class:prompt", "› ")],
             prompt_continuation=[("", "  ")],
@@ -74,6 +81,7 @@ class Shell:
             refresh_interval=0.5,
             reserve_space_for_menu=6,
         )
+        self._prompt.default_buffer.on_text_changed += self._on_text
 
     def run(self) -> None:
         """The whole conversation. Raises `ModelError` if the model cannot be loaded."""
@@ -114,6 +122,21 @@ class Shell:
             if line.strip():
                 return line
         return None
+
+    def _on_text(self, buffer: Buffer) -> None:
+        """Draft what is in the box when the person pauses, and at once after a paste."""
+        if self._draft_soon is not None:
+            self._draft_soon.cancel()
+        app, text = self._prompt.app, buffer.text
+        pasted = len(text) - self._typed > PASTED
+        self._typed = len(text)
+        if app.loop is not None and app.is_running:
+            delay = 0.0 if pasted else PAUSE
+            self._draft_soon = app.loop.call_later(delay, self._draft, text)
+
+    def _draft(self, text: str) -> None:
+        message = "" if registry.is_command(text) else text
+        self._state.draft_behind(message, self._redraw)
 
     def _run(self, line: str) -> bool:
         """Run a command or a turn; True to leave. A person's mistake costs one line of text."""

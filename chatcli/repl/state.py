@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import datetime
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
-from chatcli.plain import file_size
+from chatcli.plain import decodable, file_size
 from chatcli.settings import Settings
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
@@ -39,6 +40,8 @@ class State:
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
         self._stop_settling = threading.Event()
+        self._drafting: Future[None] | None = None
+        self._stop_drafting = threading.Event()
         kept = self.session.conversation.model if self.session else None
         self.model = absolute(model) if model else kept or "pocket"
         self._runtime = self._load(self.model)
@@ -131,9 +134,43 @@ class State:
             self.activity = activity
             refresh()
 
+    def draft_behind(self, text: str, refresh: Callable[[], None] = lambda: None) -> None:
+        """Prefill a message that is being typed, once settling is done, in place of its last draft."""
+        self.stop_drafting()
+        if self.settings.draft and self.settings.cache and text.strip():
+            stop = self._stop_drafting = threading.Event()
+            self._drafting = self._behind.submit(self._draft_quietly, text, stop, refresh)
+
+    def _draft_quietly(self, text: str, stop: threading.Event, refresh: Callable[[], None]) -> None:
+        runtime = self.runtime(stop)
+        from chatcli import draft
+
+        chat = (
+            runtime.chat(self.session, self.think)
+            if self.session is not None
+            else runtime.unsaved(self._to_begin(), self.think)
+        )
+        for drafted in draft.draft(chat, decodable(text), stop):
+            self.activity = f"{drafted.tokens} tokens drafted"
+        refresh()
+
+    def _to_begin(self) -> Conversation:
+        """The conversation that the first message will begin."""
+        return Conversation(datetime.date.today().isoformat(), self.wanted.system, self.model)
+
+    def stop_drafting(self) -> None:
+        """End the draft after its current chunk, without waiting: it is done before what follows."""
+        self._stop_drafting.set()
+        if self._drafting is not None:
+            self._drafting.cancel()
+
     def stop_settling(self) -> None:
         """End what runs behind, after its current chunk. What went wrong in it costs time only:
         the next turn meets it again, where it can be told."""
+        self.stop_drafting()
+        drafting, self._drafting = self._drafting, None
+        if drafting is not None and not drafting.cancelled():
+            drafting.exception()
         settling, self._settling = self._settling, None
         if settling is not None:
             self._stop_settling.set()
@@ -182,6 +219,7 @@ class State:
         """
         problem = None
         self._stop_settling.set()
+        self.stop_drafting()
         if self.loading:
             # Nothing of MLX can be ended while it loads; the process may go without it.
             self.abandoned = True

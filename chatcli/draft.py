@@ -1,0 +1,55 @@
+"""Prefills a message while it is being typed; refuses to write anything of it to disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from chatcli import turn
+from chatcli.conversation import Message
+from chatcli.errors import TemplateRefused
+from chatcli.events import Drafted
+from chatcli.prefix import Segment
+from chatcli.turn import Chat
+
+
+def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted]:
+    """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
+
+    So sending it finds everything but the generation prompt done; another text goes back to the
+    last chunk that both share, or to the conversation's own checkpoint. What of the conversation
+    itself had not been run yet is written as usual.
+    """
+    try:
+        tokens, chain = expected(chat, text)
+    except TemplateRefused:
+        return  # sending it will say why
+    if len(tokens) >= chat.checkpoints.loaded.context:
+        return
+    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
+    done = match.drafted
+    for depth in range(match.depth + 1, len(chain) + 1):
+        last = depth == len(chain)
+        for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled, draft=last):
+            done += count
+            yield Drafted(done)
+        if not last:
+            chat.checkpoints.persist(chain[:depth], tokens)
+        if cancelled.is_set():
+            return
+
+
+def expected(chat: Chat, text: str) -> tuple[list[int], list[Segment]]:
+    """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
+    conversation = chat.conversation
+    messages = [Message("system", conversation.system)] if conversation.system else []
+    known: dict[int, int] = {}
+    if conversation.head:
+        head = conversation.entries[conversation.head]
+        messages = turn.history(chat, head)
+        known = turn.known_boundaries(chat, messages, head)
+    if conversation.unanswered():
+        messages.append(Message("assistant", ""))
+    messages.append(Message("user", text))
+    tokens = chat.template.prompt(messages)
+    return tokens, turn.segments(chat, tokens, chat.template.boundaries(messages, known))

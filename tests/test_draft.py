@@ -1,0 +1,133 @@
+"""What is typed is prefilled before it is sent: the same bits, less to wait for, nothing on disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from chatcli import draft, turn
+from chatcli.conversation import Conversation
+from tests import tiny
+from tests.house import MESSAGES, SYSTEM, House, finish
+
+FAMILIES = tuple(tiny.CONFIGS)
+LONG = " ".join(MESSAGES) * 12
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {family: tiny.write_model(folder / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
+    return models[request.param]
+
+
+def drafted(chat: turn.Chat, text: str, *, chunks: int | None = None) -> int:
+    """Draft `text`, as a whole or its first chunks; the tokens that are ahead then."""
+    stop, done = threading.Event(), 0
+    for number, event in enumerate(draft.draft(chat, text, stop), start=1):
+        done = event.tokens
+        if number == chunks:
+            stop.set()
+    return done
+
+
+def sent(house: House, chat: turn.Chat, text: str) -> turn.TurnRecord:
+    return finish(turn.take(chat, text, threading.Event()))
+
+
+def outcome(record: turn.TurnRecord) -> tuple:
+    return record.tokens, record.logprobs, record.text, record.thinking
+
+
+def cold(model: Path, folder: Path, texts: list[str]) -> turn.TurnRecord:
+    """The last of these turns, without any cache."""
+    with House(model, folder, cache=False) as house:
+        chat = house.chat("talk")
+        return [house.say(chat, text) for text in texts][-1]
+
+
+def test_a_drafted_message_leaves_the_generation_prompt_alone(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path / "one") as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        ahead = drafted(chat, LONG)
+        record = sent(house, chat, LONG)
+        assert record.prefilled_tokens <= 16
+        assert ahead == record.drafted_tokens > 500
+        assert record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
+    expected = outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG]))
+    assert expected == outcome(record)
+
+
+def test_a_partly_drafted_message_leaves_the_rest(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path / "one") as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        ahead = drafted(chat, LONG, chunks=3)
+        record = sent(house, chat, LONG)
+        assert 3 * house.runtime.loaded.prefill_step == ahead == record.drafted_tokens
+    assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
+
+
+@pytest.mark.parametrize("first", [f"{LONG} And", LONG[:400], "Something else.", f"x{LONG}"])
+def test_another_message_than_the_drafted_one_is_answered_as_if_there_had_been_none(
+    model: Path, tmp_path: Path, first: str
+) -> None:
+    with House(model, tmp_path / "one") as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        drafted(chat, first)
+        record = sent(house, chat, LONG)
+    assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
+
+
+def test_typing_on_goes_on_from_the_last_whole_chunk(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        first = drafted(chat, LONG)
+        events = list(draft.draft(chat, f"{LONG} And more.", threading.Event()))
+        step = house.runtime.loaded.prefill_step
+    assert events[0].tokens > first - 2 * step
+    assert len(events) <= 2
+
+
+def test_a_draft_that_is_not_sent_is_not_written(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        house.say(house.chat("talk"), MESSAGES[0])
+    before = files(tmp_path)
+    with House(model, tmp_path) as house:
+        assert 500 < drafted(house.chat("talk", system=None), LONG)
+    assert before == files(tmp_path)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_drafted_message_is_written_when_it_is_sent(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        drafted(chat, LONG)
+        sent(house, chat, LONG)
+    with House(model, tmp_path) as house:
+        again = house.say(house.chat("talk", at=1), LONG)
+    assert again.prefilled_tokens <= 16
+
+
+def test_the_first_message_of_a_conversation_is_drafted_too(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path / "one") as house:
+        before = Conversation("2026-01-01", SYSTEM)
+        ahead = drafted(house.runtime.unsaved(before, None), LONG)
+        chat = house.chat("talk")
+        record = sent(house, chat, LONG)
+        assert record.prefilled_tokens <= 16
+        assert 500 < record.drafted_tokens <= ahead
+    assert outcome(cold(model, tmp_path / "two", [LONG])) == outcome(record)
