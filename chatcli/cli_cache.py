@@ -1,6 +1,7 @@
 """`chatcli cache …`: what the checkpoints take, whether they are whole, what can go.
 
-Refuses to know how a turn works.
+Refuses to know how a turn works. The store's modules take a tenth of a second to import, so they are
+imported by the commands that need them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from chatcli import upkeep
 from chatcli.cli_options import (
     CacheLimitOption,
     JsonOption,
@@ -21,7 +21,7 @@ from chatcli.cli_options import (
     show_result,
 )
 from chatcli.repl import results
-from chatcli.store import budget, eviction, files, inventory, segments
+from chatcli.store import files
 from chatcli.store.sessions import SessionFolder
 
 app = typer.Typer(help="The checkpoints on disk.", no_args_is_help=True)
@@ -32,6 +32,8 @@ def stats(
     limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
     """Show what the checkpoints take on disk, model by model."""
+    from chatcli.store import budget, inventory
+
     folder = sessions_folder(sessions)
     most = limit_of(limit)
     with files.explained(f"read the checkpoints in {folder}"):
@@ -60,6 +62,9 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read every checkpoint and transcript, and name whatever is damaged."""
+    from chatcli import upkeep
+    from chatcli.store import inventory, segments
+
     folder = sessions_folder(sessions)
     with files.explained(f"read the checkpoints in {folder}"):
         damaged = list(inventory.verify(folder))
@@ -86,6 +91,9 @@ def gc(
     as_json: JsonOption = False,
 ) -> None:
     """Remove what no session needs, and what is over the limit."""
+    from chatcli import upkeep
+    from chatcli.store import budget, eviction
+
     folder = sessions_folder(sessions)
     most = limit_of(limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
@@ -103,6 +111,8 @@ def gc(
 @app.command()
 def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
+    from chatcli.store import inventory
+
     freed = inventory.clear(sessions_folder(sessions))
     if as_json:
         print_json({"freed_bytes": freed})

@@ -82,7 +82,7 @@ def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> 
         "import sys; from chatcli import cli\n"
         "try: cli.main()\n"
         "except SystemExit: pass\n"
-        "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'transformers'}\n"
+        "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'numpy', 'transformers'}\n"
         "print('HEAVY', sorted(heavy))"
     )
     done = subprocess.run(

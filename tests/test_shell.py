@@ -257,3 +257,30 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
         assert "Traceback" not in terminal.all_text()
         check_that_the_terminal_is_as_before(terminal)
     assert not list(chatcli.sessions.glob("*.jsonl"))
+
+
+def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
+    with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send("My dog is called Biscuit and I live in Lisbon.")
+        terminal.wait_for("tokens drafted")
+        terminal.send(ENTER)
+        terminal.wait_for("drafted ·")
+        terminal.line("/quit")
+        terminal.wait_for_exit()
+    (told,) = chatcli.run("show", "typed", "--json").json()["turns"]
+    assert 10 < told["drafted_tokens"] <= told["reused_tokens"]
+    assert told["prefilled_tokens"] <= 16
+
+
+def test_no_draft_means_none(chatcli: Program) -> None:
+    with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-draft") as terminal:
+        say(terminal, "My dog is called Biscuit.")
+        terminal.send("And I live in Lisbon, by the river.")
+        terminal.wait_for("settled ahead")
+        terminal.send(ENTER)
+        terminal.wait_for(lambda: terminal.count(PANEL) > 1)
+        terminal.line("/quit")
+        terminal.wait_for_exit()
+    told = chatcli.run("show", "typed", "--json").json()["turns"]
+    assert [0, 0] == [turn["drafted_tokens"] for turn in told]

@@ -389,7 +389,7 @@ def _stats(result: results.Stats) -> RenderableType:
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
     table.add_column("turn", justify="right")
     table.add_column("hit ratio", no_wrap=True)
-    for column in ("reused", "prefilled", "settled", "first", "tok/s", "written"):
+    for column in ("reused", "drafted", "prefilled", "settled", "first", "tok/s", "written"):
         table.add_column(column, justify="right", no_wrap=True)
     for number, record in result.turns:
         table.add_row(str(number), *_stat_cells(record))
@@ -398,9 +398,11 @@ def _stats(result: results.Stats) -> RenderableType:
 
 def _stat_cells(record: Mapping[str, Any]) -> list[RenderableType]:
     ratio, first = float(record.get("hit_ratio", 0)), record.get("time_to_first_token")
+    drafted = record.get("drafted_tokens", 0)
     return [
-        Text.assemble(bar(ratio, 10), f" {ratio:.1%}"),
-        f"{record.get('reused_tokens', 0):,}",
+        Text.assemble(bar(ratio, 6), f" {ratio:.1%}"),
+        f"{record.get('reused_tokens', 0) - drafted:,}",
+        f"{drafted:,}",
         f"{record.get('prefilled_tokens', 0):,}",
         f"{record.get('settled_tokens', 0):,}",
         seconds(first) if first is not None else "–",
