@@ -52,6 +52,7 @@ class Runtime:
         """Wait for what is being written. Returns what went wrong there and is not told yet."""
         if self._store is None:
             return None
+        self._store.tidy()
         self._store.close()
         return self._store.take_problem()
 

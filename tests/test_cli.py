@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from tests.conftest import FAMILIES, Program, everything, segment_files
+from tests.conftest import Program, everything, segment_files
 from tests.tiny import SPECIAL
 
 MESSAGES = [
@@ -89,7 +89,8 @@ def three_ways(program: Program) -> Runs:
     return Runs(program, apart, grown, together, cold, cold_folder)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# The other two go through the same in one process, in test_turn.py.
+@pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
 def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_without_cache(
     models: Path, tmp_path: Path, family: str
 ) -> None:

@@ -15,7 +15,7 @@ from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment
 from chatcli.store import eviction, inventory
 from chatcli.store.catalog import ROWS_NAME, SHORT, Found, locate
-from chatcli.store.compact import FAN, LARGE, files_to_join, shorten
+from chatcli.store.compact import FAN, LARGE, files_to_join, shorten, small_files
 from chatcli.store.container import Container
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import (
@@ -387,3 +387,19 @@ def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
     with pytest.raises(SegmentDamaged):
         shorten(store.folder, joined, 2)
     assert (before, bytes(data)) == (rows_files(store), joined.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ([], 0),
+        ([1, 1, 1], 0),
+        ([1] * 4, 4),
+        ([8, 1, 1, 1, 1], 4),
+        ([64, 8, 3, 1, 1, 2], 4),
+        ([1, 1, 8], 0),
+    ],
+)
+def test_the_small_files_at_the_end_are_joined_last(segments: list[int], expected: int) -> None:
+    assert expected == small_files(segments, [10] * len(segments))
+    assert 0 == small_files(segments, [LARGE] * len(segments))

@@ -29,7 +29,7 @@ FAMILIES = ["qwen3_5", "gpt_oss"]
 # One more turn than fills the joined file.
 SAID = [*MESSAGES, "Which river was it?"]
 NEXT = "Thank you. Who swims?"
-FLIPS = 32
+FLIPS = 36
 MANY = 1000
 Change = dict[Path, bytes]
 

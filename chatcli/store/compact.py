@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Piece, Rows, joined
 
 FAN = 8
+FEW = 4
 LARGE = 64 << 20
 
 
@@ -44,15 +46,19 @@ def compact(
     chain: Sequence[Segment],
     prompt: Sequence[int],
     checked: Opener,
+    *,
+    last: bool = False,
 ) -> None:
     """Join the last files of a path if it is their turn: the new one is written, then they go.
 
     The first segment stays by itself: it is what other conversations share. `checked` opens a file
-    of known segments. Raises `OSError` and `SegmentDamaged`; nothing is lost then.
+    of known segments. `last`: nothing more is written soon, so a few small files are enough.
+    Raises `OSError` and `SegmentDamaged`; nothing is lost then.
     """
     run = _own_files(found)
     sizes = [one.path.stat().st_size for one in run]
-    count = files_to_join([one.segments for one in run], sizes)
+    segments_in = [one.segments for one in run]
+    count = small_files(segments_in, sizes) if last else files_to_join(segments_in, sizes)
     if count:
         chosen = run[-count:]
         end = sum(one.segments for one in found)
@@ -86,6 +92,12 @@ def files_to_join(segments: Sequence[int], sizes: Sequence[int]) -> int:
         if sum(sizes[-grown:]) > LARGE:
             return taken
         taken, inside = grown, sum(segments[-grown:])
+
+
+def small_files(segments: Sequence[int], sizes: Sequence[int]) -> int:
+    """How many files of a few segments end a path; 0 if that is too few to be worth joining."""
+    few = len(list(takewhile(lambda count: _level(count) == 0, reversed(segments))))
+    return few if few >= FEW and sum(sizes[len(sizes) - few :]) <= LARGE else 0
 
 
 def _level(segments: int) -> int:

@@ -69,6 +69,7 @@ class SegmentStore:
         self._writer = ThreadPoolExecutor(1, "chatcli-writer")
         self._pending: list[Future[None]] = []
         self._queued: set[str] = set()
+        self._newest: tuple[Sequence[Segment], Sequence[int]] | None = None
         with contextlib.suppress(OSError):
             files.sweep(self.folder / "tmp")
 
@@ -246,6 +247,7 @@ class SegmentStore:
         if self.problem:
             return 0
         data = self._pack(made, kind)
+        self._newest = made.chain, made.prompt
         if kind == "rows":
             self._queued.add(made.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
@@ -297,7 +299,9 @@ class SegmentStore:
         """Write nothing more in this process, and say why once."""
         self.problem = self.problem or f"checkpoints are off, {reason}"
 
-    def _join_small_files(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def _join_small_files(
+        self, chain: Sequence[Segment], prompt: Sequence[int], *, last: bool = False
+    ) -> None:
         try:
             found = locate(self.folder, chain, prompt)
             if sum(one.segments for one in found) == len(chain):
@@ -307,6 +311,7 @@ class SegmentStore:
                     chain,
                     prompt,
                     lambda one, run: self._piece(one, run, prompt),
+                    last=last,
                 )
         except FileNotFoundError:
             return  # another process joined or evicted them first
@@ -324,9 +329,19 @@ class SegmentStore:
         problem, self._told = (None if self._told else self.problem), bool(self.problem)
         return problem
 
+    def tidy(self) -> None:
+        """Leave what was written in few files, because nothing more is written soon."""
+        if self._newest is not None:
+            self._pending.append(self._writer.submit(self._tidy, *self._newest))
+
     def close(self) -> None:
         self.flush()
         self._writer.shutdown()
+
+    def _tidy(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+        if self.problem is None:
+            with contextlib.suppress(OSError):  # nothing new would be lost by it
+                self._join_small_files(chain, prompt, last=True)
 
 
 def check_whole(path: Path) -> None:
