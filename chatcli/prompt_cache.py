@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,11 @@ ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 WINDOWS = (RotatingKVCache, ChunkedKVCache)
 # Their buffers are written past the offset only, so an offset is all that a rewind needs.
 TRIMMED = (KVCache, QuantizedKVCache)
+# Reading less than this takes less time than starting threads for it (bytes).
+LARGE = 16 << 20
+READERS = 2
+# Arrays that one thread reads together.
+GROUP = 8
 # A stream belongs to the thread that made it.
 _own = threading.local()
 
@@ -263,8 +269,22 @@ def _read(rows: StoredRows, newest: Mapping[str, int | None]) -> Rows:
         for (name, count), stream in zip(newest.items(), _alternating(len(newest)), strict=True)
     }
     mx.async_eval(blank)  # type: ignore[no-untyped-call]
-    rows.copy({name: _shared(array) for name, array in blank.items()})
+    if sum(array.nbytes for array in blank.values()) < LARGE:
+        rows.copy({name: _shared(array) for name, array in blank.items()})
+    else:
+        _read_by_threads(rows, blank)
     return {name: array.view(_dtype(rows.dtype(name))) for name, array in blank.items()}
+
+
+def _read_by_threads(rows: StoredRows, blank: Mapping[str, mx.array]) -> None:
+    """The first arrays are read while the last are still being made."""
+    with ThreadPoolExecutor(READERS) as readers:
+        running, names = [], list(blank)
+        for first in range(0, len(names), GROUP):
+            views = {name: _shared(blank[name]) for name in names[first : first + GROUP]}
+            running.append(readers.submit(rows.copy, views))
+    for one in running:
+        one.result()
 
 
 def _dtype(name: str) -> Any:

@@ -167,11 +167,11 @@ def test_a_missed_target_is_said_plainly_at_the_end(found: StoreBench) -> None:
 
 
 def test_met_targets_are_said_too(found: StoreBench) -> None:
-    fast = replace(found.restores[0].contest, ratio=Spread(1.0, 0.9, 1.1))
+    fast = replace(found.restores[0].fresh, ratio=Spread(1.0, 0.9, 1.1))
     good = replace(
         found,
         talk=replace(found.talk, rows=found.talk.cache_rows),
-        restores=[replace(found.restores[0], contest=fast)],
+        restores=[replace(found.restores[0], fresh=fast)],
     )
     assert ["All 2 targets are met."] == tables.tables(good)[-1].notes
 

@@ -393,11 +393,11 @@ def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
     ("segments", "expected"),
     [
         ([], 0),
-        ([1, 1, 1], 0),
-        ([1] * 4, 4),
-        ([8, 1, 1, 1, 1], 4),
-        ([64, 8, 3, 1, 1, 2], 4),
-        ([1, 1, 8], 0),
+        ([1] * 5, 0),
+        ([1] * 6, 6),
+        ([8, 1, 1, 1, 1, 1, 1, 1], 7),
+        ([64, 8, 3, 1, 1, 2, 7, 1], 6),
+        ([1, 1, 1, 1, 1, 1, 8], 0),
     ],
 )
 def test_the_small_files_at_the_end_are_joined_last(segments: list[int], expected: int) -> None:

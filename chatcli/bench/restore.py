@@ -133,6 +133,7 @@ def _write(
         rows = worker.call(prompt_cache.cut, cache, RowLog(), segment.start, segment.end)
         store.put(Checkpoint(chain[:count], prompt, rows, {}, "{}", 0.0))
         store.flush()
+    store.tidy()
     store.close()
     assert store.problem is None, store.problem
 

@@ -130,6 +130,7 @@ def speak(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> Spok
     chat = _begin(folder, Watched(worker, loaded, store))
     try:
         peer = [_say(chat, number, folder / "peer.safetensors") for number in range(turns)]
+        store.tidy()
         store.flush()
         chain, prompt = path_of(chat)
         cache = restored(worker, loaded, store, chain, prompt)

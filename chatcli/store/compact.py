@@ -33,7 +33,7 @@ from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Piece, Rows, joined
 
 FAN = 8
-FEW = 4
+FEW = 6
 LARGE = 64 << 20
 
 

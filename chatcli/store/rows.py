@@ -7,7 +7,6 @@ array is believed before its checksum has been computed from the very bytes that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +17,6 @@ from chatcli.store.catalog import TOKENS
 from chatcli.store.container import Array, Container, Part, Views, storage
 
 Job = Callable[[], None]
-READERS = 2
-# Reading less than this takes less time than starting threads for it (bytes).
-LARGE = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,8 @@ class Rows:
     def copy(self, into: Mapping[str, Array]) -> None:
         """Arrays into others of the same size in bytes: all of their rows, or the newest that fit.
 
-        Each file is read from its beginning to its end, by two threads if there is much to read.
-        Raises `SegmentDamaged` or `OSError`; what is in `into` then is anything.
+        Each file is read from its beginning to its end. Raises `SegmentDamaged` or `OSError`; what
+        is in `into` then is anything.
         """
         if not all(array.flags.c_contiguous for array in into.values()):
             raise ValueError("rows are copied into contiguous arrays")
@@ -73,7 +69,8 @@ class Rows:
                 jobs += [partial(piece.file.read_batch, batch)
                          for batch in piece.file.batches(views)]  # fmt: skip
             start += piece.count
-        _run(jobs, sum(array.nbytes for array in into.values()))
+        for job in jobs:
+            job()
 
     def _parts_of(self, name: str, into: Array) -> Iterator[Job]:
         """The pieces of which not everything is wanted, each read whole and then cut."""
@@ -95,17 +92,6 @@ class Rows:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _run(jobs: Sequence[Job], size: int) -> None:
-    if size < LARGE:
-        for job in jobs:
-            job()
-        return
-    with ThreadPoolExecutor(READERS) as readers:
-        running = [readers.submit(job) for job in jobs]
-    for job_done in running:
-        job_done.result()
 
 
 def _copy_part(piece: Piece, name: str, into: Array, skipped: int) -> None:
