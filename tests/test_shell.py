@@ -266,6 +266,7 @@ def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
         terminal.wait_for("tokens drafted")
         terminal.send(ENTER)
         terminal.wait_for("drafted ·")
+        terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()
     (told,) = chatcli.run("show", "typed", "--json").json()["turns"]
@@ -280,6 +281,7 @@ def test_no_draft_means_none(chatcli: Program) -> None:
         terminal.wait_for("settled ahead")
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(PANEL) > 1)
+        terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()
     told = chatcli.run("show", "typed", "--json").json()["turns"]

@@ -222,7 +222,7 @@ class Pipe:
 def hit_panel(record: TurnRecord) -> Panel:
     """The turn in one glance: what was reused, what was run, how long it took, what was written."""
     first = Text.assemble(
-        bar(record.hit_ratio),
+        bar(record.hit_ratio, BAR_WIDTH // 2 if record.drafted_tokens else BAR_WIDTH),
         (f" {record.hit_ratio:.1%} reused", "bold green" if record.reused_tokens else "bold"),
         f"  {_counts(record)}",
     )
