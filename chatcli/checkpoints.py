@@ -267,6 +267,28 @@ class Checkpoints:
         self._log = log
         self._unsaved = segment.id if draft else None
 
+    def run(
+        self,
+        chain: Sequence[Segment],
+        prompt: Sequence[int],
+        depth: int,
+        cancelled: threading.Event,
+        *,
+        draft: bool = False,
+    ) -> Iterator[tuple[int, int]]:
+        """Go on from segment `depth` to the end of `chain`, a checkpoint at a time.
+
+        Yields (tokens run, bytes that will be written). The last segment of a `draft` is not written.
+        """
+        for end in range(depth + 1, len(chain) + 1):
+            unsent = draft and end == len(chain)
+            for count in self.extend(chain[:end], prompt, cancelled, draft=unsent):
+                yield count, 0
+            if not unsent:
+                yield 0, self.persist(chain[:end], prompt)
+            if cancelled.is_set():
+                return
+
     def _here(self, parent: str, tokens: list[int], log: RowLog) -> Border:
         shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
         return Border(parent, tokens, shot, log.copy())
@@ -294,19 +316,20 @@ class Checkpoints:
         except TypeError as error:
             store.give_up(f"this model's cache cannot be written: {error}")
             return 0
-        size = self._put_again(store, chain[:-1], prompt)
-        return size + store.put(Checkpoint(chain, prompt, rows, state, scalars, self._seconds))
+        gone = store.missing(chain, prompt)
+        size = 0
+        if prompt_cache.keeps_rows(self._cache):
+            earlier = [depth for depth in gone if depth < len(chain)]
+            size = sum(self._add_again(store, chain[:depth], prompt) for depth in earlier)
+        made = Checkpoint(chain, prompt, rows, state, scalars, self._seconds)
+        return size + store.add(made, rows=len(chain) in gone)
 
-    def _put_again(
+    def _add_again(
         self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]
     ) -> int:
         """What another process evicted or deleted of the live path: without it the rest is lost too."""
-        size = 0
-        for depth in store.missing(chain, prompt) if prompt_cache.keeps_rows(self._cache) else ():
-            last = chain[depth - 1]
-            rows = prompt_cache.cut(self._cache, RowLog(), last.start, last.end)
-            size += store.put(Checkpoint(chain[:depth], prompt, rows, {}, "{}", self._seconds))
-        return size
+        rows = prompt_cache.cut(self._cache, RowLog(), chain[-1].start, chain[-1].end)
+        return store.add(Checkpoint(chain, prompt, rows, {}, "{}", self._seconds), rows=True)
 
     def generate(
         self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event

@@ -28,26 +28,18 @@ def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted
         return
     match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
     done = match.drafted
-    for depth in range(match.depth + 1, len(chain) + 1):
-        last = depth == len(chain)
-        for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled, draft=last):
+    for count, _ in chat.checkpoints.run(chain, tokens, match.depth, cancelled, draft=True):
+        if count:
             done += count
             yield Drafted(done)
-        if not last:
-            chat.checkpoints.persist(chain[:depth], tokens)
-        if cancelled.is_set():
-            return
 
 
 def expected(chat: Chat, text: str) -> tuple[list[int], list[Segment]]:
     """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
     conversation = chat.conversation
-    messages = [Message("system", conversation.system)] if conversation.system else []
-    known: dict[int, int] = {}
-    if conversation.head:
-        head = conversation.entries[conversation.head]
-        messages = turn.history(chat, head)
-        known = turn.known_boundaries(chat, messages, head)
+    head = conversation.entries[conversation.head] if conversation.head else None
+    messages = turn.history(chat, head)
+    known = turn.known_boundaries(chat, messages, head) if head else {}
     if conversation.unanswered():
         messages.append(Message("assistant", ""))
     messages.append(Message("user", text))

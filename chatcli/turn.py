@@ -128,11 +128,11 @@ def render(chat: Chat, user: Entry) -> Prompt:
         raise
 
 
-def history(chat: Chat, leaf: Entry) -> list[Message]:
-    """The system prompt and every message from the root to `leaf`."""
+def history(chat: Chat, leaf: Entry | None) -> list[Message]:
+    """The system prompt and every message from the root to `leaf`; None: nothing was said."""
     conversation = chat.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
-    return system + [entry.message for entry in conversation.path(leaf.id)]
+    return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
 def cut(
@@ -247,13 +247,12 @@ def prefill(
     record.checkpoint_bytes += chat.checkpoints.persist_draft(
         prompt.chain[: match.depth], prompt.tokens
     )
-    for depth in range(match.depth + 1, len(prompt.chain) + 1):
-        for count in chat.checkpoints.extend(prompt.chain[:depth], prompt.tokens, cancelled):
+    steps = chat.checkpoints.run(prompt.chain, prompt.tokens, match.depth, cancelled)
+    for count, size in steps:
+        record.checkpoint_bytes += size
+        if count:
             done += count
             yield PrefillProgress(done, record.prefilled_tokens)
-        record.checkpoint_bytes += chat.checkpoints.persist(prompt.chain[:depth], prompt.tokens)
-        if cancelled.is_set():
-            break
     record.prefill_seconds = time.perf_counter() - began
 
 
@@ -346,13 +345,11 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     chain = cut(chat, tokens, messages, reply)
     match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
     settled = written = 0
-    for depth in range(match.depth + 1, len(chain) + 1):
-        for count in chat.checkpoints.extend(chain[:depth], tokens, cancelled):
+    for count, size in chat.checkpoints.run(chain, tokens, match.depth, cancelled):
+        written += size
+        if count:
             settled += count
             yield PrefillProgress(settled, len(tokens) - end_of(chain, match))
-        written += chat.checkpoints.persist(chain[:depth], tokens)
-        if cancelled.is_set():
-            break
     whole = chat.checkpoints.path == [segment.id for segment in chain]
     note_settled(chat, reply, settled, written, whole)
     yield from problems(chat)

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment, chain, root_id
+from chatcli.store.catalog import rows_path, state_path
 from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Rows, joined
 from chatcli.store.segments import Checkpoint, SegmentStore
@@ -121,3 +124,36 @@ def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None
         told: dict[str, str | None] = {**file.metadata, **changes}
     kept = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
     path.write_bytes(pack(kept, {key: value for key, value in told.items() if value is not None}))
+
+
+# One path of two segments, for tests of what happens to its files
+
+
+PROMPT = [5, 6, 7, 8, 9, 10, 11]
+CHAIN = path_of(PROMPT, [4, 6])
+ONE = CHAIN[:1]
+FIRST, SECOND = CHAIN
+
+
+def rows_at(store: SegmentStore, number: int = 0) -> Path:
+    return rows_path(store.folder, [CHAIN[number]], PROMPT)
+
+
+def state_at(store: SegmentStore, number: int = 0) -> Path:
+    return state_path(store.folder, CHAIN[number].id)
+
+
+def damage_of_rows(store: SegmentStore, chain: Sequence[Segment] = ONE) -> str:
+    with pytest.raises(SegmentDamaged) as caught:
+        store.rows(chain, PROMPT)
+    return str(caught.value)
+
+
+def damage_of_state(store: SegmentStore) -> str:
+    with pytest.raises(SegmentDamaged) as caught:
+        store.state(FIRST)
+    return str(caught.value)
+
+
+def depth(store: SegmentStore, *, stateful: bool = False) -> int:
+    return store.depth(CHAIN, PROMPT, stateful=stateful)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import mlx.core as mx
 import pytest
 from tokenizers import Tokenizer
 
+from chatcli.store.segments import SegmentStore
+from tests.checkpointing import FINGERPRINT
 from tests.tiny import CONFIGS, OPEN_THINK, write_model
 
 FAMILIES = list(CONFIGS)
@@ -177,7 +179,28 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(params=FAMILIES)
+def model(request: pytest.FixtureRequest, models: Path) -> Path:
+    """Each family's model in turn."""
+    return models / request.param
+
+
 @pytest.fixture
 def chatcli(models: Path, tmp_path: Path) -> Program:
     """The program with the hybrid model, which is the hard case."""
     return Program(tmp_path / "home", models / "qwen3_5")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SegmentStore]:
+    made = SegmentStore(tmp_path, FINGERPRINT)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[SegmentStore]:
+    """Another model's store in the same folder."""
+    made = SegmentStore(tmp_path, "e" * 32)
+    yield made
+    made.close()

@@ -70,6 +70,11 @@ def finish(events: Iterator[Event]) -> TurnRecord:
     return record
 
 
+def outcome(record: TurnRecord) -> tuple[list[int], list[float], str, str]:
+    """What the model said, to the bit."""
+    return record.tokens, record.logprobs, record.text, record.thinking
+
+
 def open_all_along(model: Path, sessions: Path, **options: bool) -> list[TurnRecord]:
     """The conversation in one process."""
     with House(model, sessions, **options) as house:

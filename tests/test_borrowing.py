@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from chatcli.prefix import Segment
 from chatcli.store.catalog import BEGINNING, rows_path
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import (
-    FINGERPRINT,
     path_of,
     prompt_of,
     rewrite,
@@ -25,13 +23,6 @@ START, ALIKE = 4, 69
 SHARED = prompt_of(100)
 MINE = [*SHARED[: START + ALIKE], 7, 7, 7]
 CHAIN = path_of(MINE, [START, len(MINE)])
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    made = SegmentStore(tmp_path, FINGERPRINT)
-    yield made
-    made.close()
 
 
 def tell(store: SegmentStore, length: int, *more: int) -> list[Segment]:

@@ -39,13 +39,6 @@ CHAIN = path_of(PROMPT, ENDS)
 ONCE = 1 + FAN
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    made = SegmentStore(tmp_path, FINGERPRINT)
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module")
 def grown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")

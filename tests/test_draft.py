@@ -9,22 +9,9 @@ import pytest
 
 from chatcli import draft, turn
 from chatcli.conversation import Conversation
-from tests import tiny
-from tests.house import MESSAGES, SYSTEM, House, finish
+from tests.house import MESSAGES, SYSTEM, House, finish, outcome
 
-FAMILIES = tuple(tiny.CONFIGS)
 LONG = " ".join(MESSAGES) * 7
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("models")
-    return {family: tiny.write_model(folder / family, family) for family in FAMILIES}
-
-
-@pytest.fixture(params=FAMILIES)
-def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
-    return models[request.param]
 
 
 def drafted(chat: turn.Chat, text: str, *, chunks: int | None = None) -> int:
@@ -39,10 +26,6 @@ def drafted(chat: turn.Chat, text: str, *, chunks: int | None = None) -> int:
 
 def sent(house: House, chat: turn.Chat, text: str) -> turn.TurnRecord:
     return finish(turn.take(chat, text, threading.Event()))
-
-
-def outcome(record: turn.TurnRecord) -> tuple:
-    return record.tokens, record.logprobs, record.text, record.thinking
 
 
 def cold(model: Path, folder: Path, texts: list[str]) -> turn.TurnRecord:

@@ -2,74 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
-from chatcli.prefix import Segment
-from chatcli.store.catalog import TOKENS, rows_path, state_path
+from chatcli.store.catalog import TOKENS
 from chatcli.store.container import Tensor
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import (
-    FINGERPRINT,
+    CHAIN,
+    FIRST,
+    ONE,
+    PROMPT,
+    SECOND,
+    damage_of_rows,
+    damage_of_state,
+    depth,
     expected,
-    path_of,
     raw,
     read,
     rewrite,
+    rows_at,
     rows_files,
+    state_at,
     state_files,
     state_of,
     write,
     write_all,
 )
-
-PROMPT = [5, 6, 7, 8, 9, 10, 11]
-CHAIN = path_of(PROMPT, [4, 6])
-ONE = CHAIN[:1]
-FIRST, SECOND = CHAIN
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    made = SegmentStore(tmp_path, FINGERPRINT)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[SegmentStore]:
-    """Another model's store in the same folder."""
-    made = SegmentStore(tmp_path, "e" * 32)
-    yield made
-    made.close()
-
-
-def rows_at(store: SegmentStore, number: int = 0) -> Path:
-    return rows_path(store.folder, [CHAIN[number]], PROMPT)
-
-
-def state_at(store: SegmentStore, number: int = 0) -> Path:
-    return state_path(store.folder, CHAIN[number].id)
-
-
-def damage_of_rows(store: SegmentStore, chain: Sequence[Segment] = ONE) -> str:
-    with pytest.raises(SegmentDamaged) as caught:
-        store.rows(chain, PROMPT)
-    return str(caught.value)
-
-
-def damage_of_state(store: SegmentStore) -> str:
-    with pytest.raises(SegmentDamaged) as caught:
-        store.state(FIRST)
-    return str(caught.value)
-
-
-def depth(store: SegmentStore, *, stateful: bool = False) -> int:
-    return store.depth(CHAIN, PROMPT, stateful=stateful)
 
 
 def test_a_damaged_file_is_set_aside_and_written_anew_by_the_next_put(

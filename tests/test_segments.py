@@ -5,27 +5,32 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment, root_id
 from chatcli.store import files, inventory
-from chatcli.store.catalog import rows_path, state_path
 from chatcli.store.container import Tensor
 from chatcli.store.inventory import Usage
 from chatcli.store.segments import Checkpoint, SegmentStore
 from tests.checkpointing import (
+    CHAIN,
     FINGERPRINT,
+    FIRST,
+    ONE,
+    PROMPT,
     checkpoint,
+    damage_of_rows,
+    damage_of_state,
+    depth,
     expected,
-    path_of,
     raw,
     read,
+    rows_at,
     rows_files,
+    state_at,
     state_files,
     state_of,
     whole,
@@ -33,50 +38,7 @@ from tests.checkpointing import (
     write_all,
 )
 
-PROMPT = [5, 6, 7, 8, 9, 10, 11]
-CHAIN = path_of(PROMPT, [4, 6])
-ONE = CHAIN[:1]
-FIRST, SECOND = CHAIN
 LONG_AGO = 1_600_000_000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    made = SegmentStore(tmp_path, FINGERPRINT)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[SegmentStore]:
-    """Another model's store in the same folder."""
-    made = SegmentStore(tmp_path, "e" * 32)
-    yield made
-    made.close()
-
-
-def rows_at(store: SegmentStore, number: int = 0) -> Path:
-    return rows_path(store.folder, [CHAIN[number]], PROMPT)
-
-
-def state_at(store: SegmentStore, number: int = 0) -> Path:
-    return state_path(store.folder, CHAIN[number].id)
-
-
-def damage_of_rows(store: SegmentStore, chain: Sequence[Segment] = ONE) -> str:
-    with pytest.raises(SegmentDamaged) as caught:
-        store.rows(chain, PROMPT)
-    return str(caught.value)
-
-
-def damage_of_state(store: SegmentStore) -> str:
-    with pytest.raises(SegmentDamaged) as caught:
-        store.state(FIRST)
-    return str(caught.value)
-
-
-def depth(store: SegmentStore, *, stateful: bool = False) -> int:
-    return store.depth(CHAIN, PROMPT, stateful=stateful)
 
 
 # What was put

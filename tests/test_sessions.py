@@ -459,8 +459,9 @@ def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder
 
 # Writes that fail
 
-FULL = """
-import resource, signal, sys
+# A session in a process that may write 20 bytes more, and two messages that it is refused.
+TIGHT = """
+import resource, signal, subprocess, sys
 from pathlib import Path
 from chatcli.conversation import Message
 from chatcli.errors import FolderError
@@ -471,6 +472,8 @@ before = session.path.read_bytes()
 head = session.conversation.head
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
+"""
+REFUSED = """
 for _ in range(2):
     try:
         session.append(Message("user", "x" * 1000), head)
@@ -478,6 +481,8 @@ for _ in range(2):
         assert "'dog'" in str(error), error
     else:
         raise SystemExit("it was not refused")
+"""
+FULL = f"""{TIGHT}{REFUSED}
 assert before == session.path.read_bytes(), "the file changed"
 assert head == session.conversation.head, "the head moved"
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -506,25 +511,9 @@ def test_an_unusable_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         folder.names()
 
 
-PINNED = """
-import resource, subprocess, sys
-from pathlib import Path
-from chatcli.conversation import Message
-from chatcli.errors import FolderError
-from chatcli.store.sessions import SessionFolder
-session = SessionFolder(Path(sys.argv[1])).open("dog")
-before = session.path.read_bytes()
-head = session.conversation.head
-_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, hard))
+PINNED = f"""{TIGHT}
 subprocess.run(["chattr", "+a", session.path], check=True)
-for _ in range(2):
-    try:
-        session.append(Message("user", "x" * 1000), head)
-    except FolderError as error:
-        assert "'dog'" in str(error), error
-    else:
-        raise SystemExit("it was not refused")
+{REFUSED}
 assert len(before) + 20 == session.path.stat().st_size, "half a line should be stuck there"
 if sys.argv[2] == "same":
     subprocess.run(["chattr", "-a", session.path], check=True)

@@ -14,37 +14,24 @@ from chatcli.conversation import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from tests import tiny
-from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, reopened
-
-FAMILIES = tuple(tiny.CONFIGS)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("models")
-    return {family: tiny.write_model(folder / family, family) for family in FAMILIES}
-
-
-@pytest.fixture(params=FAMILIES)
-def model(request: pytest.FixtureRequest, models: dict[str, Path]) -> Path:
-    return models[request.param]
+from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
 
 
 @pytest.fixture
-def recurrent(models: dict[str, Path]) -> Path:
-    return models["qwen3_5"]
+def recurrent(models: Path) -> Path:
+    return models / "qwen3_5"
 
 
-def outcome(records: list) -> list:
-    return [(record.tokens, record.logprobs, record.text, record.thinking) for record in records]
+def outcomes(records: list) -> list:
+    return [outcome(record) for record in records]
 
 
 def test_open_reopened_and_cold_conversations_are_the_same_bit_for_bit(
     model: Path, tmp_path: Path
 ) -> None:
-    expected = outcome(open_all_along(model, tmp_path / "open"))
-    assert expected == outcome(reopened(model, tmp_path / "reopened"))
-    assert expected == outcome(reopened(model, tmp_path / "cold", cache=False))
+    expected = outcomes(open_all_along(model, tmp_path / "open"))
+    assert expected == outcomes(reopened(model, tmp_path / "reopened"))
+    assert expected == outcomes(reopened(model, tmp_path / "cold", cache=False))
 
 
 def test_a_reopened_session_reuses_exactly_what_an_open_one_does(
@@ -133,11 +120,11 @@ def test_asking_the_same_again_runs_only_the_generation_prompt(model: Path, tmp_
     with House(model, tmp_path) as house:
         again = house.say(house.chat("two"), MESSAGES[1])
     assert again.prefilled_tokens <= 8
-    assert outcome([first]) == outcome([again])
+    assert outcomes([first]) == outcomes([again])
 
 
 def test_an_interrupted_settle_costs_time_and_nothing_else(model: Path, tmp_path: Path) -> None:
-    expected = outcome(open_all_along(model, tmp_path / "whole"))
+    expected = outcomes(open_all_along(model, tmp_path / "whole"))
     stop = threading.Event()
     stop.set()
     with House(model, tmp_path / "cut") as house:
@@ -146,14 +133,14 @@ def test_an_interrupted_settle_costs_time_and_nothing_else(model: Path, tmp_path
         for message in MESSAGES:
             records.append(house.say(chat, message, settle=False))
             list(turn.settle(chat, stop))
-    assert expected == outcome(records)
+    assert expected == outcomes(records)
 
 
 @pytest.mark.parametrize("kind", ["rows", "state"])
 def test_a_damaged_checkpoint_is_a_miss_with_a_reason_and_the_same_answer(
     kind: str, recurrent: Path, tmp_path: Path
 ) -> None:
-    expected = outcome(open_all_along(recurrent, tmp_path / "whole"))
+    expected = outcomes(open_all_along(recurrent, tmp_path / "whole"))
     records = []
     for message in MESSAGES:
         for path in (tmp_path / "hurt").rglob(f"*.{kind}.safetensors"):
@@ -163,7 +150,7 @@ def test_a_damaged_checkpoint_is_a_miss_with_a_reason_and_the_same_answer(
         with House(recurrent, tmp_path / "hurt") as house:
             chat = house.chat("talk")
             records.append(house.say(chat, message))
-    assert expected == outcome(records)
+    assert expected == outcomes(records)
     assert ["damaged" in str(record.miss_reason) for record in records[1:]] == [True] * 4
 
 
@@ -177,9 +164,9 @@ def test_deleted_checkpoints_are_a_miss_with_a_reason(model: Path, tmp_path: Pat
     assert (0, True) == (record.reused_tokens, "evicted" in str(record.miss_reason))
 
 
-def test_another_model_never_hits_and_says_so(models: dict[str, Path], tmp_path: Path) -> None:
+def test_another_model_never_hits_and_says_so(models: Path, tmp_path: Path) -> None:
     other = tiny.write_model(tmp_path / "other", "qwen3", seed=8)
-    with House(models["qwen3"], tmp_path) as house:
+    with House(models / "qwen3", tmp_path) as house:
         house.say(house.chat("talk"), MESSAGES[0])
     with House(other, tmp_path) as house:
         record = house.say(house.chat("talk"), MESSAGES[1])
@@ -240,7 +227,7 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
     assert 0 < done <= went_on.reused_tokens
     with House(model, tmp_path, cache=False) as house:
         cold = house.say(house.chat("talk", at=1), MESSAGES[0])
-    assert outcome([cold]) == outcome([went_on])
+    assert outcomes([cold]) == outcomes([went_on])
 
 
 def test_work_that_was_cut_short_is_of_no_use_to_another_message(
@@ -255,7 +242,7 @@ def test_work_that_was_cut_short_is_of_no_use_to_another_message(
         said = house.say(other, "a b c d " * 20 + "e f g h " * 60)
     with House(model, tmp_path / "cold", cache=False) as house:
         cold = house.say(house.chat("other", system=None), "a b c d " * 20 + "e f g h " * 60)
-    assert outcome([cold]) == outcome([said])
+    assert outcomes([cold]) == outcomes([said])
 
 
 def test_a_message_is_on_disk_before_the_model_sees_it(recurrent: Path, tmp_path: Path) -> None:
@@ -347,24 +334,24 @@ DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and th
 
 
 def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(
-    models: dict[str, Path], tmp_path: Path
+    models: Path, tmp_path: Path
 ) -> None:
     for family in ("qwen3", "gpt_oss", "gemma3_text"):
         place = tmp_path / family
-        with House(models[family], place) as house:
+        with House(models / family, place) as house:
             house.say(house.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")
-        with House(models[family], place) as house:
+        with House(models / family, place) as house:
             chat = house.chat("two")
             step = house.runtime.loaded.prefill_step
             system = chat.template.stable_prefix([Message("system", SYSTEM)])
             shared = chat.template.prompt([Message("system", SYSTEM), Message("user", DOCUMENT)])
             record = house.say(chat, f"{DOCUMENT}\nIs there another one?")
             again = house.say(chat, "And how old is it?")
-        with House(models[family], tmp_path / "cold" / family, cache=False) as house:
+        with House(models / family, tmp_path / "cold" / family, cache=False) as house:
             chat = house.chat("two")
             cold = [house.say(chat, f"{DOCUMENT}\nIs there another one?")]
             cold.append(house.say(chat, "And how old is it?"))
-        assert outcome(cold) == outcome([record, again])
+        assert outcomes(cold) == outcomes([record, again])
         assert record.reused_tokens > len(shared) - 2 * step
         assert 0 == (record.reused_tokens - system) % step
 

@@ -59,13 +59,22 @@ def key(parent: str, tokens: Sequence[int]) -> str:
 
 def rows_path(folder: Path, run: Sequence[Segment], prompt: Sequence[int]) -> Path:
     """The file of these segments' rows."""
-    first = beginning(run[0], prompt)
-    return folder / first[:2] / f"{first}-{run[0].id[:SHORT]}-{run[-1].id[:SHORT]}.rows{SUFFIX}"
+    name = rows_name(beginning(run[0], prompt), run[0].id, run[-1].id)
+    return folder / name[:2] / name
+
+
+def rows_name(begun: str, first: str, last: str) -> str:
+    """The name of a rows file from its beginning and the ids of its first and last segment."""
+    return f"{begun}-{first[:SHORT]}-{last[:SHORT]}.rows{SUFFIX}"
 
 
 def state_path(folder: Path, identifier: str) -> Path:
     """The file of the state at the end of a segment."""
-    return folder / identifier[:2] / f"{identifier}.state{SUFFIX}"
+    return folder / identifier[:2] / state_name(identifier)
+
+
+def state_name(identifier: str) -> str:
+    return f"{identifier}.state{SUFFIX}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,11 @@ def locate(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> lis
     return found
 
 
+def covered(found: Iterable[Found]) -> int:
+    """How many leading segments of a path these files hold."""
+    return sum(one.segments for one in found)
+
+
 def _holding(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> Iterator[Found]:
     """The files that begin with the first of these segments."""
     ends = {segment.id[:SHORT]: count for count, segment in enumerate(chain, start=1)}
@@ -113,10 +127,7 @@ def _beginning_like(
 ) -> Iterator[tuple[Path, str, str]]:
     """The rows files that begin like a segment does, with their first and last segment's id."""
     begun = beginning(segment, prompt)
-    names: Iterable[str] = ()
-    with contextlib.suppress(OSError):  # what cannot be listed is not found
-        names = _names(folder / begun[:2])
-    for name in names:
+    for name in _names(folder / begun[:2]):
         if name.startswith(begun) and (parts := ROWS_NAME.fullmatch(name)):
             yield folder / begun[:2] / name, parts[2], parts[3]
 

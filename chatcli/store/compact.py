@@ -21,9 +21,10 @@ from chatcli.prefix import Segment
 from chatcli.store import files
 from chatcli.store.catalog import (
     SHORT,
-    SUFFIX,
     TOKENS,
     Found,
+    covered,
+    rows_name,
     rows_path,
     segment_ends,
     segment_ids,
@@ -61,8 +62,8 @@ def compact(
     count = small_files(segments_in, sizes) if last else files_to_join(segments_in, sizes)
     if count:
         chosen = run[-count:]
-        end = sum(one.segments for one in found)
-        segments = chain[end - sum(one.segments for one in chosen) : end]
+        end = covered(found)
+        segments = chain[end - covered(chosen) : end]
         path = rows_path(folder, segments, prompt)
         files.write_once(path, _joined(chosen, segments, checked), folder / "tmp")
         for one in chosen:
@@ -151,14 +152,14 @@ def shorten(folder: Path, path: Path, keep: int) -> Path:
     """
     with Container(path) as file:
         ends = segment_ends(file)[:keep]
-        last = segment_ids(file)[keep - 1]
+        ids = segment_ids(file)
         length = len(stored_tokens(file))
         count = ends[-1] - int(file.metadata["start"])
         rows = Rows([Piece(file, count, length)])
-        file.metadata["id"] = last
+        file.metadata["id"] = ids[keep - 1]
         file.metadata["seconds"] = f"{_seconds(file.metadata) * count / length:.3f}"
         used = path.stat().st_mtime
-        new = path.with_name(f"{path.name[: 2 * (SHORT + 1)]}{last[:SHORT]}.rows{SUFFIX}")
+        new = path.with_name(rows_name(path.name[:SHORT], ids[0], ids[keep - 1]))
         # What is shortened makes room.
         files.write_once(new, _pack(rows, ends), folder / "tmp", reserve=0)
         os.utime(new, (used, used))

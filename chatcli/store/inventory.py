@@ -211,7 +211,7 @@ def _read_rows(path: Path) -> tuple[list[str], dict[str, str]]:
             raise SegmentDamaged("it is not rows")
         one = len(catalog.segment_ends(file)) == 1
         ids = [file.metadata.get("id", "")] if one else catalog.segment_ids(file)
-        if path.name[SHORT:] != f"-{ids[0][:SHORT]}-{ids[-1][:SHORT]}.rows{SUFFIX}":
+        if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
             raise SegmentDamaged("it is under another file's name")
         return ids, file.metadata
 
@@ -284,11 +284,11 @@ def _check(path: Path) -> None:
 def _check_name(file: Container) -> None:
     kind, path = _checked_kind(file), file.path
     if kind == "state":
-        name = f"{file.metadata.get('id', '')}.state{SUFFIX}"
+        name = catalog.state_name(file.metadata.get("id", ""))
     else:
         ids = catalog.segment_ids(file)
         key = catalog.key(file.metadata["parent"], catalog.first_tokens(file))
-        name = f"{key}-{ids[0][:SHORT]}-{ids[-1][:SHORT]}.rows{SUFFIX}"
+        name = catalog.rows_name(key, ids[0], ids[-1])
         if file.metadata["id"] != ids[-1]:
             raise SegmentDamaged("its id is not that of its tokens")
     if path.name != name or path.parent.name != name[:2]:

@@ -21,7 +21,7 @@ import numpy as np
 from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment
 from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
-from chatcli.store.catalog import TOKENS, Found, Kind, locate, segment_ends, stored_tokens
+from chatcli.store.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
 from chatcli.store.compact import compact
 from chatcli.store.container import Container, Tensor, Tensors, pack
 from chatcli.store.rows import Piece, Rows
@@ -77,7 +77,7 @@ class SegmentStore:
 
     def depth(self, chain: Sequence[Segment], prompt: Sequence[int], *, stateful: bool) -> int:
         """How many leading segments can be restored: the last of them with state if `stateful`."""
-        depth = sum(one.segments for one in self._locate(chain, prompt))
+        depth = covered(self._locate(chain, prompt))
         while stateful and depth and not self.has_state(chain[depth - 1].id):
             depth -= 1
         return depth
@@ -89,7 +89,7 @@ class SegmentStore:
 
     def _locate(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
         found = locate(self.folder, chain, prompt)
-        depth = sum(one.segments for one in found)
+        depth = covered(found)
         if depth < len(chain) and legacy.upgrade(self.folder, chain[depth:], prompt):
             found = locate(self.folder, chain, prompt)
         return found
@@ -227,7 +227,7 @@ class SegmentStore:
 
     def missing(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[int]:
         """The depths of a path whose rows are neither on disk nor about to be."""
-        depth = sum(one.segments for one in self._locate(chain, prompt))
+        depth = covered(self._locate(chain, prompt))
         depths = range(depth + 1, len(chain) + 1)
         return [at for at in depths if chain[at - 1].id not in self._queued]
 
@@ -236,9 +236,11 @@ class SegmentStore:
 
         What is there already costs nothing.
         """
-        size = 0
-        if sum(one.segments for one in self._locate(made.chain, made.prompt)) < len(made.chain):
-            size += self._queue(made, "rows")
+        return self.add(made, rows=len(made.chain) in self.missing(made.chain, made.prompt))
+
+    def add(self, made: Checkpoint, *, rows: bool) -> int:
+        """`put`, where it is known whether the rows are wanted."""
+        size = self._queue(made, "rows") if rows else 0
         if made.state and not self.has_state(made.segment.id):
             size += self._queue(made, "state")
         return size
@@ -304,7 +306,7 @@ class SegmentStore:
     ) -> None:
         try:
             found = locate(self.folder, chain, prompt)
-            if sum(one.segments for one in found) == len(chain):
+            if covered(found) == len(chain):
                 compact(
                     self.folder,
                     found,
