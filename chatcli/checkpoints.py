@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from chatcli import engine, prompt_cache
 from chatcli.engine import Token
@@ -55,6 +56,20 @@ class Border:
     log: RowLog
 
 
+@dataclass
+class Speed:
+    """How fast this model prefills here, from what was measured so far."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def of(self, run: int, seconds: float, all_: int) -> float:
+        """What `all_` tokens take, of which `run` took `seconds` just now (the rest were at hand)."""
+        self.tokens += run
+        self.seconds += seconds
+        return seconds + (all_ - run) * self.seconds / max(self.tokens, 1)
+
+
 class Checkpoints:
     """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
 
@@ -64,6 +79,7 @@ class Checkpoints:
         self._worker = worker
         self._log = RowLog()
         self._seconds = 0.0
+        self._speed = Speed()
         self._reset()
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
 
@@ -83,6 +99,7 @@ class Checkpoints:
         self._by_draft = False
         self._unsaved: str | None = None
         self._border: Border | None = None
+        self._took: dict[str, float] = {self.root: 0.0}
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
@@ -132,11 +149,17 @@ class Checkpoints:
                 match = replace(match, drafted=last.end - last.start)
         return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
 
+    def took(self, chain: Sequence[Segment], match: Match) -> float:
+        """Seconds that the matched segments took when they were run, a draft of this prompt apart."""
+        drafted = match.drafted and not match.ahead
+        depth = match.depth - 1 if drafted else match.depth
+        return self._took.get(chain[depth - 1].id if depth else self.root, 0.0)
+
     def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Whether the next segment begins with what was run after the path's last checkpoint."""
         if not self._ahead or depth != len(self._path) or depth == len(chain):
             return False
-        return _begins(chain[depth], prompt, self._ahead)
+        return self.store is not None and _begins(chain[depth], prompt, self._ahead)
 
     def _back_to_border(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Go back to where the last draft and this prompt agree, if that is past the checkpoint."""
@@ -184,6 +207,7 @@ class Checkpoints:
         with store.rows(chain, prompt) as rows:
             self._fill(store, rows, state, scalars, chain, prompt)
             store.touch(rows, last)
+            self._took[last.id] = rows.seconds
         self._remember(chain)
 
     def _fill(
@@ -262,7 +286,8 @@ class Checkpoints:
             if cancelled.is_set() and done < len(tokens):
                 self._log, self._ahead, self._by_draft = log, tokens[:done], draft
                 return
-        self._seconds = (time.perf_counter() - began) * len(tokens) / max(len(left), 1)
+        self._seconds = self._speed.of(len(left), time.perf_counter() - began, len(tokens))
+        self._took[segment.id] = self._took.get(segment.parent, 0.0) + self._seconds
         self._remember(chain)
         self._log = log
         self._unsaved = segment.id if draft else None
@@ -334,10 +359,24 @@ class Checkpoints:
     def generate(
         self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event
     ) -> Iterator[Token]:
-        """Run the rest of the prompt and generate. Call `rewind` afterwards."""
-        return self._worker.stream(
-            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled
+        """Run the rest of the prompt and generate.
+
+        Where history shows the reply as it was generated, the next prefill goes on from there.
+        """
+        log, ran, self._ahead = RowLog(), list(tail), []
+        tokens = self._worker.pump(
+            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log
         )
+        for token in tokens:
+            ran.append(token.id)
+            yield token
+        if log.whole:
+            self._worker.call(prompt_cache.lay_out, self._cache)
+            self._ahead, self._log, self._by_draft = ran, log, False
+
+    def floats(self, scalars: Sequence[Any]) -> list[float]:
+        """The logprobs of generated tokens as numbers."""
+        return self._worker.call(engine.floats, scalars)
 
 
 def _begins(segment: Segment, prompt: Sequence[int], tokens: list[int]) -> bool:

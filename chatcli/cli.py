@@ -5,6 +5,8 @@ Refuses to know how a turn works. Nothing here imports MLX until a model is need
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import io
 import os
 import sys
@@ -348,15 +350,35 @@ def reopen_closed() -> None:
 
 def main() -> None:
     """Run the command line and exit. A surprise is one line too, and a traceback if asked for."""
+    ending = Ending()
+    # What is registered first runs last: every other handler has run by then.
+    atexit.register(ending.leave)
     reopen_closed()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         app()
+    except SystemExit as end:
+        ending.code = end.code
+        raise
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
         what = clean(f"{type(error).__name__}: {error}".splitlines()[0])
         print(f"chatcli: unexpected error, {what} ({DEBUG}=1 shows where).", file=sys.stderr)
         sys.exit(ChatcliError.exit_code)
+
+
+class Ending:
+    """Ends a process that ran a model at once: to take MLX and transformers apart takes half a second."""
+
+    code: Any = None
+
+    def leave(self) -> None:
+        """Called at exit, when nothing is left to write. Another exit code than a number is Python's."""
+        if isinstance(self.code, int) and "mlx.core" in sys.modules:
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(self.code)

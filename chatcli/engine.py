@@ -16,14 +16,20 @@ from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings import Sampling
 
+# Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.
+MOST_LOGGED = 256 << 20
+
 
 @dataclass(frozen=True)
 class Token:
-    """One generated token. `finish_reason` is set on the last: "stop" or "length"."""
+    """One generated token. `finish_reason` is set on the last: "stop" or "length".
+
+    `logprob` is still being computed: `floats` reads it once nothing waits for that.
+    """
 
     id: int
     text: str
-    logprob: float
+    logprob: Any
     tps: float
     finish_reason: str | None
 
@@ -52,10 +58,12 @@ def generate(
     sampling: Sampling,
     room: int,
     cancelled: threading.Event,
+    log: RowLog,
 ) -> Iterator[Token]:
     """Run the prompt's last tokens and generate until the model stops, `room` or max_tokens is full.
 
-    The cache is left wherever generation ended: rewind it to a snapshot before it is used again.
+    Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
+    of them (if it is whole).
     """
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
@@ -70,18 +78,37 @@ def generate(
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
+    every = (prompt_cache.shortest_window(cache) or room) // 2
+    unlogged = len(tail)
     for response in responses:
         yield _token(response)
+        unlogged += 1
+        if unlogged >= every:
+            _log(cache, unlogged, log)
+            unlogged = 0
         if cancelled.is_set():
             responses.close()
-            return
+            break
+    _log(cache, unlogged, log)
+
+
+def _log(cache: PromptCache, count: int, log: RowLog) -> None:
+    """Keep the windows' rows of the last `count` tokens, unless a long reply makes them too many."""
+    if count and log.whole:
+        log.keep(cache, count)
+    if log.nbytes > MOST_LOGGED:
+        log.give_up()
 
 
 def _token(response: Any) -> Token:
+    with mx.stream(generation_stream):
+        logprob = response.logprobs[response.token]
+        mx.async_eval(logprob)  # type: ignore[no-untyped-call]
     return Token(
-        response.token,
-        response.text,
-        response.logprobs[response.token].item(),
-        response.generation_tps,
-        response.finish_reason,
+        response.token, response.text, logprob, response.generation_tps, response.finish_reason
     )
+
+
+def floats(scalars: Sequence[Any]) -> list[float]:
+    """The numbers that arrays of one element hold."""
+    return [scalar.item() for scalar in scalars]

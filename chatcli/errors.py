@@ -3,6 +3,7 @@
 * ChatcliError                 exit code 1, one sentence that says what to do
   + UsageError                 exit code 2: what was asked for cannot be
     - EmptyPrompt
+    - NothingToRepeat
     - BadName
     - TurnOutOfRange
   + FolderError                the sessions folder cannot be read or written
@@ -36,6 +37,10 @@ class UsageError(ChatcliError):
 
 
 class EmptyPrompt(UsageError):
+    pass
+
+
+class NothingToRepeat(UsageError):
     pass
 
 

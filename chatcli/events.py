@@ -47,6 +47,7 @@ class TurnRecord:
     `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply;
     `drafted_tokens`, of the reused ones, while the message was being typed;
     `settled_bytes` is the part of `checkpoint_bytes` that was written then.
+    `avoided_seconds` is what prefilling the reused tokens took when they were run, drafted ones apart.
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
     """
 
@@ -65,6 +66,7 @@ class TurnRecord:
     logprobs: list[float] = field(default_factory=list)
     restore_seconds: float = 0.0
     prefill_seconds: float = 0.0
+    avoided_seconds: float = 0.0
     time_to_first_token: float | None = None
     generation_tps: float = 0.0
     checkpoint_bytes: int = 0

@@ -105,37 +105,72 @@ def evaluate(cache: PromptCache) -> None:
 
 
 class RowLog:
-    """The rows of the windows' newest tokens, collected while a segment is prefilled."""
+    """The rows of the windows' newest tokens, collected while a segment is run.
+
+    `whole` is False once rows were gone before they could be kept. `nbytes` is what is kept.
+    """
 
     def __init__(self) -> None:
+        self.whole = True
+        self.nbytes = 0
         self._pieces: dict[str, list[mx.array]] = {}
 
     def record(self, cache: PromptCache, count: int) -> None:
-        """Keep the rows of the last `count` tokens, before a later update drops them."""
+        """Keep the rows of the last `count` tokens, before a later update drops them.
+
+        The windows are laid out as restored ones are, so that they give the same bits from here on.
+        """
+        self.keep(cache, count)
+        lay_out(cache)
+
+    def keep(self, cache: PromptCache, count: int) -> None:
+        """`record`, while the model goes on with the windows as they are."""
         for index, leaf in enumerate(leaves(cache)):
             if type(leaf) in WINDOWS and leaf.keys is not None:
                 ordered = _ordered(leaf)
+                self.whole &= all(rows.shape[2] >= count for _, rows in ordered)
                 self.add(index, [(name, rows[..., -count:, :]) for name, rows in ordered])
-                # A window laid out as a restored one is gives the same bits from here on.
-                _lay_out(leaf, ordered, leaf.offset)
+
+    def give_up(self) -> None:
+        """Keep nothing more of this segment."""
+        self.whole, self.nbytes, self._pieces = False, 0, {}
 
     def add(self, index: int, rows: list[tuple[str, mx.array]]) -> None:
         """Keep rows of leaf `index`, copied, so that the buffers that they lie in can go."""
-        for name, part in rows:
-            newest = mx.contiguous(part)
-            mx.eval(newest)
-            self._pieces.setdefault(f"{index}.{name}", []).append(newest)
+        newest = [(name, mx.contiguous(part)) for name, part in rows]
+        mx.async_eval([part for _, part in newest])  # type: ignore[no-untyped-call]
+        for name, part in newest:
+            self.nbytes += part.nbytes
+            self._pieces.setdefault(f"{index}.{name}", []).append(part)
 
     def copy(self) -> RowLog:
         """What was collected so far, for a second way on from here."""
         other = RowLog()
         other._pieces = {name: list(parts) for name, parts in self._pieces.items()}
+        other.nbytes, other.whole = self.nbytes, self.whole
         return other
 
     def rows(self) -> Rows:
         """What was collected, one array a name, and nothing is kept."""
         pieces, self._pieces = self._pieces, {}
         return {name: _join(parts) for name, parts in pieces.items()}
+
+
+def shortest_window(cache: PromptCache) -> int | None:
+    """How many tokens' rows every window holds at least; None if there are no windows."""
+    return min((_window(leaf) for leaf in leaves(cache) if type(leaf) in WINDOWS), default=None)
+
+
+def _window(leaf: Any) -> int:
+    rotating = type(leaf) is RotatingKVCache
+    return int(leaf.max_size - leaf.keep if rotating else leaf.chunk_size)
+
+
+def lay_out(cache: PromptCache) -> None:
+    """Put the windows' rows in order, the way that they are restored."""
+    for leaf in leaves(cache):
+        if type(leaf) in WINDOWS and leaf.keys is not None:
+            _lay_out(leaf, _ordered(leaf), leaf.offset)
 
 
 def _ordered(leaf: Any) -> list[tuple[str, mx.array]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 
@@ -16,6 +16,10 @@ class Sampling:
     min_p: float = 0.0
     seed: int | None = None
     max_tokens: int | None = None
+
+    def shifted(self, number: int) -> Sampling:
+        """The same for reply `number` to one question: another seed gives another reply."""
+        return self if self.seed is None else replace(self, seed=self.seed + number)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from chatcli import prefix
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
-from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
+from chatcli.errors import ContextFull, EmptyPrompt, NothingToRepeat, TemplateRefused
 from chatcli.events import (
     Event,
     Notice,
@@ -91,14 +91,53 @@ def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
     """
     started = time.perf_counter()
     user = append(chat, text)
-    prompt = render(chat, user)
+    try:
+        prompt = render(chat, user)
+    except (TemplateRefused, ContextFull):
+        chat.saved.move_head(user.parent)
+        raise
+    yield from answer(chat, user, prompt, started, cancelled)
+
+
+def again(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+    """Another reply to the last question, beside the one that is there. Raises as `take` does.
+
+    If it is stopped before its first token, the conversation stays where it was.
+    """
+    started = time.perf_counter()
+    conversation = chat.conversation
+    before, question = conversation.head, last_question(conversation)
+    # In memory only: on disk the new reply itself moves the head.
+    conversation.head = question.id
+    try:
+        yield from answer(chat, question, render(chat, question), started, cancelled)
+    finally:
+        if conversation.head == question.id:
+            conversation.head = before
+
+
+def last_question(conversation: Conversation) -> Entry:
+    """The last user message of the path. Raises `NothingToRepeat` if there is none."""
+    turns = conversation.turns()
+    if not turns:
+        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
+    return turns[-1].user
+
+
+def answer(
+    chat: Chat, user: Entry, prompt: Prompt, started: float, cancelled: threading.Event
+) -> Iterator[Event]:
+    """Match, restore, prefill, checkpoint, generate, persist. `started` as `perf_counter` has it."""
     match = chat.checkpoints.match(prompt.chain, prompt.tokens)
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
     match = restore(chat, prompt, match, record)
     yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
     yield from prefill(chat, prompt, match, record, cancelled)
-    yield from generate(chat, prompt, record, started, cancelled)
-    persist(chat, user, record)
+    siblings = len(chat.conversation.children(user.id))
+    sampling = chat.sampling.shifted(siblings)
+    yield from generate(chat, prompt, sampling, record, started, cancelled)
+    if record.tokens or not siblings:
+        persist(chat, user, record)
     yield from problems(chat)
     yield TurnDone(record)
 
@@ -116,16 +155,12 @@ def append(chat: Chat, text: str) -> Entry:
 
 
 def render(chat: Chat, user: Entry) -> Prompt:
-    """The path to `user` as tokens and segments. If that cannot be, the head goes back."""
-    try:
-        messages = history(chat, user)
-        tokens = chat.template.prompt(messages)
-        room_left(chat, len(tokens))
-        chain = cut(chat, tokens, messages, user)
-        return Prompt(tokens, chain, chat.template.opening(messages))
-    except (TemplateRefused, ContextFull):
-        chat.saved.move_head(user.parent)
-        raise
+    """The path to `user` as tokens and segments. Raises `TemplateRefused` or `ContextFull`."""
+    messages = history(chat, user)
+    tokens = chat.template.prompt(messages)
+    room_left(chat, len(tokens))
+    chain = cut(chat, tokens, messages, user)
+    return Prompt(tokens, chain, chat.template.opening(messages))
 
 
 def history(chat: Chat, leaf: Entry | None) -> list[Message]:
@@ -197,6 +232,7 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
     record.prompt_tokens = len(prompt.tokens)
     record.reused_tokens = end_of(prompt.chain, match)
     record.drafted_tokens = match.drafted
+    record.avoided_seconds = chat.checkpoints.took(prompt.chain, match)
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
     record.miss_reason = match.reason or explain(chat, prompt, match.depth)
     return match
@@ -257,25 +293,31 @@ def prefill(
 
 
 def generate(
-    chat: Chat, prompt: Prompt, record: TurnRecord, started: float, cancelled: threading.Event
+    chat: Chat,
+    prompt: Prompt,
+    sampling: Sampling,
+    record: TurnRecord,
+    started: float,
+    cancelled: threading.Event,
 ) -> Iterator[Event]:
-    """Stream the reply, thinking apart from text, and bring the cache back to the checkpoint."""
+    """Stream the reply, thinking apart from text."""
     if cancelled.is_set():
         return
     began = time.perf_counter()
     splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
     room = room_left(chat, len(prompt.tokens))
-    for token in chat.checkpoints.generate(prompt.tail, chat.sampling, room, cancelled):
+    logprobs: list[Any] = []
+    for token in chat.checkpoints.generate(prompt.tail, sampling, room, cancelled):
         if record.time_to_first_token is None:
             record.time_to_first_token = time.perf_counter() - started
             record.prefill_seconds += time.perf_counter() - began
         record.tokens.append(token.id)
-        record.logprobs.append(token.logprob)
+        logprobs.append(token.logprob)
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
         yield from _deltas(record, splitter.feed(token.text))
     yield from _deltas(record, splitter.finish())
-    chat.checkpoints.rewind()
+    record.logprobs = chat.checkpoints.floats(logprobs)
 
 
 def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[Event]:

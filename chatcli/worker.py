@@ -6,10 +6,12 @@ runs it. (A thread that ends with streams of its own makes MLX 0.32 abort the pr
 
 from __future__ import annotations
 
+import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -47,10 +49,39 @@ class Worker:
         finally:
             self.call(getattr(steps, "close", _nothing))
 
+    def pump(
+        self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Iterator[T]:
+        """`stream`, but the thread does not wait for whoever takes the items: it runs ahead.
+
+        Nothing else can run on the thread before the last item, or before this iterator is closed.
+        """
+        items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+        stopped = threading.Event()
+        done = self.submit(_fill, items, stopped, partial(work, *args, **kwargs))
+        try:
+            while (item := items.get()) is not None:
+                yield item
+        finally:
+            stopped.set()
+            done.result()
+
     def close(self) -> None:
         """End the thread, and what MLX keeps for it."""
         self.call(_clear_streams)
         self._pool.shutdown()
+
+
+def _fill(
+    items: queue.SimpleQueue[T | None], stopped: threading.Event, work: Callable[[], Iterator[T]]
+) -> None:
+    try:
+        for item in work():
+            items.put(item)
+            if stopped.is_set():
+                break
+    finally:
+        items.put(None)
 
 
 def _next(steps: Iterator[T]) -> T | None:

@@ -144,7 +144,7 @@ BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
     sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
-    made = engine.generate(loaded, cache, tail, sampling, count, threading.Event())
+    made = engine.generate(loaded, cache, tail, sampling, count, threading.Event(), RowLog())
     return [token.id for token in made]
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 
-from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment
 from chatcli.store import files
 from chatcli.store.catalog import (
@@ -126,23 +125,14 @@ def _pack(rows: Rows, ends: Sequence[int]) -> bytes:
     first, last = rows.pieces[0].file.metadata, rows.pieces[-1].file.metadata
     tokens = [token for piece in rows.pieces for token in stored_tokens(piece.file)[: piece.count]]
     tensors = {name: Tensor.of(joined(rows, name), rows.dtype(name)) for name in rows.names}
-    seconds = sum(_seconds(piece.file.metadata) for piece in rows.pieces)
     changes = {
         "parent": first["parent"],
         "start": first["start"],
         "end": str(ends[-1]),
         "ends": json.dumps(list(ends)),
-        "seconds": f"{seconds:.3f}",
+        "seconds": f"{rows.seconds:.3f}",
     }
     return pack({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, {**last, **changes})
-
-
-def _seconds(told: Mapping[str, str]) -> float:
-    """What it took to compute a file. Raises `SegmentDamaged`."""
-    try:
-        return float(told["seconds"])
-    except ValueError as error:
-        raise SegmentDamaged("it does not say what it took") from error
 
 
 def shorten(folder: Path, path: Path, keep: int) -> Path:
@@ -157,7 +147,6 @@ def shorten(folder: Path, path: Path, keep: int) -> Path:
         count = ends[-1] - int(file.metadata["start"])
         rows = Rows([Piece(file, count, length)])
         file.metadata["id"] = ids[keep - 1]
-        file.metadata["seconds"] = f"{_seconds(file.metadata) * count / length:.3f}"
         used = path.stat().st_mtime
         new = path.with_name(rows_name(path.name[:SHORT], ids[0], ids[keep - 1]))
         # What is shortened makes room.
