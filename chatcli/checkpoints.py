@@ -357,15 +357,20 @@ class Checkpoints:
         return store.add(Checkpoint(chain, prompt, rows, {}, "{}", self._seconds), rows=True)
 
     def generate(
-        self, tail: Sequence[int], sampling: Sampling, room: int, cancelled: threading.Event
+        self,
+        tail: Sequence[int],
+        sampling: Sampling,
+        room: int,
+        cancelled: threading.Event,
+        said: Sequence[int] = (),
     ) -> Iterator[Token]:
-        """Run the rest of the prompt and generate.
+        """Run the rest of the prompt, of which `said` is the reply so far, and generate.
 
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
         log, ran, self._ahead = RowLog(), list(tail), []
         tokens = self._worker.pump(
-            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log
+            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log, said
         )
         for token in tokens:
             ran.append(token.id)
@@ -373,6 +378,10 @@ class Checkpoints:
         if log.whole:
             self._worker.call(prompt_cache.lay_out, self._cache)
             self._ahead, self._log, self._by_draft = ran, log, False
+
+    def text_of(self, said: Sequence[int]) -> str:
+        """The text of the first tokens of a reply."""
+        return engine.text_of(self.loaded, said)
 
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""

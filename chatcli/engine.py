@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +59,11 @@ def generate(
     room: int,
     cancelled: threading.Event,
     log: RowLog,
+    said: Sequence[int] = (),
 ) -> Iterator[Token]:
     """Run the prompt's last tokens and generate until the model stops, `room` or max_tokens is full.
 
+    `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
     of them (if it is whole).
     """
@@ -80,8 +82,9 @@ def generate(
     )
     every = (prompt_cache.shortest_window(cache) or room) // 2
     unlogged = len(tail)
+    text_of = _going_on(loaded, said) if said else _text
     for response in responses:
-        yield _token(response)
+        yield _token(response, text_of(response))
         unlogged += 1
         if unlogged >= every:
             _log(cache, unlogged, log)
@@ -100,13 +103,42 @@ def _log(cache: PromptCache, count: int, log: RowLog) -> None:
         log.give_up()
 
 
-def _token(response: Any) -> Token:
+def _text(response: Any) -> str:
+    return str(response.text)
+
+
+def text_of(loaded: LoadedModel, said: Sequence[int]) -> str:
+    """What was streamed of these tokens: without the end that more tokens may change."""
+    return str(_heard(loaded, said).text)
+
+
+def _heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
+    detokenizer = loaded.tokenizer.detokenizer
+    for token in said:
+        detokenizer.add_token(token)
+    return detokenizer
+
+
+def _going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[Any], str]:
+    """The text of tokens that follow others: mlx-lm's own would drop the space before the first."""
+    detokenizer = _heard(loaded, said)
+    _ = detokenizer.last_segment  # told before
+
+    def text(response: Any) -> str:
+        if response.finish_reason != "stop":
+            detokenizer.add_token(response.token)
+        if response.finish_reason:
+            detokenizer.finalize()
+        return str(detokenizer.last_segment)
+
+    return text
+
+
+def _token(response: Any, text: str) -> Token:
     with mx.stream(generation_stream):
         logprob = response.logprobs[response.token]
         mx.async_eval(logprob)  # type: ignore[no-untyped-call]
-    return Token(
-        response.token, response.text, logprob, response.generation_tps, response.finish_reason
-    )
+    return Token(response.token, text, logprob, response.generation_tps, response.finish_reason)
 
 
 def floats(scalars: Sequence[Any]) -> list[float]:

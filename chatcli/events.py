@@ -25,7 +25,10 @@ class PrefillProgress:
 
 @dataclass(frozen=True)
 class ThinkingDelta:
+    """`tokens` were generated so far."""
+
     text: str
+    tokens: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 from chatcli import prefix
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
-from chatcli.errors import ContextFull, EmptyPrompt, NothingToRepeat, TemplateRefused
+from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import (
     Event,
     Notice,
@@ -67,11 +67,15 @@ class Chat:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A path as tokens, the segments of its stable prefix, and the generation prompt's text."""
+    """A path as tokens, the segments of its stable prefix, and the generation prompt's text.
+
+    Where a reply that was cut goes on, `said` is what there is of it, and the last of the tokens.
+    """
 
     tokens: list[int]
     chain: list[Segment]
     opening: str
+    said: tuple[int, ...] = ()
 
     @property
     def stable(self) -> int:
@@ -99,35 +103,13 @@ def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
     yield from answer(chat, user, prompt, started, cancelled)
 
 
-def again(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
-    """Another reply to the last question, beside the one that is there. Raises as `take` does.
-
-    If it is stopped before its first token, the conversation stays where it was.
-    """
-    started = time.perf_counter()
-    conversation = chat.conversation
-    before, question = conversation.head, last_question(conversation)
-    # In memory only: on disk the new reply itself moves the head.
-    conversation.head = question.id
-    try:
-        yield from answer(chat, question, render(chat, question), started, cancelled)
-    finally:
-        if conversation.head == question.id:
-            conversation.head = before
-
-
-def last_question(conversation: Conversation) -> Entry:
-    """The last user message of the path. Raises `NothingToRepeat` if there is none."""
-    turns = conversation.turns()
-    if not turns:
-        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
-    return turns[-1].user
-
-
 def answer(
     chat: Chat, user: Entry, prompt: Prompt, started: float, cancelled: threading.Event
 ) -> Iterator[Event]:
-    """Match, restore, prefill, checkpoint, generate, persist. `started` as `perf_counter` has it."""
+    """Match, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
+
+    A reply that never began is not kept beside another.
+    """
     match = chat.checkpoints.match(prompt.chain, prompt.tokens)
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
     match = restore(chat, prompt, match, record)
@@ -136,7 +118,7 @@ def answer(
     siblings = len(chat.conversation.children(user.id))
     sampling = chat.sampling.shifted(siblings)
     yield from generate(chat, prompt, sampling, record, started, cancelled)
-    if record.tokens or not siblings:
+    if len(record.tokens) > len(prompt.said) or not siblings:
         persist(chat, user, record)
     yield from problems(chat)
     yield TurnDone(record)
@@ -304,10 +286,11 @@ def generate(
     if cancelled.is_set():
         return
     began = time.perf_counter()
-    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
+    splitter = _splitter(chat, prompt, record)
     room = room_left(chat, len(prompt.tokens))
     logprobs: list[Any] = []
-    for token in chat.checkpoints.generate(prompt.tail, sampling, room, cancelled):
+    generated = chat.checkpoints.generate(prompt.tail, sampling, room, cancelled, prompt.said)
+    for token in generated:
         if record.time_to_first_token is None:
             record.time_to_first_token = time.perf_counter() - started
             record.prefill_seconds += time.perf_counter() - began
@@ -320,13 +303,22 @@ def generate(
     record.logprobs = chat.checkpoints.floats(logprobs)
 
 
+def _splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
+    """One that has heard what was said before, which the record has then too."""
+    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
+    record.tokens = list(prompt.said)
+    for _ in _deltas(record, splitter.feed(chat.checkpoints.text_of(prompt.said))):
+        pass
+    return splitter
+
+
 def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[Event]:
     for thinking, text in parts:
         # Templates put line breaks around thinking and before the reply; they are no one's words.
         if thinking:
             text = text if record.thinking else text.lstrip("\n")
             record.thinking += text
-            yield ThinkingDelta(text)
+            yield ThinkingDelta(text, len(record.tokens))
         elif text := text if record.text else text.lstrip("\n"):
             record.text += text
             yield TextDelta(text)
@@ -335,11 +327,12 @@ def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[E
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
     """Put the reply on disk, with the turn's numbers."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+    generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
     return chat.saved.append(
         Message("assistant", record.text, record.thinking),
         user.id,
         finish_reason=record.finish_reason,
-        record={**record.numbers(), **_provenance(chat, user)},
+        record={**record.numbers(), **_provenance(chat, user), **generated},
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import turn
+from chatcli import regenerate, turn
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings import Sampling
@@ -16,7 +16,7 @@ from tests.house import MESSAGES, House, finish, outcome
 
 
 def regenerated(chat: turn.Chat) -> TurnRecord:
-    return finish(turn.again(chat, threading.Event()))
+    return finish(regenerate.regenerate(chat, threading.Event()))
 
 
 def tail(chat: turn.Chat) -> int:
@@ -77,7 +77,7 @@ def test_a_reply_that_never_began_leaves_the_old_one_in_place(model: Path, tmp_p
         chat = house.chat("talk")
         house.say(chat, MESSAGES[0])
         before = chat.conversation.head
-        assert "cancelled" == finish(turn.again(chat, stopped)).finish_reason
+        assert "cancelled" == finish(regenerate.regenerate(chat, stopped)).finish_reason
         assert before == chat.conversation.head
         assert 2 == house.say(chat, MESSAGES[1]).turn
     with House(model, tmp_path) as house:
@@ -110,3 +110,46 @@ def test_what_is_saved_is_what_it_took_when_it_was_run(model: Path, tmp_path: Pa
     assert 0 < second.avoided_seconds < reopened.avoided_seconds
     with House(model, tmp_path, cache=False) as house:
         assert 0.0 == regenerated(house.chat("talk")).avoided_seconds
+
+
+def test_a_cut_reply_goes_on_exactly_where_it_stopped(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path / "whole", tokens=40) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        whole = house.say(chat, MESSAGES[1], settle=False)
+    with House(model, tmp_path / "cut", tokens=20) as house:
+        chat = house.chat("talk")
+        chat_of_40 = replace(chat, sampling=Sampling(max_tokens=40))
+        house.say(chat_of_40, MESSAGES[0])
+        cut = house.say(chat, MESSAGES[1])
+    with House(model, tmp_path / "cut", tokens=20) as house:
+        chat = house.chat("talk")
+        more = finish(regenerate.go_on(chat, threading.Event()))
+        reply = chat.conversation.path()[-1]
+        assert ("length", 2) == (cut.finish_reason, len(chat.conversation.children(reply.parent)))
+    assert whole.tokens == more.tokens
+    assert (whole.text, whole.thinking) == (more.text, more.thinking)
+    assert (more.text, more.thinking) == (reply.message.content, reply.message.thinking)
+    assert len(more.logprobs) == len(whole.tokens) - len(cut.tokens)
+
+
+def test_a_reply_that_was_not_cut_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        user = turn.append(chat, MESSAGES[0])
+        chat.saved.append(turn.Message("assistant", "Yes."), user.id, finish_reason="stop")
+        with pytest.raises(NothingToRepeat):
+            list(regenerate.go_on(chat, threading.Event()))
+        assert "Yes." == chat.conversation.path()[-1].message.content
+
+
+def test_the_first_new_word_keeps_the_space_before_it(models: Path, tmp_path: Path) -> None:
+    with House(models / "qwen3", tmp_path / "whole", tokens=24) as house:
+        whole = house.say(house.chat("talk"), MESSAGES[0])
+    with House(models / "qwen3", tmp_path / "bit by bit", tokens=1) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0], settle=False)
+        for _ in range(23):
+            more = finish(regenerate.go_on(chat, threading.Event()))
+    assert " " in whole.text.strip()
+    assert (whole.tokens, whole.text) == (more.tokens, more.text)

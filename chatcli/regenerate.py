@@ -1,0 +1,64 @@
+"""Other ways to a reply than a message: another one, or more of one that was cut; refuses to know terminals."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chatcli import turn
+from chatcli.conversation import Entry
+from chatcli.errors import NothingToRepeat
+from chatcli.events import Event
+from chatcli.turn import Chat, Prompt
+
+CUT = ("cancelled", "length")
+
+
+def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+    """Another reply to the last question, beside the one that is there. Raises as `turn.take` does.
+
+    If it is stopped before its first token, the conversation stays where it was.
+    """
+    started = time.perf_counter()
+    turns = chat.conversation.turns()
+    if not turns:
+        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
+    yield from _beside(chat, turns[-1].user, (), started, cancelled)
+
+
+def go_on(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+    """The last reply from where it was cut, whole, beside what there is of it.
+
+    Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
+    """
+    started = time.perf_counter()
+    turns = chat.conversation.turns()
+    reply = turns[-1].reply if turns else None
+    said = tuple(reply.record.get("generated", ())) if reply else ()
+    if reply is None or reply.finish_reason not in CUT or not said:
+        raise NothingToRepeat("The last reply came to its end: there is nothing to go on with.")
+    if reply.record.get("fingerprint") != chat.checkpoints.loaded.fingerprint:
+        raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
+    yield from _beside(chat, turns[-1].user, said, started, cancelled)
+
+
+def _beside(
+    chat: Chat, user: Entry, said: tuple[int, ...], started: float, cancelled: threading.Event
+) -> Iterator[Event]:
+    conversation = chat.conversation
+    before = conversation.head
+    # In memory only: on disk the new reply itself moves the head.
+    conversation.head = user.id
+    try:
+        prompt = _beginning_with(turn.render(chat, user), said)
+        turn.room_left(chat, len(prompt.tokens))
+        yield from turn.answer(chat, user, prompt, started, cancelled)
+    finally:
+        if conversation.head == user.id:
+            conversation.head = before
+
+
+def _beginning_with(prompt: Prompt, said: tuple[int, ...]) -> Prompt:
+    return replace(prompt, tokens=[*prompt.tokens, *said], said=said)
