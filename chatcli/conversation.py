@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -50,7 +51,8 @@ class Turn:
 class Conversation:
     """The tree, and the head: the entry that the next message continues from.
 
-    `date` is the day of the first turn (ISO 8601). Templates that print a date get this one for ever.
+    `date` (ISO 8601) is the day of the first turn until it is set to another one. Templates that
+    print the date get this one on every other day too.
     """
 
     date: str
@@ -117,6 +119,12 @@ class Conversation:
     def children(self, parent: str | None) -> list[Entry]:
         """The entries that continue `parent`, oldest first."""
         return [entry for entry in self.entries.values() if entry.parent == parent]
+
+
+def spoken(date: str) -> str:
+    """A date (ISO 8601) as a person says it: 3 November 2026. Raises `ValueError` if it is none."""
+    day = datetime.date.fromisoformat(date)
+    return f"{day.day} {day:%B} {day.year}"
 
 
 def new_id() -> str:

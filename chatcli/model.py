@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ POCKET = "pocket"
 SAMPLES = 64
 SAMPLE_BYTES = 4096
 WHOLE_BYTES = 64 << 20
+# About what is read of the weights between two words about how far it is.
+GROUP_BYTES = 128 << 20
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 UNLIMITED = 1 << 20
 # gpt-oss writes channels that mlx-lm's tokenizer does not name: text, and whether thinking follows.
@@ -42,6 +45,9 @@ HARMONY = {
     "<|start|>assistant": False,
     "<|end|>": False,
 }
+
+# Told how much of the weights is in memory, as a fraction from 0 to 1.
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -60,25 +66,28 @@ class LoadedModel:
     longest_reply: int | None = None
 
 
-def load(name: str) -> LoadedModel:
+def load(name: str, progress: Progress = lambda _: None) -> LoadedModel:
     """Load `pocket`, a folder or a hub name through mlx-lm.
 
     Raises `ModelNotFound`, `ModelBroken` or `NoChatTemplate`.
     """
     folder = resolve(name)
-    model, tokenizer, config = _load_folder(folder, name)
+    with _loadable(name):
+        model, tokenizer, config = _load_lazily(folder, name)
     if not tokenizer.has_chat_template:
         raise NoChatTemplate(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
             "choose a chat ('instruct') model with -m."
         )
+    with _loadable(name):
+        digest = read_weights(folder, model, progress)
     if folder == pocket.FOLDER:
         # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
         model.set_dtype(mx.float32)
     step = prefill_step()
     layout = prompt_cache.layout(prompt_cache.new(model))
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
-    mark = fingerprint(folder, kind + weights_digest(folder, model))
+    mark = fingerprint(folder, kind + digest)
     limit = _generation_config(folder).get("max_new_tokens")
     return LoadedModel(name, model, tokenizer, mark, _context(config), step, limit)
 
@@ -113,7 +122,18 @@ def _download(name: str) -> Path:
         ) from error
 
 
-def _load_folder(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
+@contextlib.contextmanager
+def _loadable(name: str) -> Iterator[None]:
+    """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
+
+
+def _load_lazily(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
+    """The model with its weights still on disk, the tokenizer and the configuration."""
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
     try:
@@ -122,24 +142,60 @@ def _load_folder(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
         raise ModelBroken(
             f"The model '{name}' cannot be loaded: its config.json is not valid JSON ({error})."
         ) from error
-    try:
-        model, tokenizer, config = mlx_lm.load(str(folder), return_config=True)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
+    model, tokenizer, config = mlx_lm.load(str(folder), lazy=True, return_config=True)
     return model, tokenizer, config
 
 
-def weights_digest(folder: Path, model: Any) -> str:
-    """Every byte that was loaded of files too large to be read twice; nothing if there are none."""
-    if all(path.stat().st_size <= WHOLE_BYTES for path in folder.glob("*.safetensors")):
-        return ""
-    weights = sorted(mlx_lm.utils.tree_flatten(model.parameters()))
-    flat = [memoryview(weight.reshape(-1).view(mx.uint8)) for _, weight in weights if weight.size]
+def read_weights(folder: Path, model: Any, progress: Progress, at_once: int = GROUP_BYTES) -> str:
+    """Bring the weights into memory, in groups of about `at_once` bytes.
+
+    Returns a digest of every byte that was loaded of files too large to be read twice; nothing if
+    there are none.
+    """
+    weights = dict(mlx_lm.utils.tree_flatten(model.parameters()))
+    large = any(path.stat().st_size > WHOLE_BYTES for path in folder.glob("*.safetensors"))
+    whole, done = sum(weight.nbytes for weight in weights.values()), 0
+    sums: dict[str, Future[str]] = {}
     with ThreadPoolExecutor() as hashers:
-        sums = list(hashers.map(xxhash.xxh3_128_hexdigest, flat))
-    names = [f"{name} {weight.shape} {weight.dtype}" for name, weight in weights]
-    return f" {hashlib.sha256(' '.join([*names, *sums]).encode()).hexdigest()}"
+        for group in _groups(weights, at_once):
+            mx.eval(list(group.values()))
+            if large:
+                # One group is hashed while the next is read.
+                sums |= {name: hashers.submit(_sum, _raw(group[name])) for name in group}
+            done += sum(weight.nbytes for weight in group.values())
+            progress(done / max(whole, 1))
+    return _digest(weights, sums) if large else ""
+
+
+def _groups(weights: Mapping[str, Any], least: int) -> Iterator[dict[str, Any]]:
+    """The weights in order, at least so many bytes at a time but for the last."""
+    group: dict[str, Any] = {}
+    size = 0
+    for name, weight in weights.items():
+        group[name] = weight
+        size += weight.nbytes
+        if size >= least:
+            yield group
+            group, size = {}, 0
+    if group:
+        yield group
+
+
+def _raw(weight: Any) -> memoryview:
+    """A weight's bytes, not copied; none of an empty one."""
+    return memoryview(weight.reshape(-1).view(mx.uint8)) if weight.size else memoryview(b"")
+
+
+def _sum(data: memoryview) -> str:
+    """A weight's checksum; an empty one has none."""
+    return xxhash.xxh3_128_hexdigest(data) if data else ""
+
+
+def _digest(weights: Mapping[str, Any], sums: Mapping[str, Future[str]]) -> str:
+    """One digest of the names, shapes, types and sums of all weights."""
+    names = [f"{name} {weights[name].shape} {weights[name].dtype}" for name in sorted(weights)]
+    found = [told for name in sorted(weights) if (told := sums[name].result())]
+    return f" {hashlib.sha256(' '.join([*names, *found]).encode()).hexdigest()}"
 
 
 def _dtype(model: Any) -> str:
@@ -165,7 +221,7 @@ def fingerprint(folder: Path, settings: str) -> str:
     """Who the numbers in a cache come from: config, weights, cache settings. 32 hex digits.
 
     A weight file of up to 64 MiB counts whole, a larger one with its name, size, header and 64
-    blocks from first to last; `weights_digest` covers what was loaded from those.
+    blocks from first to last; `read_weights` digests what was loaded from those.
     The chat template does not count: tokens speak for it.
     """
     digest = hashlib.sha256(settings.encode())

@@ -15,6 +15,7 @@ class Wanted:
     """What was asked for: a name, the most recent session, or neither (a new one).
 
     `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
+    `date` (ISO 8601) is what a session that is begun tells its model; None: today.
     """
 
     name: str | None = None
@@ -22,6 +23,7 @@ class Wanted:
     at: int | None = None
     system: str | None = None
     must_exist: bool = False
+    date: str | None = None
 
 
 def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
@@ -57,7 +59,7 @@ def _existing_name(folder: SessionFolder, wanted: Wanted) -> str | None:
 def begin(folder: SessionFolder, wanted: Wanted, first: str, model: str) -> SessionFile:
     """A new session, named as asked or after its first message."""
     name = wanted.name or folder.free_name(slug(first))
-    return folder.create(name, model=model, system=wanted.system or None)
+    return folder.create(name, model=model, system=wanted.system or None, date=wanted.date)
 
 
 def branch(

@@ -21,10 +21,19 @@ from chatcli.worker import Worker
 class Runtime:
     """One model, ready. Loading is slow: make it on the worker where someone waits."""
 
-    def __init__(self, worker: Worker, settings: Settings, name: str) -> None:
-        """Raises `ModelError` as `model.load` does."""
+    def __init__(
+        self,
+        worker: Worker,
+        settings: Settings,
+        name: str,
+        progress: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """`progress` is told how much of the model is there, from 0 to 1.
+
+        Raises `ModelError` as `model.load` does.
+        """
         self.settings = settings
-        self.loaded = worker.call(model.load, name)
+        self.loaded = worker.call(model.load, name, progress)
         self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
         if settings.cache:

@@ -252,7 +252,7 @@ def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
         return "the checkpoints end at other places now (thinking, template)" if at else GONE
     old, new = (loaded.tokenizer.decode(list(side[at : at + SHOWN])) for side in (before, tokens))
     return (
-        f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, thinking, template)"
+        f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, date, thinking, template)"
     )
 
 

@@ -71,6 +71,11 @@ class Worker:
         self.call(_clear_streams)
         self._pool.shutdown()
 
+    def leave(self) -> None:
+        """`close`, once the thread has done what it is at; the caller does not wait."""
+        self.submit(_clear_streams)
+        self._pool.shutdown(wait=False)
+
 
 def _fill(
     items: queue.SimpleQueue[T | None], stopped: threading.Event, work: Callable[[], Iterator[T]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
+from chatcli.store import catalog
 from tests.conftest import Program, everything, segment_files
-from tests.tiny import SPECIAL
+from tests.tiny import OPEN_THINK, SPECIAL, write_model
 
 MESSAGES = [
     "My dog is called Biscuit and I live in Lisbon.",
@@ -388,3 +390,76 @@ def test_help_names_every_command(chatcli: Program) -> None:
     commands = ["chat", "resume", "branch", "ask", "list", "show", "tree", "rename", "delete"]
     for command in [*commands, "cache"]:
         assert f" {command} " in text
+
+
+DATED = "{{- '<|im_start|>system\nToday is ' + strftime_now('%d %B %Y') + '<|im_end|>\n' }}"
+
+
+@pytest.fixture
+def dated(tmp_path: Path) -> Program:
+    """The program with a model whose template prints the date."""
+    model = write_model(tmp_path / "dated", "qwen3", template=DATED + OPEN_THINK)
+    return Program(tmp_path / "home", model)
+
+
+def prompts(program: Program, name: str) -> list[str]:
+    """What each turn's newest checkpoint was made of, as text."""
+    found = []
+    for turn in program.run("show", name, "--json").json()["turns"]:
+        folder = catalog.model_folder(program.sessions, turn["fingerprint"])
+        found.append(words(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
+    return found
+
+
+def first_line(text: str) -> str:
+    return text.split("<|im_end|>")[0].removeprefix("<|im_start|>system\n")
+
+
+def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
+    script = "one\n/date\n/date 2031-11-03\n/date 2031-11-03\ntwo\n/branch 2 aside\nthree\n"
+    said = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())
+    today = datetime.date.today()
+    assert f"The session's date is {today.day} {today:%B %Y}." in said
+    assert "told 3 November 2031 from the next message on; the next turn starts from" in said
+    assert "The session's date is 3 November 2031 already." in said
+    later = dated.ask("four", "-S", "days", "-n", "4")
+    assert (None, True) == (later["miss_reason"], later["reused_tokens"] > 20)
+    shown = dated.run("show", "days", "--json").json()
+    assert "2031-11-03" == shown["date"]
+    assert 0 == shown["turns"][1]["reused_tokens"] and shown["turns"][1]["miss_reason"]
+    before, after, *_ = prompts(dated, "days")
+    assert f"Today is {today:%d %B %Y}" == first_line(before)
+    assert "Today is 03 November 2031" == first_line(after)
+    assert "dated 3 November 2031" in dated.run("show", "days").text
+    aside = dated.run("show", "aside", "--json").json()
+    assert ("2031-11-03", 3) == (aside["date"], len(aside["turns"]))
+    assert aside["turns"][2]["reused_tokens"] > 20
+
+
+def test_a_date_that_is_set_before_the_first_message_begins_the_session(dated: Program) -> None:
+    script = "/date 2031-11-03\n/date\n/new days\none\n/new later\ntwo\n"
+    done = dated.run("chat", "-n", "4", stdin=script)
+    assert "told 3 November 2031 from the next message on." in done.text
+    assert "The session's date will be 3 November 2031." in done.text
+    dates = [dated.run("show", name, "--json").json()["date"] for name in ("days", "later")]
+    assert ["2031-11-03", datetime.date.today().isoformat()] == dates
+    assert ["Today is 03 November 2031"] == [first_line(one) for one in prompts(dated, "days")]
+
+
+@pytest.mark.parametrize("word", ["yesterday", "2026-13-01", "20261121"])
+def test_a_word_that_is_no_date_is_one_clear_sentence(chatcli: Program, word: str) -> None:
+    script = f"Hello\n/date {word}\n"
+    done = chatcli.run("chat", "-S", "days", "-n", "2", "--no-think", stdin=script, expect=2)
+    (sentence,) = done.errors.splitlines()
+    assert sentence.startswith(f"chatcli: '{word}' is not a date: say /date today")
+    shown = chatcli.run("show", "days", "--json").json()
+    assert datetime.date.today().isoformat() == shown["date"]
+
+
+def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
+    dated.run("chat", "-S", "days", "-n", "4", stdin="/date 2031-11-03\none\n/date today\ntwo\n")
+    today = datetime.date.today()
+    assert today.isoformat() == dated.run("show", "days", "--json").json()["date"]
+    assert ["Today is 03 November 2031", f"Today is {today:%d %B %Y}"] == [
+        first_line(one) for one in prompts(dated, "days")
+    ]

@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "chatcli"
+RICH = {"repl.display", "repl.markdown", "repl.panel", "repl.reply"}
+PROMPT = {
+    "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
+    "repl.session_picker",
+}  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = ("cli.", "cli_options.", "cli_bench.", "cli_cache.", "repl.")
 MAY_USE_MLX = ("model", "prompt_cache", "cache_state", "engine", "bench.", "pocket.")
@@ -46,8 +51,8 @@ def test_only_the_shell_knows_a_terminal(name: str) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_only_the_display_knows_rich_and_only_the_shell_prompt_toolkit(name: str) -> None:
     used = roots(imports(MODULES[name]))
-    assert ("rich" in used) == (name == "repl.display")
-    assert ("prompt_toolkit" in used) == (name == "repl.shell")
+    assert ("rich" in used) == (name in RICH)
+    assert ("prompt_toolkit" in used) == (name in PROMPT)
     assert ("typer" in used) == (name in {"cli", "cli_options", "cli_bench", "cli_cache"})
 
 

@@ -183,6 +183,37 @@ def test_a_session_keeps_the_date_it_was_made_with(folder: SessionFolder) -> Non
     assert "2025-03-01" == folder.read("dog").conversation.date
 
 
+def test_a_date_that_was_set_is_the_sessions_from_then_on(folder: SessionFolder) -> None:
+    path = with_one_turn(folder)
+    before = path.read_bytes()
+    with folder.open("dog") as session:
+        session.set_date("2026-11-21")
+        session.append(Message("user", "later"), session.conversation.head)
+        session.set_date("2026-12-24")
+        assert "2026-12-24" == session.conversation.date
+    assert path.read_bytes().startswith(before)
+    assert "2026-12-24" == folder.read("dog").conversation.date
+    assert 1 == folder.read("dog").conversation.turns()[0].number
+
+
+@pytest.mark.parametrize("bad", ["yesterday", "2026-13-01", "", None, 20261121, ["2026-11-21"]])
+def test_a_damaged_date_is_reported_and_the_one_before_it_stays(bad: object) -> None:
+    good = line(type="date", date="2026-11-21")
+    back = parse("dog", HEADER + good + line(type="date", date=bad) + user("a", None))
+    assert "2026-11-21" == back.conversation.date
+    assert ["line 3 of the session 'dog' is damaged: skipped"] == back.problems
+    assert ["a"] == [entry.id for entry in back.conversation.path()]
+
+
+def test_a_branch_takes_its_sources_date(folder: SessionFolder) -> None:
+    with_one_turn(folder)
+    with folder.open("dog") as session:
+        session.set_date("2026-11-21")
+    opening.branch(folder, "dog", None, "puppy").close()
+    assert "2026-11-21" == folder.read("puppy").conversation.date
+    assert b"2025-03-01" not in (folder.folder / "puppy.jsonl").read_bytes()
+
+
 def test_a_new_session_takes_a_date_of_its_own(folder: SessionFolder) -> None:
     with folder.create("today", model=None, system=None) as session:
         assert session.conversation.date == time.strftime("%Y-%m-%d")
@@ -215,6 +246,7 @@ def test_what_is_already_so_writes_nothing(folder: SessionFolder) -> None:
         session.move_head(entry.id)
         session.set_system("Be brief.")
         session.set_model("m")
+        session.set_date("2025-03-01")
         assert before == session.path.read_bytes()
 
 

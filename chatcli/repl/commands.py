@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+
 from chatcli import opening
+from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
 from chatcli.repl.registry import all_commands, command
@@ -32,8 +36,9 @@ def resume(state: State, argument: str) -> Result:
         return Said(f"'{name}' is open already.")
     session = state.folder.open(name)
     try:
-        if session.conversation.model:
-            state.change_model(session.conversation.model)
+        if kept := session.conversation.model:
+            state.read_ahead(session.conversation, kept)
+            state.change_model(kept)
     except ChatcliError:
         session.close()
         raise
@@ -96,6 +101,38 @@ def system(state: State, argument: str) -> Result:
         return Said(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
     state.set_system(None if argument == "off" else argument)
     return Said("The system prompt is changed: the next turn starts from the beginning.")
+
+
+@command(
+    "date",
+    "[today | DATE]",
+    "show or set the date that the model is told",
+    complete=lambda _: ["today"],
+)
+def date(state: State, argument: str) -> Result:
+    if not argument:
+        begun = "is" if state.session else "will be"
+        return Said(
+            f"The session's date {begun} {spoken(state.date())}. It is what the model is told if "
+            "its template prints the date; /date today or /date YYYY-MM-DD changes it."
+        )
+    if (day := _day(argument)) == state.date():
+        return Said(f"The session's date is {spoken(day)} already.")
+    state.set_date(day)
+    told = f"The model is told {spoken(day)} from the next message on"
+    if state.session is None:
+        return Said(f"{told}.")
+    return Said(f"{told}; the next turn starts from the beginning if its template prints the date.")
+
+
+def _day(word: str) -> str:
+    """A date as `YYYY-MM-DD`. Raises `UsageError`."""
+    today = datetime.date.today().isoformat()
+    with contextlib.suppress(ValueError):
+        day = today if word == "today" else datetime.date.fromisoformat(word).isoformat()
+        if word in ("today", day):
+            return day
+    raise UsageError(f"'{word}' is not a date: say /date today, or a day such as /date {today}.")
 
 
 @command(

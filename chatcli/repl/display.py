@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +19,7 @@ from rich.tree import Tree as RichTree
 
 from chatcli import __version__
 from chatcli.bench.table import Table as BenchTable
-from chatcli.conversation import Conversation, Entry
+from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
     Event,
     Notice,
@@ -30,16 +28,13 @@ from chatcli.events import (
     TextDelta,
     ThinkingDelta,
     TurnDone,
-    TurnRecord,
 )
 from chatcli.plain import clean, clean_line, file_size, shorten
 from chatcli.repl import results
+from chatcli.repl.panel import ACCENT, DIM, hit_panel, stats
 from chatcli.repl.wrap import Wrapper
 
-BAR_WIDTH = 28
 PROGRESS_AFTER = 0.4
-DIM = "dim"
-ACCENT = "cyan"
 
 
 class Screen:
@@ -219,59 +214,6 @@ class Pipe:
         stream.flush()
 
 
-def hit_panel(record: TurnRecord) -> Panel:
-    """The turn in one glance: what was reused, what was run, how long it took, what was written."""
-    first = Text.assemble(
-        bar(record.hit_ratio, BAR_WIDTH // 2 if record.drafted_tokens else BAR_WIDTH),
-        (f" {record.hit_ratio:.1%} reused", "bold green" if record.reused_tokens else "bold"),
-        f"  {_counts(record)}",
-    )
-    lines = [first, Text(" · ".join(_times(record)), style=DIM)]
-    if record.miss_reason:
-        lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
-    title = Text(f"turn {record.turn}", style=DIM)
-    return Panel(
-        Group(*lines),
-        title=title,
-        title_align="left",
-        box=box.ROUNDED,
-        border_style=DIM,
-        expand=False,
-    )
-
-
-def _counts(record: TurnRecord) -> str:
-    """Drafted tokens are told apart: they were run ahead of time, not found."""
-    counts = [f"{record.reused_tokens - record.drafted_tokens:,} reused"]
-    counts += [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return " · ".join([*counts, f"{record.prefilled_tokens:,} prefilled"])
-
-
-def bar(ratio: float, width: int = BAR_WIDTH) -> Text:
-    """A ratio between 0 and 1 as a bar."""
-    full = round(ratio * width)
-    return Text.assemble(("━" * full, "green"), ("━" * (width - full), "bright_black"))
-
-
-def _times(record: TurnRecord) -> list[str]:
-    first = record.time_to_first_token
-    return [
-        f"restore {seconds(record.restore_seconds)}",
-        f"first token {seconds(first)}" if first is not None else "no token",
-        f"{record.generation_tps:.0f} tokens/s",
-        f"{file_size(record.checkpoint_bytes)} written",
-    ]
-
-
-def seconds(value: float) -> str:
-    """A duration as a person reads it: 3 ms, 0.21 s, 12 s, 3 min."""
-    if value < 0.0995:
-        return f"{value * 1000:.0f} ms"
-    if value < 9.95:
-        return f"{value:.2g} s"
-    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
-
-
 def age(created: float, now: float | None = None) -> str:
     """How long ago, in one unit."""
     passed = max((time.time() if now is None else now) - created, 0)
@@ -339,6 +281,9 @@ def _transcript(result: results.Transcript) -> RenderableType:
             if result.thinking and turn.reply.message.thinking:
                 lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
             lines.append(_spoken("  ", turn.reply.message.content + _cut_mark(turn.reply), ""))
+    if lines and result.last is None:
+        day = spoken(result.conversation.date)
+        lines.insert(0, Text(f"dated {day}, for templates that tell the model the date", style=DIM))
     return Group(*lines) if lines else Text("No turns yet.")
 
 
@@ -383,32 +328,6 @@ def _turn_label(
         label.append("  ◀ here", "bold green")
     answer = shorten(reply.message.content, 56) if reply else "(no reply)"
     return label.append(f"\n    {answer or '(empty)'}", DIM)
-
-
-def _stats(result: results.Stats) -> RenderableType:
-    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    table.add_column("turn", justify="right")
-    table.add_column("hit ratio", no_wrap=True)
-    for column in ("reused", "drafted", "prefilled", "settled", "first", "tok/s", "written"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for number, record in result.turns:
-        table.add_row(str(number), *_stat_cells(record))
-    return table if result.turns else Text("No turns yet.")
-
-
-def _stat_cells(record: Mapping[str, Any]) -> list[RenderableType]:
-    ratio, first = float(record.get("hit_ratio", 0)), record.get("time_to_first_token")
-    drafted = record.get("drafted_tokens", 0)
-    return [
-        Text.assemble(bar(ratio, 6), f" {ratio:.1%}"),
-        f"{record.get('reused_tokens', 0) - drafted:,}",
-        f"{drafted:,}",
-        f"{record.get('prefilled_tokens', 0):,}",
-        f"{record.get('settled_tokens', 0):,}",
-        seconds(first) if first is not None else "–",
-        f"{record.get('generation_tps', 0):.0f}",
-        file_size(record.get("checkpoint_bytes", 0)),
-    ]
 
 
 def _disk_use(result: results.DiskUse) -> RenderableType:
@@ -470,6 +389,8 @@ def _bench(result: BenchTable) -> RenderableType:
 def _opened(result: results.Opened) -> RenderableType:
     notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
     head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
+    if (day := result.conversation.date) != time.strftime("%Y-%m-%d"):
+        head.append(f" · dated {spoken(day)}", DIM)
     last = results.Transcript(result.name, result.conversation, last=2)
     return Group(head, _transcript(last), *notes)
 
@@ -480,7 +401,7 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Listing: _listing,
     results.Transcript: _transcript,
     results.Tree: _tree,
-    results.Stats: _stats,
+    results.Stats: stats,
     results.DiskUse: _disk_use,
     results.Verified: _verified,
     results.Collected: _collected,

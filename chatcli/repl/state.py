@@ -16,8 +16,9 @@ from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
-from chatcli.plain import decodable, file_size
+from chatcli.plain import clean_line, decodable, file_size
 from chatcli.settings import Settings
+from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
 
@@ -42,18 +43,33 @@ class State:
         self._stop_settling = threading.Event()
         self._drafting: Future[None] | None = None
         self._stop_drafting = threading.Event()
+        self._closing = threading.Event()
         kept = self.session.conversation.model if self.session else None
         self.model = absolute(model) if model else kept or "pocket"
         self._runtime = self._load(self.model)
+        if self.session is not None:
+            self.read_ahead(self.session.conversation, self.model)
 
     def _load(self, name: str) -> Future[Runtime]:
-        self.activity = f"loading {name}…"
-        loading = self._worker.submit(_open_runtime, self._worker, self.settings, name)
-        loading.add_done_callback(lambda _: self._loaded())
-        return loading
+        self.activity = f"loading {_short(name)}…"
+        return self._worker.submit(self._open_runtime, name)
 
-    def _loaded(self) -> None:
-        self.activity = ""
+    def _open_runtime(self, name: str) -> Runtime:
+        def progress(done: float) -> None:
+            self.activity = f"loading {_short(name)}… {done * 100:.0f} %"
+
+        try:
+            from chatcli.runtime import Runtime
+
+            return Runtime(self._worker, self.settings, name, progress)
+        finally:
+            self.activity = ""
+
+    def read_ahead(self, conversation: Conversation, model: str) -> None:
+        """Have the system read what a conversation needs of the disk, while its model loads."""
+        wanted = readahead.needed(conversation, model) if self.settings.cache else None
+        if wanted is not None:
+            readahead.begin(self.settings.sessions, wanted, self._closing)
 
     @property
     def loading(self) -> bool:
@@ -156,7 +172,7 @@ class State:
 
     def _to_begin(self) -> Conversation:
         """The conversation that the first message will begin."""
-        return Conversation(datetime.date.today().isoformat(), self.wanted.system, self.model)
+        return Conversation(self.date(), self.wanted.system, self.model)
 
     def stop_drafting(self) -> None:
         """End the draft after its current chunk, without waiting: it is done before what follows."""
@@ -187,7 +203,8 @@ class State:
 
     def new(self, name: str | None) -> None:
         """Begin a new session with the next message."""
-        self.wanted = Wanted(name=name, system=self.system())
+        date = self.wanted.date if self.session is None else None
+        self.wanted = Wanted(name=name, system=self.system(), date=date)
         self.switch(None)
 
     def system(self) -> str | None:
@@ -199,6 +216,19 @@ class State:
         else:
             self.stop_settling()
             self.session.set_system(text)
+
+    def date(self) -> str:
+        """The day (ISO 8601) that the model is told, if its template prints one."""
+        if self.session is not None:
+            return self.session.conversation.date
+        return self.wanted.date or datetime.date.today().isoformat()
+
+    def set_date(self, date: str) -> None:
+        if self.session is None:
+            self.wanted = replace(self.wanted, date=date)
+        else:
+            self.stop_settling()
+            self.session.set_date(date)
 
     def change_model(self, name: str) -> None:
         """Load another model; the transcript stays. Raises `ModelError` and keeps the old one."""
@@ -218,11 +248,13 @@ class State:
         Returns what went wrong with the checkpoints and is not told yet.
         """
         problem = None
+        self._closing.set()
         self._stop_settling.set()
         self.stop_drafting()
         if self.loading:
             # Nothing of MLX can be ended while it loads; the process may go without it.
             self.abandoned = True
+            self._worker.leave()
             return None
         if self._settling is not None:
             self._settling.exception()
@@ -241,15 +273,14 @@ def absolute(name: str) -> str:
     return str(folder.resolve()) if name != "pocket" and folder.is_dir() else name
 
 
+def _short(model: str) -> str:
+    """A model's own name, without the folder or the owner that it is in."""
+    return clean_line(Path(model).name)
+
+
 def _wait(loading: Future[Runtime], cancelled: threading.Event | None) -> Runtime:
     """Wait in short steps, so that an interrupt is noticed."""
     while cancelled is None or not cancelled.is_set():
         if concurrent.futures.wait([loading], timeout=0.1).done:
             return loading.result()
     raise KeyboardInterrupt
-
-
-def _open_runtime(worker: Worker, settings: Settings, name: str) -> Runtime:
-    from chatcli.runtime import Runtime
-
-    return Runtime(worker, settings, name)

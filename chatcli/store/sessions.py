@@ -274,6 +274,12 @@ class SessionFile:
             self.write({"type": "model", "model": model})
             self.conversation.model = model
 
+    def set_date(self, date: str) -> None:
+        """`date` is ISO 8601."""
+        if date != self.conversation.date:
+            self.write({"type": "date", "date": date})
+            self.conversation.date = date
+
     def moved(self, path: Path) -> None:
         """The file has been renamed."""
         self.path = path

@@ -67,7 +67,7 @@ def header(name: str, line: bytes) -> Conversation:
         version = found["version"]
         known = found["type"] == "session" and isinstance(version, int)
         if known and version <= SESSION_VERSION:
-            date = datetime.date.fromisoformat(found["date"]).isoformat()
+            date = _date(found["date"])
             system, model = found.get("system"), found.get("model")
             return Conversation(date, _text_or_none(system), _text_or_none(model))
     except DAMAGE as error:
@@ -119,6 +119,8 @@ class _Reader:
             self._tree.system = _text_or_none(line["content"])
         elif kind == "model":
             self._tree.model = _text(line["model"])
+        elif kind == "date":
+            self._tree.date = _date(line["date"])
 
     def _move_head(self, found: str | None) -> None:
         target = self._lost.get(found, found)
@@ -180,6 +182,10 @@ def _text_or_none(value: Any) -> str | None:
     return None if value is None else _text(value)
 
 
+def _date(value: Any) -> str:
+    return datetime.date.fromisoformat(value).isoformat()
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < 1e300
 
@@ -213,6 +219,7 @@ def _is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
 COUNTS = (
     "prompt_tokens", "reused_tokens", "prefilled_tokens", "settled_tokens", "checkpoint_bytes",
     "settled_bytes", "hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps",
+    "avoided_seconds", "drafted_tokens",
 )  # fmt: skip
 CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(COUNTS, _is_number),

@@ -1,0 +1,326 @@
+"""The model loads behind the prompt and says how far it is; the checkpoint is read meanwhile."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+from mlx.utils import tree_flatten
+
+import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+from chatcli import model as models_
+from chatcli import opening
+from chatcli.conversation import Conversation
+from chatcli.errors import ModelBroken
+from chatcli.opening import Wanted
+from chatcli.repl import registry
+from chatcli.repl.state import State
+from chatcli.settings import Settings
+from chatcli.store import catalog, readahead
+from chatcli.store.sessions import SessionFolder
+from tests.conftest import Program, segment_files
+from tests.house import MESSAGES, House
+from tests.terminal import CTRL_C, CTRL_D
+from tests.test_shell import open_shell, ready
+from tests.tiny import write_model
+
+PATIENCE = 20.0
+
+
+# Progress
+
+
+@pytest.mark.parametrize("at_once", [1, 20_000, 1 << 30])
+def test_weights_read_in_groups_are_those_read_at_once(models: Path, at_once: int) -> None:
+    folder, told = models / "qwen3_5", list[float]()
+    lazy, _, _ = mlx_lm.load(str(folder), lazy=True, return_config=True)
+    assert "" == models_.read_weights(folder, lazy, told.append, at_once)
+    whole, _ = mlx_lm.load(str(folder))
+    ours, theirs = dict(tree_flatten(lazy.parameters())), dict(tree_flatten(whole.parameters()))
+    assert ours.keys() == theirs.keys()
+    assert all(
+        ours[name].dtype == weight.dtype and mx.array_equal(ours[name], weight)
+        for name, weight in theirs.items()
+    )
+    assert sorted(set(told)) == told and 1.0 == told[-1] and told[0] > 0
+    size = sum(weight.nbytes for weight in theirs.values())
+    assert (len(theirs) if at_once == 1 else 1) <= len(told) <= 1 + size // at_once
+
+
+def test_the_digest_of_large_weights_does_not_depend_on_their_groups(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "large", "qwen3", intermediate_size=40_000)
+    found = set()
+    for at_once in (100_000, 1 << 40):
+        lazy, _, _ = mlx_lm.load(str(folder), lazy=True, return_config=True)
+        found.add(models_.read_weights(folder, lazy, lambda _: None, at_once))
+    assert 1 == len(found) and 64 == len(found.pop().strip())
+
+
+@pytest.mark.parametrize("key", [CTRL_D, CTRL_C])
+def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(
+    chatcli: Program, key: str
+) -> None:
+    with open_shell(chatcli, "-m", chatcli.model) as terminal:
+        terminal.wait_for("loading qwen3_5…")
+        terminal.wait_for(lambda: ready(terminal))
+        if key == CTRL_C:
+            terminal.send(CTRL_C)
+            terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")
+            terminal.wait_for(lambda: ready(terminal))
+        terminal.send(key)
+        assert 0 == terminal.wait_for_exit()
+        assert "Traceback" not in terminal.all_text()
+
+
+class Watched(State):
+    """A state that remembers everything that its toolbar could have shown."""
+
+    @property
+    def activity(self) -> str:
+        return self.shown[-1]
+
+    @activity.setter
+    def activity(self, text: str) -> None:
+        if "shown" not in vars(self):
+            self.shown: list[str] = []
+        self.shown.append(text)
+
+
+def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> Watched:
+    return Watched(Settings(sessions, cache=cache), Wanted(name), str(model))
+
+
+def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(
+    models: Path, tmp_path: Path
+) -> None:
+    state = opened(models / "qwen3", tmp_path)
+    state.runtime()
+    state.close()
+    assert ["", "loading qwen3…", "loading qwen3… 100 %", ""] == state.shown
+
+
+def test_a_model_that_fails_half_way_leaves_no_word_about_loading(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "broken", "qwen3")
+    os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
+    state = opened(folder, tmp_path)
+    with pytest.raises(ModelBroken):
+        state.runtime()
+    state.close()
+    assert ["loading broken…", ""] == state.shown[-2:]
+
+
+# Reading the checkpoint ahead
+
+
+@pytest.fixture(scope="module", params=["qwen3_5", "qwen3"])
+def told(
+    request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
+    """A model and a folder of its sessions: `talk`, `other` and `aside`, a branch of `talk`."""
+    model, sessions = models / request.param, tmp_path_factory.mktemp("sessions")
+    with House(model, sessions) as house:
+        talk = house.chat("talk")
+        for message in (*MESSAGES, *MESSAGES):
+            house.say(talk, message)
+    with House(model, sessions) as house:
+        other = house.chat("other", system="Be kind to every animal that you may ever meet.")
+        for message in MESSAGES:
+            house.say(other, message)
+    with House(model, sessions) as house:
+        made = opening.branch(house.folder, "talk", 3, "aside")
+        made.close()
+        house.say(house.chat("aside"), "And what does the river do?")
+    return model, sessions
+
+
+def chosen(model: Path, sessions: Path, name: str, at: int | None = None) -> list[Path]:
+    """What is read while the model loads for this session, opened at this turn."""
+    opened_ = opening.open_existing(SessionFolder(sessions), Wanted(name, at=at))
+    assert opened_ is not None
+    with opened_:
+        wanted = readahead.needed(opened_.conversation, str(model))
+    assert wanted is not None
+    return readahead.paths(sessions, wanted)
+
+
+def reused(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
+    """The tokens that the next turn takes from the disk."""
+    with House(model, sessions) as house:
+        return house.say(house.chat(name, at=at), "Go on.", settle=False).reused_tokens
+
+
+def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
+    """A copy of the folder, with these of its checkpoints only."""
+    shutil.copytree(sessions, copy)
+    names = {path.name for path in kept or segment_files(sessions)}
+    for path in segment_files(copy):
+        if path.name not in names:
+            path.unlink()
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "at"), [("talk", None), ("other", None), ("aside", None), ("talk", 2)]
+)
+def test_what_is_read_is_all_that_the_next_turn_needs(
+    told: tuple[Path, Path], tmp_path: Path, name: str, at: int | None
+) -> None:
+    model, sessions = told
+    files = chosen(model, sessions, name, at)
+    assert len(segment_files(sessions)) > len(files) == len(set(files)) > 1
+    assert sum(".state." in path.name for path in files) == (model.name == "qwen3_5")
+    few = reused(model, copied(sessions, tmp_path / "few", files), name, at)
+    assert few == reused(model, copied(sessions, tmp_path / "all"), name, at) > 40
+
+
+def test_nothing_is_read_that_the_next_turn_does_not_need(
+    told: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, sessions = told
+    files = chosen(model, sessions, "talk")
+    whole = reused(model, copied(sessions, tmp_path / "all"), "talk")
+    for number, left_out in enumerate(files):
+        kept = [path for path in files if path != left_out]
+        assert reused(model, copied(sessions, tmp_path / str(number), kept), "talk") < whole
+
+
+def test_of_files_that_begin_alike_the_one_that_goes_on_longest_on_the_path_is_read(
+    tmp_path: Path,
+) -> None:
+    """A shorter one that was joined since, and another conversation's that goes on elsewhere."""
+    first, second, third, other = (digit * 64 for digit in "1234")
+    folder = catalog.model_folder(tmp_path, "f" * 32)
+    ends = {(first, first), (first, third), (first, other), (second, other), (other, third)}
+    for begin, end in ends:
+        path = folder / "aa" / catalog.rows_name("a" * 16, begin, end)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = readahead.paths(tmp_path, readahead.Needed("f" * 32, [third, second, first]))
+    assert [(second, other), (first, third)] == [
+        (begin, end)
+        for path in found
+        for begin, end in ends
+        if path.name == catalog.rows_name("a" * 16, begin, end)
+    ]
+
+
+def test_another_model_or_a_session_without_replies_needs_nothing(
+    told: tuple[Path, Path],
+) -> None:
+    model, sessions = told
+    conversation = SessionFolder(sessions).read("talk").conversation
+    assert None is readahead.needed(conversation, "another")
+    assert None is readahead.needed(Conversation("2025-03-01"), str(model))
+
+
+def test_checkpoints_that_are_gone_or_damaged_are_left_to_the_turn(
+    told: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, original = told
+    sessions = copied(original, tmp_path / "copy")
+    files = chosen(model, sessions, "talk")
+    gone, damaged, pipe, *_ = [*files, tmp_path / "none"]
+    gone.unlink()
+    damaged.write_bytes(b"no tensors")
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    assert gone not in chosen(model, sessions, "talk")
+    readahead.read([*files, sessions], threading.Event())
+    shutil.rmtree(sessions / "kv")
+    assert [] == chosen(model, sessions, "talk")
+
+
+only_linux = pytest.mark.skipif(
+    not hasattr(os, "posix_fadvise"), reason="nothing makes this system forget a file"
+)
+
+
+def cold(files: list[Path]) -> None:
+    """Have the system forget what it read of these files; skips where it cannot be seen."""
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+    if any(map(in_memory, files)):
+        pytest.skip("this file system keeps what it was asked to forget")
+
+
+def in_memory(path: Path) -> bool:
+    """Whether the system has all of a file in memory; to ask reads nothing."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+        pages = (ctypes.c_ubyte * (len(mapped) // mmap.PAGESIZE + 1))()
+        begin = ctypes.c_char.from_buffer(mapped)
+        failed = ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(ctypes.addressof(begin)), ctypes.c_size_t(len(mapped)), pages
+        )
+        del begin
+    assert not failed
+    return all(page & 1 for page in pages[: -(-path.stat().st_size // mmap.PAGESIZE)])
+
+
+@only_linux
+def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
+    told: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, original = told
+    sessions = copied(original, tmp_path / "copy")
+    files = chosen(model, sessions, "talk")
+    cold(segment_files(sessions))
+    off = opened(model, sessions, "talk", cache=False)
+    off.runtime()
+    off.close()
+    assert not any(map(in_memory, files))
+    on = opened(model, sessions, "talk")
+    deadline = time.monotonic() + PATIENCE
+    while not all(map(in_memory, files)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    on.runtime()
+    on.close()
+    others = {path.name for path in segment_files(sessions)} - {path.name for path in files}
+    assert others
+    assert not any(in_memory(path) for path in segment_files(sessions) if path.name in others)
+
+
+@only_linux
+def test_a_session_that_is_resumed_in_the_shell_has_its_checkpoint_read(
+    told: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, original = told
+    sessions = copied(original, tmp_path / "copy")
+    newest, *_ = chosen(model, sessions, "aside")
+    with SessionFolder(sessions).open("aside") as session:
+        session.set_model(str(model))
+    cold(segment_files(sessions))
+    state = opened(model, sessions)
+    state.runtime()
+    assert not in_memory(newest)
+    registry.run(state, "/resume aside")
+    deadline = time.monotonic() + PATIENCE
+    while not in_memory(newest):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    state.close()
+
+
+@only_linux
+def test_reading_ends_when_the_process_closes(told: tuple[Path, Path], tmp_path: Path) -> None:
+    model, original = told
+    files = chosen(model, copied(original, tmp_path / "copy"), "talk")
+    stop = threading.Event()
+    stop.set()
+    cold(files)
+    readahead.read(files, stop)
+    time.sleep(0.05)
+    assert not any(map(in_memory, files))
