@@ -30,6 +30,10 @@ UNFIT = (
 )  # fmt: skip
 
 
+# Places between the chunks of a draft that are remembered where each takes memory.
+MOST_BORDERS = 6
+
+
 @dataclass(frozen=True)
 class Match:
     """How much of a chain can be had without the model: its first `depth` segments.
@@ -54,6 +58,14 @@ class Border:
     tokens: list[int]
     snapshot: Snapshot
     log: RowLog
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What of a segment was run while its message was being typed, and the seconds that it all took."""
+
+    tokens: int
+    seconds: float
 
 
 @dataclass
@@ -82,6 +94,7 @@ class Checkpoints:
         self._speed = Speed()
         self._reset()
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
+        self._trimmed = worker.call(prompt_cache.only_trimmed, self._cache)
 
     @property
     def root(self) -> str:
@@ -98,7 +111,8 @@ class Checkpoints:
         self._ahead: list[int] = []
         self._by_draft = False
         self._unsaved: str | None = None
-        self._border: Border | None = None
+        self._drafted: dict[str, Drafted] = {}
+        self._borders: list[Border] = []
         self._took: dict[str, float] = {self.root: 0.0}
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
@@ -141,19 +155,20 @@ class Checkpoints:
                 chain, match.depth, prompt
             ):
                 ahead = len(self._ahead)
-                drafted = ahead if self._by_draft else 0
+                drafted = self._drafted_of(chain[: match.depth]) + ahead * self._by_draft
                 return replace(match, reason=reason, ahead=ahead, drafted=drafted)
             self._rewind(chain[: match.depth])
-            if match.depth and chain[match.depth - 1].id == self._unsaved:
-                last = chain[match.depth - 1]
-                match = replace(match, drafted=last.end - last.start)
+            match = replace(match, drafted=self._drafted_of(chain[: match.depth]))
         return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
+
+    def _drafted_of(self, chain: Sequence[Segment]) -> int:
+        return sum(self._drafted[one.id].tokens for one in chain if one.id in self._drafted)
 
     def took(self, chain: Sequence[Segment], match: Match) -> float:
         """Seconds that the matched segments took when they were run, a draft of this prompt apart."""
-        drafted = match.drafted and not match.ahead
-        depth = match.depth - 1 if drafted else match.depth
-        return self._took.get(chain[depth - 1].id if depth else self.root, 0.0)
+        matched = chain[: match.depth]
+        drafted = sum(self._drafted[one.id].seconds for one in matched if one.id in self._drafted)
+        return self._took.get(matched[-1].id if matched else self.root, 0.0) - drafted
 
     def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Whether the next segment begins with what was run after the path's last checkpoint."""
@@ -163,11 +178,15 @@ class Checkpoints:
 
     def _back_to_border(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Go back to where the last draft and this prompt agree, if that is past the checkpoint."""
-        border = self._border
-        if border is None or depth == len(chain) or chain[depth].parent != border.parent:
+        if depth == len(chain):
             return False
-        if not _begins(chain[depth], prompt, border.tokens):
+        kept = [
+            border for border in self._borders
+            if border.parent == chain[depth].parent and _begins(chain[depth], prompt, border.tokens)
+        ]  # fmt: skip
+        if not kept:
             return False
+        self._borders, border = kept, kept[-1]
         self._worker.call(prompt_cache.rewind, self._cache, border.snapshot)
         self._path = [segment.id for segment in chain[:depth]]
         self._ahead, self._log, self._by_draft = border.tokens, border.log.copy(), True
@@ -249,7 +268,7 @@ class Checkpoints:
         identifier = chain[-1].id if chain else self.root
         self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
         self._path, self._ahead = [segment.id for segment in chain], []
-        self._border = None
+        self._borders = []
         self._forget_older(2)
 
     def rewind(self) -> None:
@@ -281,7 +300,7 @@ class Checkpoints:
         for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
             done += count
             if draft and done < len(tokens):
-                self._border = self._here(segment.parent, tokens[:done], log)
+                self._mark(segment.parent, tokens[:done], log)
             yield count
             if cancelled.is_set() and done < len(tokens):
                 self._log, self._ahead, self._by_draft = log, tokens[:done], draft
@@ -307,19 +326,27 @@ class Checkpoints:
         """
         for end in range(depth + 1, len(chain) + 1):
             unsent = draft and end == len(chain)
+            ran = len(self._ahead) if self._by_draft else 0
             for count in self.extend(chain[:end], prompt, cancelled, draft=unsent):
+                ran += count
                 yield count, 0
+            if draft and self._path[-1:] == [chain[end - 1].id]:
+                self._drafted[chain[end - 1].id] = Drafted(ran, self._seconds)
             if not unsent:
                 yield 0, self.persist(chain[:end], prompt)
             if cancelled.is_set():
                 return
 
-    def _here(self, parent: str, tokens: list[int], log: RowLog) -> Border:
+    def _mark(self, parent: str, tokens: list[int], log: RowLog) -> None:
+        """Remember this place, and of places that take memory few, ever further apart."""
         shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        return Border(parent, tokens, shot, log.copy())
+        self._borders.append(Border(parent, tokens, shot, log.copy()))
+        if not self._trimmed and len(self._borders) > MOST_BORDERS:
+            self._borders = self._borders[::-2][::-1]
 
-    def persist_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        """`persist`, if the newest checkpoint is a draft's, whose message is sent now."""
+    def accept_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        """The message is sent: `persist` what was kept in memory of its draft. Returns the bytes."""
+        self._drafted, self._borders = {}, []
         if self._unsaved is None or [self._unsaved] != self._path[-1:]:
             return 0
         self._unsaved = None

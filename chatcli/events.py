@@ -47,7 +47,8 @@ class Notice:
 class TurnRecord:
     """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
 
-    `reused_tokens + prefilled_tokens == prompt_tokens`. `settled_tokens` were run after the reply;
+    `reused_tokens + prefilled_tokens == prompt_tokens`: of a prompt that was cut short, `prefilled_tokens`
+    is what there was to run. `settled_tokens` were run after the reply;
     `drafted_tokens`, of the reused ones, while the message was being typed;
     `settled_bytes` is the part of `checkpoint_bytes` that was written then.
     `avoided_seconds` is what prefilling the reused tokens took when they were run, drafted ones apart.

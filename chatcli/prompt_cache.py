@@ -83,6 +83,11 @@ def has_state(cache: PromptCache) -> bool:
     return any(not _has_rows(leaf) for leaf in leaves(cache))
 
 
+def only_trimmed(cache: PromptCache) -> bool:
+    """Whether a snapshot takes no memory: every leaf goes back by its offset alone."""
+    return all(type(leaf) in TRIMMED for leaf in leaves(cache))
+
+
 def _has_rows(leaf: Any) -> bool:
     return type(leaf) in ROWS or type(leaf) in WINDOWS
 

@@ -13,7 +13,7 @@ from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile
-from chatcli.template import Template
+from chatcli.template import Memory, Template
 from chatcli.turn import Chat
 from chatcli.worker import Worker
 
@@ -34,6 +34,7 @@ class Runtime:
         """
         self.settings = settings
         self.loaded = worker.call(model.load, name, progress)
+        self._memory = Memory.of(self.loaded.tokenizer)
         self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
         if settings.cache:
@@ -48,7 +49,7 @@ class Runtime:
 
     def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
         """A conversation that has no file yet: it can be drafted."""
-        template = Template(self.loaded.tokenizer, conversation.date, think)
+        template = Template(self.loaded.tokenizer, conversation.date, think, self._memory)
         return Chat(None, conversation, template, self._checkpoints, self.settings.sampling)
 
     def _open_elsewhere(self) -> set[str]:

@@ -9,76 +9,128 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from jinja2.exceptions import TemplateError
 
 from chatcli.conversation import Message
 from chatcli.errors import TemplateRefused
-from chatcli.prefix import common_prefix
+from chatcli.tokens import Encoder, Seams, common_text, control_tokens
 
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
+# As many beginnings of thinking: where it is shown, it comes before the reply.
+THOUGHTS = ("So.", "\nHm.", " 1", "7é", "*")
 DIRECTIVES = "aAbBcdDeFhHIjmMpRSTuUwWxXyYZ"
-NEAR = 4096
-# A noncharacter: text on its two sides is tokenized apart. No tokenizer ever sees it.
-SEAM = "\ufdd0"
 CLOCK_FORMAT = "%d %b %Y"
+# How many are remembered: a draft's are asked again when it is sent, and in a conversation whose
+# thinking mode changed those of every message.
+TEXTS, LIMITS = 4, 4096
+SAMPLE = [("system", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
+# What templates raise, and renderers that mlx-lm has in Python.
+REFUSALS = (TemplateError, ValueError, TypeError, LookupError, AssertionError, NotImplementedError)
+
+Words = dict[str, str]
+# A rendered continuation, and the words of which one stands where it parts from others.
+Probe = tuple[str, tuple[str, ...]]
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The stable prefix of a path: tokens, and characters of the rendered text."""
+
+    tokens: int
+    characters: int
+
+
+@dataclass
+class Memory:
+    """What a tokenizer's templates worked out last; threads may share it.
+
+    It outlives a `Template`, so that the next turn's does only what is new. Bounded: a few texts.
+    """
+
+    encoder: Encoder
+    seams: Seams
+    words: dict[Message, Words] = field(default_factory=dict)
+    texts: dict[Any, str] = field(default_factory=dict)
+    limits: dict[str, Limit] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Memory:
+        """An empty one for this tokenizer."""
+        written = _written(tokenizer)
+        control = control_tokens(tokenizer, written)
+        encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
+        return cls(encoder, Seams(tokenizer, control))
 
 
 class Template:
     """A tokenizer's chat template with one date and one thinking mode."""
 
-    def __init__(self, tokenizer: Any, date: str, think: bool | None = None) -> None:
-        """`date` is ISO 8601; `think` None is the template's own default."""
+    def __init__(
+        self, tokenizer: Any, date: str, think: bool | None = None, memory: Memory | None = None
+    ) -> None:
+        """`date` is ISO 8601; `think` None is the template's own default.
+
+        `memory` is of the same tokenizer. Without one, nothing of other templates' work is reused.
+        """
         self._tokenizer = tokenizer
         source = _source(tokenizer)
         self._options = _clock(source, datetime.date.fromisoformat(date))
         if think is not None:
             self._options["enable_thinking"] = think
-        self._special = _control_tokens(tokenizer, source)
-        self._forged = re.compile("|".join(map(re.escape, self._special)) or "(?!)")
-        self._encoded: tuple[str, list[int]] = ("", [])
+        self._memory = memory or Memory.of(tokenizer)
         self.key = _digest(f"{source} {date} {think}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
+        asked = (self.key, generation, tuple(messages))
+        found = self._memory.texts.get(asked)
+        if found is None:
+            found = self._render(self._as_dicts(messages), generation=generation)
+            self._memory.texts = _remembered(self._memory.texts, asked, found, TEXTS)
+        return found
+
+    def _render(self, messages: list[Words], *, generation: bool = True) -> str:
         try:
             rendered = self._tokenizer.apply_chat_template(
-                [self._as_dict(message) for message in messages],
+                # Copies: a template that is Python code could change what it is given.
+                [dict(message) for message in messages],
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
             )
-        except (TemplateError, ValueError, TypeError, KeyError) as error:
+        except REFUSALS as error:
             raise TemplateRefused(
                 f"The model's chat template refuses this conversation: {error}"
             ) from error
         return str(rendered)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids; the text of the last call is remembered, because a probe asks for it again."""
-        if self._encoded[0] != text:
-            self._encoded = (text, self._tokenize(text))
-        return self._encoded[1]
+        """Token ids. Control tokens in it count as such."""
+        return self._memory.encoder.encode(text)
 
-    def _tokenize(self, text: str) -> list[int]:
-        pieces = (self._tokenizer.encode(p, add_special_tokens=False) for p in text.split(SEAM))
-        return [token for piece in pieces for token in piece]
+    def _as_dicts(self, messages: Sequence[Message]) -> list[Words]:
+        before = self._memory.words
+        words = {message: before.get(message) or self._as_dict(message) for message in messages}
+        self._memory.words = words
+        return [words[message] for message in messages]
 
-    def _as_dict(self, message: Message) -> dict[str, str]:
-        plain = {"role": message.role, "content": self._as_words(message.content)}
+    def _as_dict(self, message: Message) -> Words:
+        plain = {"role": message.role, "content": self._memory.seams.sewn(message.content)}
         if message.thinking:
             # Two names are in use for it; a template that drops old thinking ignores both.
-            plain["reasoning_content"] = plain["thinking"] = self._as_words(message.thinking)
+            plain["reasoning_content"] = plain["thinking"] = self._memory.seams.sewn(
+                message.thinking
+            )
         return plain
-
-    def _as_words(self, text: str) -> str:
-        """`text` with a seam in each control token that it spells, so that no one forges a turn."""
-        text = text.replace(SEAM, "")
-        return self._forged.sub(lambda found: f"{found[0][:1]}{SEAM}{found[0][1:]}", text)
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Every token of a path that ends with a user message, generation prompt included."""
@@ -87,7 +139,22 @@ class Template:
     def opening(self, messages: Sequence[Message]) -> str:
         """The generation prompt: what the template puts before a reply, such as an open think tag."""
         asked = self.text(messages, generation=True)
-        return asked[_common_text(asked, self.text(messages, generation=False)) :]
+        return asked[common_text([asked, self.text(messages, generation=False)]) :]
+
+    def moved(self, messages: Sequence[Message]) -> str | None:
+        """Why more than the generation prompt is run anew in every turn, in a clause, or None.
+
+        `messages` end with a question. After `stable_prefix` and `opening` it renders nothing.
+        """
+        asked = self.text(messages, generation=True)
+        stable = self._limit(messages, self._names(messages)[-1]).characters
+        if stable >= len(asked) - len(self.opening(messages)):
+            return None
+        system = messages[0].content.strip() if messages[0].role == "system" else ""
+        seen = self._memory.seams.sewn(system)
+        if seen and seen in asked and seen not in asked[:stable]:
+            return "the template moves the system prompt into the last message"
+        return "the template changes what was said before once another message follows"
 
     def boundaries(self, messages: Sequence[Message], known: Mapping[int, int]) -> list[int]:
         """Where checkpoints go, in tokens: the stable prefix after each message of the path.
@@ -96,44 +163,72 @@ class Template:
         is cut alike. `known` are those that were found before, by number of messages.
         """
         first = 0 if messages[0].role != "system" else 1
+        names = self._names(messages)
         return [
-            known[count] if count in known else self.stable_prefix(messages[:count])
+            known[count] if count in known else self._limit(messages[:count], names[count]).tokens
             for count in range(first, len(messages) + 1)
         ]
 
     def stable_prefix(self, messages: Sequence[Message]) -> int:
         """How many tokens every continuation of these messages will begin with."""
-        path = list(messages)
-        asked = bool(path) and path[-1].role == "user"
-        continuations = _after_user(path) if asked else _after_reply(path)
-        texts = [self.text(path, generation=True)] if asked else []
-        texts += [self.text(other, generation=True) for other in continuations]
-        return min(self._shared_tokens(texts), len(self.encode(texts[0])) - 1)
+        return self._limit(messages, self._names(messages)[-1]).tokens
 
-    def _shared_tokens(self, texts: Sequence[str]) -> int:
-        """The longest common token prefix; only what follows the last special token that all
-        share is tokenized again for each text, because tokenizers cut there first."""
-        first, *others = texts
-        common = min(_common_text(first, other) for other in others)
-        near = max(0, common - NEAR)
-        anchor = max((first.rfind(mark, near, common) for mark in self._special), default=-1)
-        tokens, tail = self.encode(first), self._tokenize(first[max(anchor, 0) :])
-        if tokens[len(tokens) - len(tail) :] != tail:
-            anchor, tail = 0, tokens
-        before = len(tokens) - len(tail)
-        others_tail = (self._tokenize(other[max(anchor, 0) :]) for other in others)
-        return before + min(common_prefix(tail, other) for other in others_tail)
+    def _names(self, messages: Sequence[Message]) -> list[str]:
+        """What tells each beginning of the path from any other, the empty one first."""
+        said = (f"{m.role} {len(m.content)} {m.content}{m.thinking}" for m in messages)
+        return list(accumulate(said, lambda name, more: _digest(name + more), initial=self.key))
+
+    def _limit(self, messages: Sequence[Message], name: str) -> Limit:
+        found = self._memory.limits.get(name)
+        if found is None:
+            found = self._ask(messages)
+            self._memory.limits = _remembered(self._memory.limits, name, found, LIMITS)
+        return found
+
+    def _ask(self, messages: Sequence[Message]) -> Limit:
+        """Render the invented continuations and see what they share."""
+        said, encoder = self._as_dicts(messages), self._memory.encoder
+        if messages and messages[-1].role == "user":
+            probes = [(self.text(messages, generation=True), ()), *self._replies(said)]
+        else:
+            probes = list(self._questions(said))
+        texts = [text for text, _ in probes]
+        common = common_text(texts)
+        begun = sum(text[common:].lstrip().startswith(words) for text, words in probes)
+        shared = encoder.shared(texts, words_follow=begun > 1)
+        return Limit(min(shared, len(encoder.encode(texts[0])) - 1), common)
+
+    def _replies(self, said: list[Words]) -> Iterator[Probe]:
+        """What may follow a question: replies of every kind, with thinking and without."""
+        shown = [self._replied(said, *kind) for kind in zip(OPENINGS, THOUGHTS, strict=True)]
+        yield from shown
+        cut_off = [THOUGHTS[0]]
+        if self._replied(said, OPENINGS[0], "")[0] != shown[0][0]:
+            # The template shows thinking: where there is none, it may part elsewhere.
+            yield from (self._replied(said, opening, "") for opening in OPENINGS)
+            cut_off.append("")
+        for thought in cut_off:
+            # A reply that was stopped at once; a template that refuses it has no such continuation.
+            with suppress(TemplateRefused):
+                yield self._replied(said, "", thought)
+
+    def _replied(self, said: list[Words], reply: str, thought: str) -> Probe:
+        answer = self._as_dict(Message("assistant", reply, thought))
+        question = self._as_dict(Message("user", OPENINGS[0]))
+        words = tuple(text.lstrip() for text in (reply, thought) if text)
+        return self._render([*said, answer, question]), words
+
+    def _questions(self, said: list[Words]) -> Iterator[Probe]:
+        """What may follow a reply: a question of every kind, and another after it."""
+        questions = [self._as_dict(Message("user", opening)) for opening in OPENINGS]
+        for question in questions:
+            yield self._render([*said, question]), (question["content"].lstrip(),)
+        yield self._replied([*said, questions[0]], OPENINGS[1], THOUGHTS[0])[0], ()
 
 
-def _after_user(messages: list[Message]) -> list[list[Message]]:
-    replies = [Message("assistant", text, why) for text in OPENINGS for why in ("So.", "")]
-    return [[*messages, reply, Message("user", OPENINGS[0])] for reply in replies]
-
-
-def _after_reply(messages: list[Message]) -> list[list[Message]]:
-    asked = [[*messages, Message("user", opening)] for opening in OPENINGS]
-    later = [*asked[0], Message("assistant", OPENINGS[1], "So."), Message("user", OPENINGS[0])]
-    return [*asked, later]
+def _remembered(before: dict[K, T], key: K, value: T, most: int) -> dict[K, T]:
+    """The latest, `value` among them; a new dict, so that no other thread sees it change."""
+    return {**dict(list(before.items())[1 - most :]), key: value}
 
 
 def _source(tokenizer: Any) -> str:
@@ -142,14 +237,20 @@ def _source(tokenizer: Any) -> str:
     return found if isinstance(found, str) else str((found or {}).get("default", ""))
 
 
-def _control_tokens(tokenizer: Any, source: str) -> list[str]:
-    """The tokens that steer a model: the special ones, and added ones that the template writes.
-
-    Longest first. Others that were added, such as runs of spaces, are ordinary text.
-    """
-    added = tokenizer.added_tokens_decoder.values()
-    steering = {str(t) for t in added if t.special or (str(t) in source and str(t).strip())}
-    return sorted(steering, key=len, reverse=True)
+def _written(tokenizer: Any) -> str:
+    """Where the tokens that a template writes can be found: its text, its named tokens, a sample."""
+    named = " ".join(map(str, tokenizer.special_tokens_map.values()))
+    said = [
+        {"role": role, "content": text, "reasoning_content": text, "thinking": text}
+        for role, text in SAMPLE
+    ]
+    sample = ""
+    for messages in (said, said[1:]):
+        with suppress(*REFUSALS):
+            sample += str(
+                tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            )
+    return " ".join((_source(tokenizer), named, sample))
 
 
 def _clock(source: str, date: datetime.date) -> dict[str, Any]:
@@ -175,15 +276,4 @@ def _kept_start(source: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _common_text(left: str, right: str) -> int:
-    low, high = 0, min(len(left), len(right))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chatcli import prefix
@@ -70,12 +70,14 @@ class Prompt:
     """A path as tokens, the segments of its stable prefix, and the generation prompt's text.
 
     Where a reply that was cut goes on, `said` is what there is of it, and the last of the tokens.
+    `moved` says why more than the generation prompt is never kept, if that is so.
     """
 
     tokens: list[int]
     chain: list[Segment]
     opening: str
     said: tuple[int, ...] = ()
+    moved: str | None = None
 
     @property
     def stable(self) -> int:
@@ -142,7 +144,9 @@ def render(chat: Chat, user: Entry) -> Prompt:
     tokens = chat.template.prompt(messages)
     room_left(chat, len(tokens))
     chain = cut(chat, tokens, messages, user)
-    return Prompt(tokens, chain, chat.template.opening(messages))
+    prompt = Prompt(tokens, chain, chat.template.opening(messages))
+    more = len(prompt.tail) > len(chat.template.encode(prompt.opening))
+    return replace(prompt, moved=chat.template.moved(messages)) if more else prompt
 
 
 def history(chat: Chat, leaf: Entry | None) -> list[Message]:
@@ -216,7 +220,7 @@ def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Mat
     record.drafted_tokens = match.drafted
     record.avoided_seconds = chat.checkpoints.took(prompt.chain, match)
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
-    record.miss_reason = match.reason or explain(chat, prompt, match.depth)
+    record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.moved
     return match
 
 
@@ -251,9 +255,7 @@ def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
     if at == len(before):
         return "the checkpoints end at other places now (thinking, template)" if at else GONE
     old, new = (loaded.tokenizer.decode(list(side[at : at + SHOWN])) for side in (before, tokens))
-    return (
-        f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, date, thinking, template)"
-    )
+    return f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, date, thinking, template)"
 
 
 def prefill(
@@ -262,7 +264,7 @@ def prefill(
     """Run what is new up to the stable prefix, and checkpoint at every boundary on the way."""
     began = time.perf_counter()
     done = 0
-    record.checkpoint_bytes += chat.checkpoints.persist_draft(
+    record.checkpoint_bytes += chat.checkpoints.accept_draft(
         prompt.chain[: match.depth], prompt.tokens
     )
     steps = chat.checkpoints.run(prompt.chain, prompt.tokens, match.depth, cancelled)

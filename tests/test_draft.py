@@ -81,6 +81,21 @@ def test_typing_on_goes_on_from_the_last_whole_chunk(model: Path, tmp_path: Path
     assert len(events) <= 2
 
 
+def test_a_change_in_the_middle_keeps_what_stands_before_it(model: Path, tmp_path: Path) -> None:
+    middle = LONG.index(" ", len(LONG) * 3 // 4)
+    changed = f"{LONG[:middle]} indeed{LONG[middle:]}"
+    with House(model, tmp_path / "one") as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        whole = drafted(chat, LONG)
+        events = list(draft.draft(chat, changed, threading.Event()))
+        record = sent(house, chat, changed)
+    # The places to go back to are further apart where each takes memory.
+    assert events[0].tokens > whole // 3
+    assert record.prefilled_tokens <= 16
+    assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], changed])) == outcome(record)
+
+
 def test_a_draft_that_is_not_sent_is_not_written(model: Path, tmp_path: Path) -> None:
     with House(model, tmp_path) as house:
         house.say(house.chat("talk"), MESSAGES[0])

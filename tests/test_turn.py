@@ -14,6 +14,7 @@ from chatcli.conversation import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from tests import tiny
+from tests.templates import TEMPLATES
 from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
 
 
@@ -371,3 +372,13 @@ def test_even_the_shortest_first_turn_is_checkpointed(model: Path, tmp_path: Pat
         path.stat().st_size for path in tmp_path.rglob("*.safetensors")
     )
     assert record.checkpoint_bytes > 0
+
+
+def test_a_template_that_moves_its_system_prompt_is_named_as_the_reason(tmp_path: Path) -> None:
+    model = tiny.write_model(tmp_path / "model", "qwen3", template=TEMPLATES["mistral-nemo"][0])
+    moves = "the template moves the system prompt into the last message"
+    with House(model, tmp_path / "sessions") as house:
+        chat = house.chat("talk")
+        reasons = [house.say(chat, message).miss_reason for message in MESSAGES[:3]]
+        without = house.say(house.chat("without", system=None), MESSAGES[0]).miss_reason
+    assert [moves, moves, moves, None] == [*reasons, without]

@@ -1,0 +1,231 @@
+"""Tiny real models that are told what to say, and that note every token they are run on.
+
+The inner model really runs on the real caches; only what is generated follows a script, because a
+random model's words are no reply that a conversation could be measured with.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from chatcli import draft, model, opening, prompt_cache, turn
+from chatcli.checkpoints import Checkpoints
+from chatcli.conversation import Conversation
+from chatcli.events import Settled, TurnRecord
+from chatcli.opening import Wanted
+from chatcli.settings import Sampling
+from chatcli.store.segments import SegmentStore
+from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.template import Template
+from chatcli.worker import Worker
+from tests.house import SYSTEM, finish
+
+REPLY_TOKENS = 64
+THINKING_TOKENS = 12
+END = "<|im_end|>"
+
+# Nobody thinks: what is generated stands in history as it is.
+PLAIN = """\
+{%- for m in messages %}
+{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"""
+# No generation prompt at all: every token of a prompt stays in history.
+BARE = """\
+{%- for m in messages %}{{- m.content + '<|im_end|>' }}{%- endfor %}"""
+
+
+class Scripted(nn.Module):
+    """`inner` with one change: after a token of `said` the next one of it is the likeliest.
+
+    After any other token `said` begins. Logits keep the inner model's values everywhere else, so that
+    logprobs tell one cache from another. `calls` holds the ids of each call, oldest first.
+    """
+
+    def __init__(self, inner: nn.Module, said: list[int]) -> None:
+        super().__init__()
+        assert len(set(said)) == len(said), "a token leads to one other"
+        self.inner = inner
+        self._next = dict(zip(said, [*said[1:], said[0]], strict=True))
+        self._first = said[0]
+        self._calls: list[list[int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        (ids,) = inputs.tolist()
+        self._calls.append(ids)
+        logits = self.inner(inputs, cache=cache)
+        chosen = mx.array([self._next.get(token, self._first) for token in ids])
+        is_chosen = mx.arange(logits.shape[-1]) == chosen[:, None]
+        return mx.where(is_chosen, logits.max(axis=-1, keepdims=True) + 1, logits)
+
+    def taken(self) -> list[int]:
+        """The ids of every token that was run since the last look."""
+        ids = [token for call in self._calls for token in call]
+        self._calls.clear()
+        return ids
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the model generates, `ids`, and the words of it that history keeps, `reply`."""
+
+    ids: list[int]
+    reply: str
+
+
+def script(tokenizer: Any, think: bool | None = None) -> Script:
+    """A script that suits the tokenizer's template: thinking, if there is any, then 64 tokens."""
+    asked = [{"role": "user", "content": "."}]
+    options = {} if think is None else {"enable_thinking": think}
+    prompt = tokenizer.apply_chat_template(
+        asked, tokenize=False, add_generation_prompt=True, **options
+    )
+    texts = {token: tokenizer.decode([token]) for token in sorted(tokenizer.get_vocab().values())}
+    # A word after a space and a capital letter are read alone, whatever stands before them.
+    words = [token for token, text in texts.items() if _is_word(tokenizer, token, text)]
+    letters = [token for token, text in texts.items() if re.fullmatch("[A-Z]", text)]
+    thinking, spare = letters[:THINKING_TOKENS], letters[THINKING_TOKENS:]
+    reply = [tokenizer.convert_tokens_to_ids("The"), *words, *spare][:REPLY_TOKENS]
+    assert len(reply) == REPLY_TOKENS
+    check_same_tokens(tokenizer, reply)
+    check_same_tokens(tokenizer, thinking)
+    opened, closed, end = tokenizer.convert_tokens_to_ids(["<think>", "</think>", END])
+    if prompt.rstrip().endswith("<think>"):
+        before = [*thinking, closed]
+    elif prompt.rstrip().endswith("</think>") or "<think>" not in tokenizer.chat_template:
+        before = []
+    else:
+        before = [opened, *thinking, closed]
+    return Script([*before, *reply, end], tokenizer.decode(reply))
+
+
+def _is_word(tokenizer: Any, token: int, text: str) -> bool:
+    known = re.fullmatch(" [A-Za-z0-9]+", text) is not None
+    return known and [token] == tokenizer.encode(text, add_special_tokens=False)
+
+
+def check_same_tokens(tokenizer: Any, ids: list[int]) -> None:
+    """The text of `ids` must be read as `ids` again, at a line's beginning and before the end."""
+    around = f"\n{tokenizer.decode(ids)}{END}"
+    assert ids == tokenizer.encode(around, add_special_tokens=False)[1:-1]
+
+
+class Ran(NamedTuple):
+    """What a turn says of itself, and the tokens that the model was run on for it."""
+
+    record: TurnRecord
+    tokens: list[int]
+
+
+class ScriptedHouse:
+    """One process's worth of chatcli with a scripted model: closing forgets all but the disk."""
+
+    def __init__(
+        self, folder: Path, sessions: Path, *, think: bool | None = None, cache: bool = True
+    ) -> None:
+        self.worker = Worker()
+        self.folder = SessionFolder(sessions)
+        self.think = think
+        self._opened: list[SessionFile] = []
+        loaded = self.worker.call(model.load, str(folder))
+        self.script = script(loaded.tokenizer, think)
+        self.model = Scripted(loaded.model, self.script.ids)
+        self.loaded = replace(loaded, model=self.model)
+        self.store = SegmentStore(sessions, loaded.fingerprint) if cache else None
+        self._checkpoints = Checkpoints(self.worker, self.loaded, self.store)
+
+    def __enter__(self) -> ScriptedHouse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for session in self._opened:
+            session.close()
+        if self.store is not None:
+            self.store.tidy()
+            self.store.close()
+        self.worker.close()
+
+    def chat(self, name: str, at: int | None = None) -> turn.Chat:
+        """Session `name`, which begins if it is not there."""
+        wanted = Wanted(name, at=at, system=SYSTEM)
+        session = opening.open_existing(self.folder, wanted)
+        session = session or opening.begin(self.folder, wanted, "", "scripted")
+        self._opened.append(session)
+        return replace(self.unsaved(session.conversation), session=session)
+
+    def unsaved(self, conversation: Conversation) -> turn.Chat:
+        template = Template(self.loaded.tokenizer, conversation.date, self.think)
+        return turn.Chat(None, conversation, template, self._checkpoints, Sampling())
+
+    def prompt(self, texts: Sequence[str], replies: Sequence[str] | None = None) -> list[int]:
+        """The prompt of the turn that ends `texts`, by the tokenizer alone.
+
+        `replies` to all but the last of `texts`; None: the script's, as they all are if nothing is cut.
+        """
+        answers = [self.script.reply] * (len(texts) - 1) if replies is None else replies
+        messages = [{"role": "system", "content": SYSTEM}]
+        for text, answer in zip(texts, [*answers, ""], strict=True):
+            messages.append({"role": "user", "content": text})
+            messages.append({"role": "assistant", "content": answer})
+        options = {} if self.think is None else {"enable_thinking": self.think}
+        tokenizer = self.loaded.tokenizer
+        text = tokenizer.apply_chat_template(
+            messages[:-1], tokenize=False, add_generation_prompt=True, **options
+        )
+        return list(tokenizer.encode(text, add_special_tokens=False))
+
+    def logprobs(self, tokens: Sequence[int], start: int) -> list[float]:
+        """Those of `tokens[start:]`, from one run of all of them on a cache of its own."""
+        return self.worker.call(self._logprobs, list(tokens), start)
+
+    def _logprobs(self, tokens: list[int], start: int) -> list[float]:
+        cache = prompt_cache.new(self.loaded.model)
+        logits = self.model(mx.array(tokens[:-1])[None], cache=cache)[0, start - 1 :]
+        chosen = mx.take_along_axis(logits, mx.array(tokens[start:])[:, None], axis=-1)
+        self.model.taken()
+        return list((chosen[:, 0] - mx.logsumexp(logits, axis=-1)).tolist())
+
+    def take(self, chat: turn.Chat, text: str, events: int | None = None) -> Ran:
+        """A turn without its settle, cancelled at its `events`-th event if that is given."""
+        self.model.taken()
+        record = finish(until(turn.take, chat, text, events))
+        return Ran(record, self.model.taken())
+
+    def settle(self, chat: turn.Chat, record: TurnRecord, events: int | None = None) -> list[int]:
+        """Settle the last reply, or begin to; what the model was run on for it."""
+        self.model.taken()
+        for event in until(turn.settle, chat, events):
+            if isinstance(event, Settled):
+                record.add(event)
+        return self.model.taken()
+
+    def draft(self, chat: turn.Chat, text: str, events: int | None = None) -> list[int]:
+        """Draft `text`, or begin to; what the model was run on for it."""
+        self.model.taken()
+        for _ in until(draft.draft, chat, text, events):
+            pass
+        return self.model.taken()
+
+
+def until(work: Any, *arguments: Any) -> Iterator[Any]:
+    """The events of `work(*arguments[:-1])`, cancelled after as many as the last argument says."""
+    *given, events = arguments
+    stop = threading.Event()
+    for number, event in enumerate(work(*given, stop), start=1):
+        if number == events:
+            stop.set()
+        yield event
