@@ -14,8 +14,8 @@ from chatcli.conversation import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from tests import tiny
-from tests.templates import TEMPLATES
 from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
+from tests.templates import TEMPLATES
 
 
 @pytest.fixture
