@@ -47,7 +47,8 @@ def prefill(
             loaded.model(mx.array(chunk)[None], cache=cache)
             prompt_cache.evaluate(cache)
             log.record(cache, len(chunk))
-        mx.clear_cache()
+        if len(chunk) == loaded.prefill_step:
+            mx.clear_cache()
         yield len(chunk)
 
 

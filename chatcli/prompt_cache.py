@@ -261,7 +261,12 @@ def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scal
 
     Raises `SegmentDamaged` or `OSError` as reading does, and what MLX raises where they do not fit.
     """
-    _take(cache, None, rows, {index: _needed(leaf) for index, leaf in enumerate(leaves(cache))})
+    _take(
+        cache,
+        None,
+        rows,
+        {index: _needed(leaf, rows.count) for index, leaf in enumerate(leaves(cache))},
+    )
     arrays = {name: _as_array(part) for name, part in state.items()}
     kept = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
@@ -277,10 +282,10 @@ def append(cache: PromptCache, log: RowLog, rows: StoredRows) -> None:
 
 
 def _take(
-    cache: PromptCache, log: RowLog | None, rows: StoredRows, newest: Mapping[int, int | None]
+    cache: PromptCache, log: RowLog | None, rows: StoredRows, lengths: Mapping[int, int | None]
 ) -> None:
-    """Put rows behind those that the leaves have, of some leaves the newest only."""
-    arrays = _read(rows, {name: newest.get(int(name.partition(".")[0])) for name in rows.names})
+    """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
+    arrays = _read(rows, {name: lengths.get(int(name.partition(".")[0])) for name in rows.names})
     for index, leaf in enumerate(leaves(cache)):
         mine = f"{index}."
         new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items()
@@ -295,24 +300,32 @@ def _take(
             leaf.offset += rows.count
 
 
-def _needed(leaf: Any) -> int | None:
-    """How many of the newest rows an empty leaf keeps; None: all of them."""
+def _needed(leaf: Any, count: int) -> int | None:
+    """How many rows an empty leaf has when `count` are restored; None: as many.
+
+    Fewer are the newest ones. More leave room to go on without copying them all.
+    """
     if type(leaf) is RotatingKVCache and not leaf.keep:
-        return int(leaf.max_size)
-    return int(leaf.chunk_size) if type(leaf) is ChunkedKVCache else None
+        return min(int(leaf.max_size), count)
+    if type(leaf) is ChunkedKVCache:
+        return min(int(leaf.chunk_size), count)
+    return count + -count % leaf.step + 2 * leaf.step if type(leaf) in TRIMMED else None
 
 
-def _read(rows: StoredRows, newest: Mapping[str, int | None]) -> Rows:
+def _read(rows: StoredRows, lengths: Mapping[str, int | None]) -> Rows:
     """Arrays read from disk, straight to where MLX has them."""
     blank = {
-        name: mx.zeros(rows.shape(name, count), _unsigned(rows.dtype(name)), stream=stream)
-        for (name, count), stream in zip(newest.items(), _alternating(len(newest)), strict=True)
+        name: mx.zeros(rows.shape(name, length), _unsigned(rows.dtype(name)), stream=stream)
+        for (name, length), stream in zip(lengths.items(), _alternating(len(lengths)), strict=True)
     }
     mx.async_eval(blank)  # type: ignore[no-untyped-call]
     if sum(array.nbytes for array in blank.values()) < LARGE:
         rows.copy({name: _shared(array) for name, array in blank.items()})
     else:
         _read_by_threads(rows, blank)
+    if mx.cuda.is_available():
+        # What a CPU wrote moves to the GPU when it is first read: now, not in a turn.
+        mx.eval([mx.max(array) for array in blank.values()])
     return {name: array.view(_dtype(rows.dtype(name))) for name, array in blank.items()}
 
 

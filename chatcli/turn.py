@@ -327,12 +327,13 @@ def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[E
 
 
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
-    """Put the reply on disk, with the turn's numbers."""
+    """Put the reply on disk, with the turn's numbers. The prompt does not wait for the disk."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
     return chat.saved.append(
         Message("assistant", record.text, record.thinking),
         user.id,
+        wait=False,
         finish_reason=record.finish_reason,
         record={**record.numbers(), **_provenance(chat, user), **generated},
     )

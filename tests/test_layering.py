@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "chatcli"
-RICH = {"repl.display", "repl.markdown", "repl.panel", "repl.reply"}
+RICH = {
+    "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
+    "repl.markdown_prose", "repl.panel", "repl.reply",
+}  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
-    "repl.session_picker",
+    "repl.session_picker", "repl.picker_text",
 }  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = ("cli.", "cli_options.", "cli_bench.", "cli_cache.", "repl.")

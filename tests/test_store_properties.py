@@ -32,7 +32,7 @@ from hypothesis.stateful import (
 from chatcli import upkeep
 from chatcli.prefix import Segment, chain, root_id
 from chatcli.store import eviction, inventory
-from chatcli.store.container import Tensor
+from chatcli.store.container import Tensor, pack
 from chatcli.store.rows import joined
 from chatcli.store.segments import Checkpoint, SegmentStore
 from chatcli.store.sessions import SessionFolder
@@ -221,7 +221,8 @@ class Store(RuleBasedStateMachine):
         for depth in range(1, 1 + len([one for one in talk.chain if one.id in self.rows])):
             made = checkpoint(talk, depth, False)
             if made.segment.id in self.rows:
-                data = self.store._pack(made, "rows")
+                told = self.store._told_of(made, "rows")
+                data = pack(self.store._tensors(made, "rows"), told)
                 path = segment_file(self.store, made)
                 if path not in before:
                     path.parent.mkdir(exist_ok=True)

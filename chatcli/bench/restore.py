@@ -148,7 +148,7 @@ def _compare(
     rounds: int,
 ) -> Restore:
     """The contest, and whether the cache that was kept and the one that was read are the same."""
-    kept, read = map(arrays_of, caches)
+    kept, read = (worker.call(arrays_of, cache) for cache in caches)
     path = store.folder / "one.safetensors"
     worker.call(mx.save_safetensors, str(path), kept)
     equal = worker.call(_same_bits, kept, read) and worker.call(_same_bits, kept, _load(path))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
 from chatcli import opening, prompt_cache, turn
@@ -183,8 +184,15 @@ def restored(
 
 
 def arrays_of(cache: PromptCache) -> dict[str, Any]:
-    """Every array of a cache, numbered."""
-    found = [part for leaf in prompt_cache.leaves(cache) for part in arrays_in(leaf)]
+    """Every array of a cache, numbered, without the room for more rows. For MLX's thread."""
+    found = [
+        mx.contiguous(part[..., : leaf.offset, :])
+        if type(leaf) in prompt_cache.TRIMMED
+        else part
+        for leaf in prompt_cache.leaves(cache)
+        for part in arrays_in(leaf)
+    ]
+    mx.eval(found)
     return {f"{number}": part for number, part in enumerate(found)}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from chatcli import opening
 from chatcli.conversation import Conversation
-from chatcli.errors import ChatcliError, UsageError
+from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, file_size
@@ -245,7 +245,7 @@ class State:
     def close(self) -> str | None:
         """Stop what runs behind, finish what is being written, let the session go.
 
-        Returns what went wrong with the checkpoints and is not told yet.
+        Returns what went wrong with what was written and is not told yet.
         """
         problem = None
         self._closing.set()
@@ -259,9 +259,12 @@ class State:
         if self._settling is not None:
             self._settling.exception()
         if self.session is not None:
-            self.session.close()
+            try:
+                self.session.close()
+            except FolderError as error:
+                problem = str(error)
         if self._runtime.exception() is None:
-            problem = self._runtime.result().close()
+            problem = self._runtime.result().close() or problem
         self._behind.shutdown()
         self._worker.close()
         return problem

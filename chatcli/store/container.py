@@ -7,6 +7,7 @@ The layout is FORMAT.md's. A reader trusts nothing: whatever is wrong with a fil
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
 import xxhash
 
 from chatcli.errors import SegmentDamaged
@@ -24,6 +24,7 @@ DTYPES = {
     "F16": "float16", "BF16": "bfloat16", "U32": "uint32", "I32": "int32", "F32": "float32",
     "U64": "uint64", "I64": "int64", "F64": "float64", "C64": "complex64",
 }  # fmt: skip
+SHORT = {dtype: short for short, dtype in DTYPES.items()}
 LONGEST_HEADER = 64 << 20
 PREFIX = 8
 NO_DIGEST = "0" * 32
@@ -37,6 +38,7 @@ LONGEST_SIDE = (1 << 31) - 1
 Array = np.ndarray[Any, np.dtype[Any]]
 # Flat bytes, each in one block.
 Views = list[memoryview]
+Piece = bytes | memoryview
 Batch = list[tuple[str, Views]]
 
 
@@ -75,22 +77,46 @@ Tensors = Mapping[str, Tensor]
 
 def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
     """A file: the metadata, a checksum for each tensor, and one for the header with all of them."""
-    buffers = {name: tensor.raw() for name, tensor in tensors.items()}
-    sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name].data) for name in sorted(buffers))
-    specs = {
-        name: safetensors.TensorSpec(
-            dtype=tensor.dtype,
-            shape=list(tensor.shape),
-            data_ptr=buffers[name].ctypes.data,
-            data_len=buffers[name].nbytes,
-        )
-        for name, tensor in tensors.items()
-    }
-    data = bytearray(safetensors.serialize(specs, {**metadata, "sums": sums, "digest": NO_DIGEST}))
-    end = PREFIX + int.from_bytes(data[:PREFIX], "little")
-    place = data.index(_digest_item(NO_DIGEST), 0, end) + len(_digest_item(""))
-    data[place - 1 : place - 1 + len(NO_DIGEST)] = _digest(bytes(data[:end])).encode()
-    return bytes(data)
+    return b"".join(pieces(tensors, metadata))
+
+
+def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[Piece]:
+    """`pack`, as its header and then the tensors' own bytes, which are not copied."""
+    buffers = {name: tensor.raw().data for name, tensor in tensors.items()}
+    sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name]) for name in sorted(buffers))
+    header = _header(tensors, {**metadata, "sums": sums, "digest": NO_DIGEST})
+    header = header.replace(_digest_item(NO_DIGEST), _digest_item(_digest(header)), 1)
+    return [header, *(buffers[name] for name in _in_order(tensors))]
+
+
+def size_of(tensors: Tensors, metadata: Mapping[str, str]) -> int:
+    """How many bytes `pack` will make, without reading a tensor."""
+    sums = "0" * SUM_DIGITS * len(tensors)
+    header = _header(tensors, {**metadata, "sums": sums, "digest": NO_DIGEST})
+    return len(header) + sum(map(_length, tensors.values()))
+
+
+def _in_order(tensors: Tensors) -> list[str]:
+    """As safetensors has them: the largest types first, so that each is aligned."""
+    return sorted(tensors, key=lambda name: (-storage(tensors[name].dtype).itemsize, name))
+
+
+def _length(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * storage(tensor.dtype).itemsize
+
+
+def _header(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
+    """A safetensors header: its length in 8 bytes, then JSON, filled up to whole 8 bytes."""
+    entries: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in _in_order(tensors):
+        tensor, start = tensors[name], end
+        end += _length(tensor)
+        entries[name] = {"dtype": SHORT[tensor.dtype], "shape": list(tensor.shape),
+                         "data_offsets": [start, end]}  # fmt: skip
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % PREFIX)
+    return len(text).to_bytes(PREFIX, "little") + text
 
 
 def _digest_item(value: str) -> bytes:

@@ -9,11 +9,13 @@ import os
 import shutil
 import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from chatcli.errors import BadName, FolderError
 
+# What is written: bytes, or pieces of them that follow each other.
+Data = bytes | Sequence[bytes | memoryview]
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
@@ -85,7 +87,7 @@ def _visible(text: str) -> bool:
     return all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in text)
 
 
-def write_once(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -> int:
+def write_once(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` at `path` so that it is there whole or not at all, also after a crash.
 
     Written to a temporary file in `scratch` (same file system), flushed, renamed, and the folder's
@@ -94,10 +96,14 @@ def write_once(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -
     if path.exists():
         return 0
     replace(path, data, scratch, reserve)
-    return len(data)
+    return sum(map(len, _pieces(data)))
 
 
-def replace(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -> None:
+def _pieces(data: Data) -> Sequence[bytes | memoryview]:
+    return [data] if isinstance(data, bytes) else data
+
+
+def replace(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> None:
     """Put `data` in the place of `path`, whole or not at all, and leave `reserve` bytes of the disk.
 
     Raises `OSError`.
@@ -108,13 +114,13 @@ def replace(path: Path, data: bytes, scratch: Path, reserve: int = RESERVE) -> N
         with contextlib.suppress(FileNotFoundError):
             make_private(scratch)
             make_private(path.parent)
-            _leave_room(scratch, len(data) + reserve)
+            _leave_room(scratch, sum(map(len, _pieces(data))) + reserve)
             _replace(path, data, scratch / f"{os.getpid()}-{uuid.uuid4().hex}")
             return
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _replace(path: Path, data: bytes, temporary: Path) -> None:
+def _replace(path: Path, data: Data, temporary: Path) -> None:
     try:
         with _flushed(temporary, data):
             temporary.replace(path)
@@ -151,13 +157,14 @@ def _create(path: Path, data: bytes, temporary: Path) -> None:
 
 
 @contextlib.contextmanager
-def _flushed(path: Path, data: bytes) -> Iterator[None]:
+def _flushed(path: Path, data: Data) -> Iterator[None]:
     """A new file with `data` on disk, locked for as long as it is needed."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb") as file:
         # The lock says that someone is still at it; it goes with the process.
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(data)
+        for piece in _pieces(data):
+            file.write(piece)
         file.flush()
         os.fsync(descriptor)
         yield

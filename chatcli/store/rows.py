@@ -54,13 +54,13 @@ class Rows:
     def dtype(self, name: str) -> str:
         return self.pieces[0].file.parts[name].dtype
 
-    def shape(self, name: str, newest: int | None = None) -> tuple[int, ...]:
-        """The joined array's shape, of all tokens or the `newest` ones."""
+    def shape(self, name: str, length: int | None = None) -> tuple[int, ...]:
+        """The joined array's shape, with a row for each token or with `length` rows."""
         *before, _, last = self.pieces[0].file.parts[name].shape
-        return (*before, self.count if newest is None else min(newest, self.count), last)
+        return (*before, self.count if length is None else length, last)
 
     def copy(self, into: Mapping[str, Array]) -> None:
-        """Arrays into others of the same size in bytes: all of their rows, or the newest that fit.
+        """Arrays into others: all of their rows, first where there is room for more, or the newest that fit.
 
         Each file is read from its beginning to its end. Raises `SegmentDamaged` or `OSError`; what
         is in `into` then is anything.
@@ -68,7 +68,7 @@ class Rows:
         if not all(array.flags.c_contiguous for array in into.values()):
             raise ValueError("rows are copied into contiguous arrays")
         jobs = [job for name, array in into.items() for job in self._parts_of(name, array)]
-        whole = {name: array for name, array in into.items() if array.shape[-2] == self.count}
+        whole = {name: array for name, array in into.items() if array.shape[-2] >= self.count}
         start = 0
         for piece in self.pieces:
             if piece.count == piece.length:
@@ -82,7 +82,7 @@ class Rows:
 
     def _parts_of(self, name: str, into: Array) -> Iterator[Job]:
         """The pieces of which not everything is wanted, each read whole and then cut."""
-        start = into.shape[-2] - self.count
+        start = min(into.shape[-2] - self.count, 0)
         for piece in self.pieces:
             end = start + piece.count
             cut = piece.count < piece.length or into.shape[-2] < self.count

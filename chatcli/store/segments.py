@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from chatcli.prefix import Segment
 from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
 from chatcli.store.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
 from chatcli.store.compact import compact
-from chatcli.store.container import Container, Tensor, Tensors, pack
+from chatcli.store.container import Container, Tensor, Tensors, pieces, size_of
 from chatcli.store.rows import Piece, Rows
 
 # Another process may join files between our finding and our opening them.
@@ -234,7 +234,8 @@ class SegmentStore:
     def put(self, made: Checkpoint) -> int:
         """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
 
-        What is there already costs nothing.
+        Its arrays are read on the writer's thread, later: they must not change. What is there
+        already costs nothing.
         """
         return self.add(made, rows=len(made.chain) in self.missing(made.chain, made.prompt))
 
@@ -248,17 +249,18 @@ class SegmentStore:
     def _queue(self, made: Checkpoint, kind: Kind) -> int:
         if self.problem:
             return 0
-        data = self._pack(made, kind)
+        told, tensors = self._told_of(made, kind), self._tensors(made, kind)
         self._newest = made.chain, made.prompt
         if kind == "rows":
             self._queued.add(made.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
-        self._pending.append(self._writer.submit(self._write, made, kind, data))
-        return len(data)
+        self._pending.append(self._writer.submit(self._write, made, kind, tensors, told))
+        return size_of(tensors, told)
 
-    def _pack(self, made: Checkpoint, kind: Kind) -> bytes:
+    def _told_of(self, made: Checkpoint, kind: Kind) -> dict[str, str]:
+        """A file's metadata."""
         segment = made.segment
-        metadata = {
+        told = {
             "format": SEGMENT_FORMAT,
             "version": SEGMENT_VERSION,
             "kind": kind,
@@ -271,14 +273,18 @@ class SegmentStore:
             "created": str(int(time.time())),
         }
         if kind == "state":
-            return pack(made.state, {**metadata, "scalars": made.scalars})
-        tokens = np.asarray(made.prompt[segment.start : segment.end], "<i4")
-        return pack(
-            {TOKENS: Tensor.of(tokens), **made.rows},
-            {**metadata, "ends": json.dumps([segment.end])},
-        )
+            return {**told, "scalars": made.scalars}
+        return {**told, "ends": json.dumps([segment.end])}
 
-    def _write(self, made: Checkpoint, kind: Kind, data: bytes) -> None:
+    def _tensors(self, made: Checkpoint, kind: Kind) -> Tensors:
+        if kind == "state":
+            return made.state
+        tokens = np.asarray(made.prompt[made.segment.start : made.segment.end], "<i4")
+        return {TOKENS: Tensor.of(tokens), **made.rows}
+
+    def _write(
+        self, made: Checkpoint, kind: Kind, tensors: Tensors, told: Mapping[str, str]
+    ) -> None:
         if self.problem:
             return
         try:
@@ -286,11 +292,11 @@ class SegmentStore:
                 path = catalog.rows_path(self.folder, made.chain[-1:], made.prompt)
             else:
                 path = catalog.state_path(self.folder, made.segment.id)
-            files.write_once(path, data, self.folder / "tmp")
+            size = files.write_once(path, pieces(tensors, told), self.folder / "tmp")
             if kind == "rows":
                 self._join_small_files(made.chain, made.prompt)
             if self._written is not None:
-                self._written(len(data), made.chain)
+                self._written(size or size_of(tensors, told), made.chain)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
         finally:

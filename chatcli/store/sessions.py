@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,8 @@ class SessionFile:
             torn_at = self.transcript.torn_at
             self._size = len(data) if torn_at is None else torn_at
             self._torn = torn_at is not None
+            self._flusher = ThreadPoolExecutor(1, "chatcli-flush")
+            self._flushing: Future[None] | None = None
             self._mend()
         except BaseException:
             os.close(self._descriptor)
@@ -212,21 +215,34 @@ class SessionFile:
             os.ftruncate(self._descriptor, self._size)
             self._torn = False
 
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept."""
+    def write(self, line: Mapping[str, Any], *, wait: bool = True) -> None:
+        """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept.
+
+        Without `wait` the system has it, whatever happens to this process, and the disk soon.
+        """
         data = encode(line)
         with files.explained(f"save to the session '{self.name}'"):
             self._mend()
             self._check_ours()
             try:
                 _write_all(self._descriptor, data)
-                os.fsync(self._descriptor)
+                self._flush(wait)
             except BaseException:
                 self._torn = True
                 with contextlib.suppress(OSError):
                     self._mend()
                 raise
         self._size += len(data)
+
+    def _flush(self, wait: bool) -> None:
+        """Flush to the disk, here or behind; what went wrong behind is raised by the next one."""
+        flushing, self._flushing = self._flushing, None
+        if flushing is not None:
+            flushing.result()
+        if wait:
+            os.fsync(self._descriptor)
+        else:
+            self._flushing = self._flusher.submit(os.fsync, self._descriptor)
 
     def _check_ours(self) -> None:
         """Raise `FolderError` if what is written now would not be found under the session's name."""
@@ -242,10 +258,12 @@ class SessionFile:
                 "Leave, look at it, and open the session again."
             )
 
-    def append(self, message: Message, parent: str | None, **facts: Any) -> Entry:
-        """Hang a message under `parent`; on disk when this returns."""
+    def append(
+        self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any
+    ) -> Entry:
+        """Hang a message under `parent`; on disk when this returns, or as `write` has it."""
         entry = Entry(new_id(), parent, message, time.time(), **facts)
-        self.write(entry_line(entry))
+        self.write(entry_line(entry), wait=wait)
         return self.conversation.add(entry)
 
     def copy(self, entry: Entry) -> None:
@@ -285,7 +303,12 @@ class SessionFile:
         self.path = path
 
     def close(self) -> None:
+        """Let the file go, flushed. Raises `FolderError`, and has let it go then too."""
+        self._flusher.shutdown()
         os.close(self._descriptor)
+        if self._flushing is not None:
+            with files.explained(f"save to the session '{self.name}'"):
+                self._flushing.result()
 
     def __enter__(self) -> SessionFile:
         return self

@@ -1,0 +1,83 @@
+"""Styled text broken into lines of a width; knows nothing else."""
+
+from __future__ import annotations
+
+import re
+
+from rich.cells import get_character_cell_size
+from rich.style import Style
+from rich.text import Text
+
+DIM = Style(dim=True)
+
+# A line breaks at spaces and around wide characters, but not before a closing sign.
+CLOSING = "、。，．！？：；）」』】》〉％…ー"
+OPENING = "（「『【《〈"
+WIDE = (
+    "\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U0001f300-\U0001faff\U00020000-\U0003fffd"
+)
+JOINED = f"(?:[{CLOSING}\u0300-\u036f\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]|\u200d.)*"
+UNIT = re.compile(f"((?:[{OPENING}]*[{WIDE}]|[^ {WIDE}]+|){JOINED}) *")
+
+
+def cells(text: str) -> int:
+    """Columns of `text` in a terminal that joins no emoji: never less than it really takes."""
+    if text.isascii():
+        return len(text)
+    return sum(get_character_cell_size(char) + (char == "\ufe0f") for char in text)
+
+
+def wrap(text: Text, width: int) -> list[Text]:
+    """`text` broken at words. Its lines but the last stay the same when more text follows."""
+    rows: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        rows += line.divide(_breaks(line.plain, width))
+    for row in rows:
+        row.rstrip()
+    return rows
+
+
+def line_count(plain: str, width: int) -> int:
+    """How many lines `wrap` makes."""
+    return sum(1 + len(_breaks(line, width)) for line in plain.split("\n"))
+
+
+def last_unit(plain: str) -> int:
+    """Where the last word begins, or the last wide character."""
+    begin = max(plain.rfind(" "), plain.rfind("\n")) + 1
+    units = [unit.start() for unit in UNIT.finditer(plain, begin) if unit[1]]
+    return units[-1] if units else begin
+
+
+def _breaks(plain: str, width: int) -> list[int]:
+    offsets: list[int] = []
+    used = 0
+    for unit in UNIT.finditer(plain):
+        size = cells(unit[1])
+        if used and used + size > width:
+            offsets.append(unit.start())
+            used = 0
+        if size > width:
+            inside = _folds(unit[1], width)
+            offsets += [unit.start() + offset for offset in inside]
+            size = cells(unit[1][inside[-1] :]) if inside else size
+        used += size + len(unit[0]) - len(unit[1])
+    return offsets
+
+
+def fold(text: Text, width: int) -> list[Text]:
+    """`text` cut where `width` is full."""
+    return list(text.divide(_folds(text.plain, width))) if cells(text.plain) > width else [text]
+
+
+def _folds(plain: str, width: int) -> list[int]:
+    if plain.isascii():
+        return list(range(width, len(plain), width))
+    offsets, used = [], 0
+    for offset, char in enumerate(plain):
+        size = cells(char)
+        if used + size > width and used:
+            offsets.append(offset)
+            used = 0
+        used += size
+    return offsets

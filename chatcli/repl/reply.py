@@ -1,0 +1,165 @@
+"""A reply as it comes: loading, reading, thinking in a small box, then text as Markdown.
+
+Refuses to know the prompt: it prints what is settled, and tells what is to be drawn below it now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from chatcli.events import (
+    Event,
+    PrefillProgress,
+    PrefixMatched,
+    TextDelta,
+    ThinkingDelta,
+    TurnDone,
+)
+from chatcli.plain import clean
+from chatcli.repl.folding import fold, wrap
+from chatcli.repl.markdown import MarkdownStream
+from chatcli.repl.panel import DIM, seconds
+
+INDENT = "  "
+BOX = "  ┊ "
+MARK = "✻"
+# Lines of the thinking box, as it is and when it is opened; what is laid out of a long thinking.
+BOX_LINES, OPEN_LINES = 4, 40
+LAID_OUT = 6000
+PROGRESS_AFTER = 0.4
+BAR = 20
+
+
+class Reply:
+    """One turn's reply at a time. `live` is drawn often and on another thread than `event`."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self.opened = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._waiting = ""
+        self._began = self._phase_began = self._clock()
+        self._thinking: str = ""
+        self._tokens = 0
+        self._progress: PrefillProgress | None = None
+        self._markdown: MarkdownStream | None = None
+        self._live: Sequence[Text] = ()
+        self._active = False
+
+    def begin(self, waiting: str = "") -> None:
+        """A message was sent; `waiting` says for what, while nothing else is known."""
+        self._reset()
+        self._waiting, self._active = waiting, True
+
+    def event(self, event: Event) -> None:
+        """Take one event of a turn."""
+        if isinstance(event, PrefixMatched):
+            self._waiting, self._phase_began = "", self._clock()
+        elif isinstance(event, PrefillProgress):
+            self._progress = event
+        elif isinstance(event, ThinkingDelta):
+            self._think(event)
+        elif isinstance(event, TextDelta):
+            self._text(event.text)
+        elif isinstance(event, TurnDone):
+            self.finish()
+            if event.record.finish_reason == "cancelled":
+                self._print([Text("(stopped: what came is kept, /continue goes on)", DIM)])
+
+    def _think(self, event: ThinkingDelta) -> None:
+        if not self._thinking:
+            self._phase_began = self._clock()
+        self._progress = None
+        self._thinking += clean(event.text)
+        self._tokens = event.tokens
+
+    def _text(self, text: str) -> None:
+        self._progress = None
+        if self._markdown is None:
+            self._fold_thinking()
+            self._markdown = MarkdownStream(self._console, INDENT, part=self)
+        self._markdown.feed(text)
+
+    def _fold_thinking(self) -> None:
+        """From a box to one line."""
+        if self._thinking:
+            thought, self._thinking = self._clock() - self._phase_began, ""
+            self._print([thought_line(thought, self._tokens)])
+
+    def finish(self) -> None:
+        """The reply is over, or was given up: leave the screen in order."""
+        self._fold_thinking()
+        if self._markdown is not None:
+            self._markdown.finish()
+        self._reset()
+
+    # What MarkdownStream draws on
+
+    moves = True
+
+    def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
+        """Print `settled` for good; `live` is what follows it now."""
+        self._live = live
+        if settled:
+            self._print(settled)
+
+    def _print(self, lines: Iterable[Text]) -> None:
+        for line in rows(lines, INDENT, self._console.width):
+            self._console.print(line, soft_wrap=True)
+
+    # What is drawn below what is printed
+
+    def live(self, height: int) -> list[Text]:
+        """At most `height` lines that change with time."""
+        if not self._active:
+            return []
+        if self._markdown is not None:
+            return rows(self._live, INDENT, self._console.width)[-height:]
+        if self._thinking:
+            return self._box(height)
+        if self._progress is not None and self._elapsed() > PROGRESS_AFTER:
+            return [self._reading(self._progress)]
+        return [Text(f"{INDENT}{MARK} {self._waiting}", DIM)] if self._waiting else []
+
+    def _elapsed(self) -> float:
+        return self._clock() - self._phase_began
+
+    def _box(self, height: int) -> list[Text]:
+        head = f"{INDENT}{MARK} Thinking · {self._tokens:,} tokens · {seconds(self._elapsed())}"
+        keys = " · Esc stops · Ctrl-T " + ("less" if self.opened else "more")
+        most = min(OPEN_LINES if self.opened else BOX_LINES, height - 1)
+        text = Text(self._thinking[-LAID_OUT:].strip("\n"), f"{DIM} italic")
+        width = min(self._console.width - len(BOX) - 1, 100)
+        lines = [row for line in text.split("\n") for row in wrap(line, width)][-most:]
+        return [Text(head + keys, DIM), *(Text(BOX, DIM) + line for line in lines if most > 0)]
+
+    def _reading(self, progress: PrefillProgress) -> Text:
+        share = progress.done / max(progress.total, 1)
+        full = round(share * BAR)
+        left = self._elapsed() * (1 - share) / max(share, 0.001)
+        return Text.assemble(
+            (f"{INDENT}{MARK} reading ", DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"),
+            (f" {progress.done:,} of {progress.total:,} tokens · {seconds(left)} left · Esc stops", DIM),
+        )  # fmt: skip
+
+
+def thought_line(duration: float, tokens: int) -> Text:
+    """What is left of a thinking."""
+    return Text(f"{MARK} Thought for {seconds(duration)}, {tokens:,} tokens · Ctrl-T shows it", DIM)
+
+
+def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:
+    """Indented rows that leave the last column free: a full one would wrap."""
+    made: list[Text] = []
+    for line in lines:
+        row = Text(indent, end="") + line if line.plain else line.copy()
+        row.end = ""
+        made += fold(row, max(width - 1, 1))
+    return made

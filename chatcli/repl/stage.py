@@ -1,0 +1,136 @@
+"""The terminal while the prompt is up: prints above it and draws it again in one go.
+
+Knows prompt_toolkit; refuses to know what is printed. Anything may print, from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
+from prompt_toolkit.layout import FormattedTextControl, Window
+
+# Seconds between two drawings at least.
+FRAME = 1 / 25
+# Terminals that know these show what lies between them at once; the others ignore them.
+TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
+
+
+class Stage(io.TextIOBase):
+    """A file to print to. What it was given last without a line break waits for one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        # What is drawn between the printed text and the prompt, as text with ANSI styles.
+        self.live: Callable[[], str] = str
+        self._waiting: list[str] = []
+        self._app: Application[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+        self._held = False
+
+    @property
+    def window(self) -> Window:
+        """The live part, for the application's layout."""
+        return Window(FormattedTextControl(self._live_text), dont_extend_height=True)
+
+    def _live_text(self) -> AnyFormattedText:
+        with self.lock:
+            return "" if self._app is None or self._app.is_done else ANSI(self.live())
+
+    def isatty(self) -> bool:
+        return sys.stdout.isatty()
+
+    def fileno(self) -> int:
+        return sys.stdout.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self.lock:
+            self._waiting.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._loop is None:
+            self._write_out(self._take(everything=True))
+        else:
+            self.wake()
+
+    def wake(self) -> None:
+        """Draw soon."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    @contextmanager
+    def attached(self, app: Application[Any]) -> Iterator[Callable[[], None]]:
+        """While `app` runs, printing goes above it. Yields what it is to call when it has begun."""
+        self._app = app
+        try:
+            yield self._begin
+        finally:
+            self._app = self._loop = None
+            self.flush()
+
+    def _begin(self) -> None:
+        assert self._app is not None
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._app.create_background_task(self._paint())
+
+    async def _paint(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not self._held:
+                self._draw()
+            await asyncio.sleep(FRAME)
+
+    def _draw(self) -> None:
+        app = self._app
+        assert app is not None
+        with self.lock:
+            text = self._take(everything=False)
+            if not text or app.is_done:
+                app.invalidate()
+                return
+            app.output.write_raw(TOGETHER)
+            app.renderer.erase()
+            app.output.write_raw(text)
+            app.renderer.render(app, app.layout)
+            app.output.write_raw(DONE)
+            app.output.flush()
+
+    def _take(self, *, everything: bool) -> str:
+        """What was printed, in whole lines."""
+        with self.lock:
+            text, self._waiting = "".join(self._waiting), []
+            if everything:
+                return text
+            whole, newline, rest = text.rpartition("\n")
+            self._waiting = [rest] if rest else []
+            return whole + newline
+
+    def _write_out(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """While this lasts the terminal belongs to something else, and what is printed waits."""
+        self._held = True
+        try:
+            async with in_terminal():
+                yield
+        finally:
+            self._held = False
+            self.wake()

@@ -1,0 +1,247 @@
+"""Files that a message names: which ones, how the model gets them, what is refused, what is offered."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chatcli.errors import UsageError
+from chatcli.repl import attach
+from chatcli.repl.attach import Choice, Named, Sizes, choices, expand, named
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "notes.txt").write_text("first\nsecond\n")
+    (tmp_path / "my notes.md").write_text("# Title\n")
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "main.py").write_text("print(1)")
+    return tmp_path
+
+
+def names(message: str, folder: Path) -> list[str]:
+    return [one.name for one in named(message, folder)]
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("@notes.txt", ["notes.txt"]),
+        ("sum up @notes.txt", ["notes.txt"]),
+        ("is it @notes.txt?", ["notes.txt"]),
+        ("(see @notes.txt, or @source/main.py).", ["notes.txt", "source/main.py"]),
+        ('read @"my notes.md" please', ["my notes.md"]),
+        ("line one\n@notes.txt\n", ["notes.txt"]),
+        ("@notes.txt and @notes.txt and @./notes.txt", ["notes.txt"]),
+        ("write to me@notes.txt", []),
+        ("`@notes.txt`", []),
+        ("@ notes.txt", []),
+        ("hello @someone, @my and @", []),
+        ('@"no such file"', []),
+        ("@" + "x" * 5000, []),
+        ("@a\0b", []),
+        ("@source", ["source"]),
+    ],
+)
+def test_a_name_is_an_existing_file_at_a_words_start(
+    folder: Path, message: str, found: list[str]
+) -> None:
+    assert found == names(message, folder)
+
+
+def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:
+    assert [f"{folder}/notes.txt"] == names(f"see @{folder}/notes.txt", Path("/"))
+    assert [Path.home()] == [one.path for one in named("in @~", folder)]
+
+
+def test_files_follow_the_message_which_stays_as_written(folder: Path) -> None:
+    expanded = expand('compare @"my notes.md" with @source/main.py.', folder)
+    assert (
+        'compare @"my notes.md" with @source/main.py.\n\n'
+        "## my notes.md\n\n```markdown\n# Title\n```\n\n"
+        "## source/main.py\n\n```python\nprint(1)\n```"
+    ) == expanded.text
+    assert ["my notes.md", "source/main.py"] == [one.name for one in expanded.attachments]
+    assert ["# Title\n", "print(1)"] == [one.text for one in expanded.attachments]
+
+
+def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
+    message = "me@example.org wrote to @someone\n\n"
+    assert attach.Expanded(message) == expand(message, folder)
+
+
+def test_the_fence_is_longer_than_any_in_the_file(folder: Path) -> None:
+    text = "before\n````python\nx = 1\n````\n"
+    (folder / "fences.md").write_text(text)
+    assert expand("@fences.md", folder).text.endswith(f"\n`````markdown\n{text}`````")
+
+
+def test_an_empty_file_and_a_byte_order_mark(folder: Path) -> None:
+    (folder / "empty").write_text("")
+    (folder / "marked.csv").write_bytes(b"\xef\xbb\xbfa,b\n")
+    assert expand("@empty @marked.csv", folder).text == (
+        "@empty @marked.csv\n\n## empty\n\n```\n```\n\n## marked.csv\n\n```csv\na,b\n```"
+    )
+
+
+def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
+    pasted = "a log that says @source and @notes.txt\n"
+    expanded = expand(f"see @source/main.py {pasted}", folder, ["other", pasted])
+    assert ["source/main.py"] == [one.name for one in expanded.attachments]
+    assert expanded.text.startswith(f"see @source/main.py {pasted}\n")
+    assert [] == names(f"x{pasted}".replace("@", "at "), folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0", "@picture.png is not text in UTF-8"),
+        ("nul.txt", b"a\0b", "@nul.txt is not text in UTF-8"),
+        ("latin.txt", "café".encode("latin-1"), "@latin.txt is not text in UTF-8"),
+        ("wide.txt", "abc".encode("utf-16"), "@wide.txt is not text in UTF-8"),
+        ("huge.txt", b"x" * 2_345_678, "@huge.txt has 2.3 MB, and 2.0 MB is the most"),
+    ],
+)
+def test_what_is_no_text_for_a_message_is_refused(
+    folder: Path, name: str, data: bytes, reason: str
+) -> None:
+    (folder / name).write_bytes(data)
+    with pytest.raises(UsageError, match=reason):
+        expand(f"@notes.txt and @{name}!", folder)
+
+
+def test_a_folder_is_refused_with_what_to_do(folder: Path) -> None:
+    with pytest.raises(UsageError, match="@source/ is a folder: name a file in it, or put a space"):
+        expand("look at @source/", folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_refused(folder: Path) -> None:
+    (folder / "notes.txt").chmod(0)
+    with pytest.raises(UsageError, match=r"@notes\.txt cannot be read"):
+        expand("@notes.txt", folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("a.py", "python"),
+        ("a.toml", "toml"),
+        ("a.TXT", "text"),
+        ("Makefile", ""),
+        ("a.bak~", ""),
+        ("a.ts", "typescript"),
+    ],
+)
+def test_the_language_is_told_by_the_suffix(name: str, language: str) -> None:
+    assert language == attach.language(Path(name))
+
+
+@pytest.mark.parametrize(
+    ("before", "typed"),
+    [
+        ("@", ""),
+        ("see @no", "no"),
+        ('see @"my no', '"my no'),
+        ("see @notes.txt ", None),
+        ('see @"my notes.md"', None),
+        ("me@example", None),
+    ],
+)
+def test_what_is_being_typed_after_an_at_sign(before: str, typed: str | None) -> None:
+    assert typed == attach.typed_name(before)
+
+
+def test_names_are_offered_folders_first_and_hidden_ones_only_when_asked(folder: Path) -> None:
+    (folder / ".hidden").write_text("x")
+    (folder / "Notes.old").write_text("1234")
+    assert [
+        Choice("source/", "source/", None),
+        Choice("Notes.old", "Notes.old", 4),
+        Choice('"my notes.md"', "my notes.md", 8),
+        Choice("notes.txt", "notes.txt", 13),
+    ] == choices("", folder)
+    assert ["Notes.old", "notes.txt"] == [one.text for one in choices("NO", folder)]
+    assert [".hidden"] == [one.text for one in choices(".", folder)]
+    assert ["source/main.py"] == [one.text for one in choices("source/", folder)]
+    assert ['"my notes.md"'] == [one.text for one in choices('"my', folder)]
+    assert ['"source/'] == [one.text for one in choices('"sou', folder)]
+    assert [] == choices("nowhere/", folder) == choices("no\0", folder)
+
+
+def test_names_that_a_terminal_would_act_on_are_not_offered(folder: Path) -> None:
+    (folder / "evil\x1b[2J.txt").write_text("x")
+    assert [] == choices("evil", folder)
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
+    counted: list[str] = []
+    changed = threading.Event()
+
+    def tokens(text: str) -> int:
+        counted.append(text)
+        return 1000 + len(text)
+
+    sizes, notes = Sizes(tokens), Named("notes.txt", folder / "notes.txt")
+    assert "13 B" == sizes.label(notes, changed.set)
+    assert changed.wait(10)
+    assert ["1,013 tokens"] * 3 == [sizes.label(notes, changed.set) for _ in range(3)]
+    (folder / "notes.txt").write_text("other")
+    wait_for(lambda: sizes.label(notes, changed.set) == "1,005 tokens")
+    assert ["first\nsecond\n", "other"] == counted
+
+
+def test_counting_does_not_hold_up_who_asks(folder: Path) -> None:
+    release = threading.Event()
+    sizes = Sizes(lambda text: release.wait(10) and len(text))
+    began = time.monotonic()
+    assert "@notes.txt 13 B · @source/main.py 8 B" == sizes.line(
+        "@notes.txt @source/main.py", folder, lambda: None
+    )
+    assert time.monotonic() - began < 1
+    release.set()
+    wait_for(
+        lambda: (
+            "@notes.txt 13 tokens · @source/main.py 8 tokens"
+            == sizes.line("@notes.txt @source/main.py", folder, lambda: None)
+        )
+    )
+
+
+def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
+    loaded: list[bool] = []
+    asked: list[str] = []
+
+    def tokens(text: str) -> int | None:
+        asked.append(text)
+        return 1 if loaded else None
+
+    sizes, notes = Sizes(tokens), Named("notes.txt", folder / "notes.txt")
+    assert "13 B" == sizes.label(notes, lambda: None)
+    wait_for(lambda: asked)
+    assert "13 B" == sizes.label(notes, lambda: None)
+    loaded.append(True)
+    wait_for(lambda: sizes.label(notes, lambda: None) == "1 token")
+
+
+def test_what_will_be_refused_is_told_before(folder: Path) -> None:
+    (folder / "pic.png").write_bytes(b"\0")
+    (folder / "huge").write_bytes(b"x" * 2_100_000)
+    sizes = Sizes(len)
+    message = "@pic.png @huge @source"
+    wait_for(lambda: "not" in sizes.line(message, folder, lambda: None))
+    assert "@pic.png is not text · @huge 2.1 MB, too large · @source is a folder" == (
+        sizes.line(message, folder, lambda: None)
+    )
