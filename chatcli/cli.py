@@ -18,29 +18,25 @@ import platformdirs
 import typer
 from typer.core import TyperGroup
 
-from chatcli import __version__, cli_bench, cli_cache, opening
+from chatcli import __version__, cli_bench, cli_cache, cli_sessions, opening
 from chatcli.cli_options import (
-    JsonOption,
     Name,
     Options,
-    SessionsOption,
     complete_session,
     print_json,
     sessions_folder,
-    show_result,
     with_options,
 )
 from chatcli.errors import ChatcliError, EmptyPrompt
 from chatcli.events import Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
-from chatcli.repl import results
+from chatcli.repl import early, results
 from chatcli.store import files
 from chatcli.store.sessions import SessionFolder, recovered
 
 INTERRUPTED = 130
 DEBUG = "CHATCLI_DEBUG"
-LISTED = 50
 
 
 class ChatByDefault(TyperGroup):
@@ -72,6 +68,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_cache.app, name="cache")
 app.add_typer(cli_bench.app, name="bench")
+app.add_typer(cli_sessions.app)
 
 
 def print_version(wanted: bool) -> None:
@@ -105,10 +102,14 @@ def resume(
     *,
     options: Options,
 ) -> None:
-    """Go on with a saved session (default: the most recent)."""
+    """Go on with a saved session: choose one (in a pipe and with -c: the most recent)."""
     name = name or options.session
-    latest = SessionFolder(sessions_folder(options.sessions)).latest() if name is None else name
-    talk(options, options.wanted(latest, must_exist=True))
+    if name is None:
+        folder = SessionFolder(sessions_folder(options.sessions))
+        choose = not options.latest and sys.stdin.isatty() and sys.stdout.isatty()
+        name = cli_sessions.pick(folder) if choose else folder.latest()
+    if name is not None:
+        talk(options, options.wanted(name, must_exist=True))
 
 
 @app.command()
@@ -134,20 +135,39 @@ def branch(
 
 def talk(options: Options, wanted: Wanted) -> None:
     """The shell in a terminal; a script of messages where standard input is a pipe."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with early.quiet_terminal():
+            in_terminal(options, wanted)
+        return
     from chatcli.repl import display, script
 
     state = open_state(options, wanted)
     try:
-        if sys.stdin.isatty() and sys.stdout.isatty():
-            from chatcli.repl.shell import Shell
-
-            Shell(state, display.Screen(), history_file()).run()
-            return
         tell_recovery(state.session)
         shown = JsonLines() if options.as_json else display.Pipe()
         script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
         let_go(state)
+
+
+def in_terminal(options: Options, wanted: Wanted) -> None:
+    """The shell on this terminal."""
+    state = open_state(options, wanted)
+    try:
+        shell_of(state).run()
+    finally:
+        let_go(state)
+
+
+def shell_of(state: Any) -> Any:
+    from chatcli.repl import display, lines
+    from chatcli.repl.shell import Shell
+    from chatcli.repl.stage import Stage
+
+    stage = Stage()
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    history = lines.open_history(history_file())
+    return Shell(state, display.screen_on(stage), stage, history, editor)
 
 
 def open_state(options: Options, wanted: Wanted) -> Any:
@@ -236,106 +256,6 @@ def whole_prompt(prompt: str | None) -> str:
     if not text:
         raise EmptyPrompt("The prompt is empty: give it as an argument or on standard input.")
     return decodable(text)
-
-
-@app.command("list")
-def list_(
-    everything: Annotated[
-        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
-    ] = False,
-    sessions: SessionsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the saved sessions, last used first. JSON tells of all of them."""
-    folder = SessionFolder(sessions_folder(sessions))
-    summaries = folder.summaries(None if everything or as_json else LISTED)
-    if as_json:
-        print_json([vars(summary) for summary in summaries])
-    else:
-        more = 0 if everything else folder.count() - len(summaries)
-        show_result(results.Listing(summaries, more))
-
-
-@app.command()
-def show(
-    name: Name,
-    thinking: Annotated[bool, typer.Option("--thinking", help="Show the thinking too.")] = False,
-    sessions: SessionsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print a session's transcript along its current path."""
-    transcript = SessionFolder(sessions_folder(sessions)).read(name)
-    for note in recovered(transcript):
-        print(clean(f"chatcli: {note}"), file=sys.stderr)
-    conversation = transcript.conversation
-    if as_json:
-        print_json(exported(transcript.name, conversation))
-    else:
-        show_result(results.Transcript(transcript.name, conversation, thinking))
-
-
-def exported(name: str, conversation: Any) -> dict[str, Any]:
-    """A session's path as plain data."""
-    return {
-        "session": name,
-        "model": conversation.model,
-        "system": conversation.system,
-        "date": conversation.date,
-        "turns": [
-            {
-                "turn": turn.number,
-                "user": turn.user.message.content,
-                "text": turn.reply.message.content if turn.reply else None,
-                "thinking": turn.reply.message.thinking if turn.reply else None,
-                "finish_reason": turn.reply.finish_reason if turn.reply else None,
-                **(turn.reply.record if turn.reply else {}),
-            }
-            for turn in conversation.turns()
-        ],
-    }
-
-
-@app.command()
-def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
-    """Draw a session with its branches."""
-    transcript = SessionFolder(sessions_folder(sessions)).read(name)
-    conversation = transcript.conversation
-    if as_json:
-        entries = [
-            {"id": e.id, "parent": e.parent, "role": e.message.role, "content": e.message.content}
-            for e in conversation.entries.values()
-        ]
-        print_json({"session": transcript.name, "head": conversation.head, "entries": entries})
-    else:
-        show_result(results.Tree(transcript.name, conversation))
-
-
-@app.command()
-def rename(
-    name: Name,
-    new_name: Annotated[str, typer.Argument(metavar="NEW")],
-    sessions: SessionsOption = None,
-) -> None:
-    """Give a session another name."""
-    renamed = SessionFolder(sessions_folder(sessions)).rename(name, new_name)
-    print(clean(f"Renamed '{name}' to '{renamed}'."))
-
-
-@app.command()
-def delete(
-    name: Name,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
-    sessions: SessionsOption = None,
-) -> None:
-    """Delete a session and the checkpoints that no other session uses."""
-    from chatcli import upkeep
-
-    folder = sessions_folder(sessions)
-    found = SessionFolder(folder).exact(name)
-    if not yes and sys.stdin.isatty():
-        typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
-    freed = upkeep.delete(SessionFolder(folder), found)
-    print(clean(f"Deleted '{found}' and {freed:,} bytes of checkpoints."))
 
 
 def reopen_closed() -> None:

@@ -1,35 +1,54 @@
-"""What the commands share: options, where the sessions are, how results are printed.
+"""What the commands share: options, what else sets them, where the sessions are, how results print.
 
-Refuses to know any command.
+Refuses to know any command. A flag wins over the environment, that over the file, that over the
+defaults.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
-import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import platformdirs
 import typer
 
-from chatcli import plain
-from chatcli.errors import UsageError
+from chatcli import config, plain
+from chatcli.config import Value
+from chatcli.errors import ChatcliError, UsageError
 from chatcli.opening import Wanted
 from chatcli.repl import results
-from chatcli.settings import Sampling, Settings
+from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
 
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtKMGT]?)(i?)[bB]?")
+PREFIX = "CHATCLI_"
+# Set by the shell that asks for completions: what is said then would land in the command line.
+COMPLETING = "_CHATCLI_COMPLETE"
+DEFAULT = Settings(Path())
+SAMPLING = [field.name for field in fields(Sampling)]
+
+
+class Panel(str, Enum):
+    """How much is shown of each turn's reuse, as a choice."""
+
+    line = "line"
+    full = "full"
+    off = "off"
 
 
 def complete_session(incomplete: str) -> list[str]:
     """Session names for the shell's completion."""
-    names = SessionFolder(sessions_folder(None)).names()
+    try:
+        names = SessionFolder(sessions_folder(None)).names()
+    except ChatcliError:
+        return []
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -49,15 +68,70 @@ CacheLimitOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+@dataclass(frozen=True)
+class Configured:
+    """What stands where no flag does: by the environment, and by the file."""
+
+    environment: dict[str, Value]
+    file: config.Remembered
+
+    def find(self, key: str) -> tuple[Value | None, str]:
+        """A setting's value (None: not set) and where it is from: env, file or default."""
+        if key in self.environment:
+            return self.environment[key], "env"
+        if key in self.file.values:
+            return self.file.values[key], "file"
+        return default_of(key), "default"
+
+
+def default_of(key: str) -> Value | None:
+    """What `Settings` has for a key. The folder of sessions depends on where one is."""
+    if key == "sessions":
+        return str(default_sessions())
+    found: Value | None = getattr(DEFAULT.sampling if key in SAMPLING else DEFAULT, key)
+    return found
+
+
+def config_file() -> Path:
+    """CHATCLI_CONFIG, else config.toml in the user's configuration folder."""
+    if named := os.environ.get(f"{PREFIX}CONFIG"):
+        return Path(named).expanduser()
+    return platformdirs.user_config_path("chatcli") / "config.toml"
+
+
+def from_environment(key: str) -> Value | None:
+    """What CHATCLI_KEY says, if it is not empty. Raises `UsageError`."""
+    name = PREFIX + key.upper()
+    word = plain.decodable(os.environ.get(name, "")) if key != "sessions" else os.environ.get(name)
+    return config.from_word(key, word, name) if word else None
+
+
+@functools.cache
+def configured() -> Configured:
+    """The environment and the file, read once; what is odd in the file is told then.
+
+    Raises `UsageError` for what cannot be used.
+    """
+    found = {key: from_environment(key) for key in config.SETTINGS}
+    said = config.read(config_file())
+    for problem in said.problems.values():
+        raise UsageError(problem)
+    for warning in said.unknown.values() if COMPLETING not in os.environ else ():
+        print(plain.clean(f"chatcli: {warning}"), file=sys.stderr)
+    return Configured({key: value for key, value in found.items() if value is not None}, said)
+
+
 def limit_of(text: str | None) -> int | None:
-    """`--cache-limit` in bytes: 800kB, 5GB, 1.5 GiB or a number. Raises `UsageError`."""
-    if text is None:
+    """`--cache-limit` in bytes, else what is configured. Raises `UsageError`."""
+    wanted = configured().find("cache_limit")[0] if text is None else text
+    if wanted is None:
         return None
-    found = SIZE.fullmatch(text.strip())
-    if not found:
-        raise UsageError(f"'{text}' is no size: give --cache-limit a number such as 500MB or 5GiB.")
-    base = 1024 if found[3] else 1000
-    return int(float(found[1]) * base ** " kmgt".index((found[2] or " ").lower()))
+    try:
+        return config.size_of(str(wanted))
+    except ValueError:
+        raise UsageError(
+            f"'{text}' is no size: give --cache-limit a number such as 500MB or 5GiB."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -82,10 +156,28 @@ class Options:
     at: Annotated[
         int | None, typer.Option("--at", metavar="TURN", help="Continue from this turn.")
     ] = None
-    temp: Annotated[float, typer.Option("--temp", min=0.0, help="Sampling temperature.")] = 0.0
-    top_p: Annotated[float, typer.Option("--top-p", min=0.0, max=1.0, help="Top-p.")] = 1.0
-    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Top-k (0: off).")] = 0
-    min_p: Annotated[float, typer.Option("--min-p", min=0.0, max=1.0, help="Min-p.")] = 0.0
+    temp: Annotated[
+        float | None,
+        typer.Option(
+            "--temp", min=0.0, help=f"Sampling temperature (default: {DEFAULT.sampling.temp})."
+        ),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            "--top-p", min=0.0, max=1.0, help=f"Top-p (default: {DEFAULT.sampling.top_p})."
+        ),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=0, help=f"Top-k (0: off; default: {DEFAULT.sampling.top_k})."),
+    ] = None
+    min_p: Annotated[
+        float | None,
+        typer.Option(
+            "--min-p", min=0.0, max=1.0, help=f"Min-p (default: {DEFAULT.sampling.min_p})."
+        ),
+    ] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Sampling seed.")] = None
     max_tokens: Annotated[
         int | None,
@@ -95,22 +187,41 @@ class Options:
         bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")
     ] = None
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Read and write checkpoints.")
-    ] = True
+        bool | None,
+        typer.Option("--cache/--no-cache", help="Read and write checkpoints (default: cache)."),
+    ] = None
     draft: Annotated[
-        bool, typer.Option("--draft/--no-draft", help="Prefill a message while it is typed.")
-    ] = True
+        bool | None,
+        typer.Option(
+            "--draft/--no-draft", help="Prefill a message while it is typed (default: draft)."
+        ),
+    ] = None
     cache_limit: CacheLimitOption = None
     sessions: SessionsOption = None
+    panel: Annotated[
+        Panel | None,
+        typer.Option(
+            "--panel", help=f"What is shown of each turn's reuse (default: {DEFAULT.panel})."
+        ),
+    ] = None
     as_json: JsonOption = False
 
     def settings(self) -> Settings:
-        sampling = Sampling(
-            self.temp, self.top_p, self.top_k, self.min_p, self.seed, self.max_tokens
-        )
-        folder = sessions_folder(self.sessions)
-        limit = limit_of(self.cache_limit)
-        return Settings(folder, sampling, self.think, self.cache, self.draft, limit)
+        """Every setting from the first that has it: flag, environment, file, default."""
+        held = {key: self._find(key) for key in config.SETTINGS}
+        sampling = Sampling(**{key: held.pop(key) for key in SAMPLING})
+        held["sessions"] = sessions_folder(self.sessions)
+        held["cache_limit"] = limit_of(self.cache_limit)
+        models = configured().file.models
+        held["model"] = aliased(held["model"], models)
+        return Settings(sampling=sampling, models=models, **held)
+
+    def _find(self, key: str) -> Any:
+        # A flag's model and system prompt are for any session, those below for one that is begun.
+        flag = None if key in ("model", "system") else getattr(self, key)
+        if flag is None:
+            return configured().find(key)[0]
+        return flag.value if isinstance(flag, Panel) else flag
 
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
         system = None if self.system is None else plain.decodable(self.system)
@@ -126,6 +237,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         chosen = {field.name: given.pop(field.name) for field in fields(Options)}
+        if chosen["model"] is not None:
+            chosen["model"] = aliased(chosen["model"], configured().file.models)
         command(**given, options=Options(**chosen))
 
     kind = inspect.Parameter.KEYWORD_ONLY
@@ -142,11 +255,14 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def sessions_folder(given: Path | None) -> Path:
-    """`--sessions`, else CHATCLI_SESSIONS, else ./sessions if there, else the user's data folder."""
+    """`--sessions`, else CHATCLI_SESSIONS, else the file's, else `default_sessions`."""
     if given is not None:
         return given.expanduser()
-    if named := os.environ.get("CHATCLI_SESSIONS"):
-        return Path(named).expanduser()
+    return Path(str(configured().find("sessions")[0])).expanduser()
+
+
+def default_sessions() -> Path:
+    """./sessions if it is there, else the user's data folder."""
     here = Path("sessions")
     return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 

@@ -60,6 +60,7 @@ class Conversation:
     model: str | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
     head: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
         """Hang `entry` into the tree and move the head to it.

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+# The model that is built in.
+POCKET = "pocket"
+# How much is shown of each turn's reuse.
+PANELS = ("line", "full", "off")
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class Settings:
     """What a run was asked for. `think` None leaves it to the model's template.
 
     `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows.
+    `panel` is one of `PANELS`. `model` and `system` are those of a session that is begun; one that
+    goes on keeps its own. `models` are the person's own names of models.
     """
 
     sessions: Path
@@ -35,3 +43,13 @@ class Settings:
     cache: bool = True
     draft: bool = True
     cache_limit: int | None = None
+    panel: str = "line"
+    model: str = POCKET
+    system: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+def aliased(name: str, models: Mapping[str, str]) -> str:
+    """The model behind an alias. A folder that is given with a slash is that folder."""
+    is_folder = "/" in name and Path(name).expanduser().is_dir()
+    return name if is_folder else models.get(name, name)

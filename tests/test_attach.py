@@ -59,12 +59,12 @@ def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:
     assert [Path.home()] == [one.path for one in named("in @~", folder)]
 
 
-def test_files_follow_the_message_which_stays_as_written(folder: Path) -> None:
+def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> None:
     expanded = expand('compare @"my notes.md" with @source/main.py.', folder)
     assert (
-        'compare @"my notes.md" with @source/main.py.\n\n'
         "## my notes.md\n\n```markdown\n# Title\n```\n\n"
-        "## source/main.py\n\n```python\nprint(1)\n```"
+        "## source/main.py\n\n```python\nprint(1)\n```\n\n"
+        'compare @"my notes.md" with @source/main.py.'
     ) == expanded.text
     assert ["my notes.md", "source/main.py"] == [one.name for one in expanded.attachments]
     assert ["# Title\n", "print(1)"] == [one.text for one in expanded.attachments]
@@ -78,14 +78,14 @@ def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
 def test_the_fence_is_longer_than_any_in_the_file(folder: Path) -> None:
     text = "before\n````python\nx = 1\n````\n"
     (folder / "fences.md").write_text(text)
-    assert expand("@fences.md", folder).text.endswith(f"\n`````markdown\n{text}`````")
+    assert f"\n`````markdown\n{text}`````\n" in expand("@fences.md", folder).text
 
 
 def test_an_empty_file_and_a_byte_order_mark(folder: Path) -> None:
     (folder / "empty").write_text("")
     (folder / "marked.csv").write_bytes(b"\xef\xbb\xbfa,b\n")
     assert expand("@empty @marked.csv", folder).text == (
-        "@empty @marked.csv\n\n## empty\n\n```\n```\n\n## marked.csv\n\n```csv\na,b\n```"
+        "## empty\n\n```\n```\n\n## marked.csv\n\n```csv\na,b\n```\n\n@empty @marked.csv"
     )
 
 
@@ -93,7 +93,7 @@ def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
     pasted = "a log that says @source and @notes.txt\n"
     expanded = expand(f"see @source/main.py {pasted}", folder, ["other", pasted])
     assert ["source/main.py"] == [one.name for one in expanded.attachments]
-    assert expanded.text.startswith(f"see @source/main.py {pasted}\n")
+    assert expanded.text.endswith(f"\n\nsee @source/main.py {pasted}")
     assert [] == names(f"x{pasted}".replace("@", "at "), folder)
 
 

@@ -558,7 +558,7 @@ def test_a_named_file_is_completed_measured_and_attached(program: Program, tmp_p
     program.keys(ENTER)
     assert "read @notes.txt" == program.accepted()
     sent = program.lines("accepted")[0]["expanded"]
-    assert "read @notes.txt\n\n## notes.txt\n\n```text\none two three\n```" == sent
+    assert "## notes.txt\n\n```text\none two three\n```\n\nread @notes.txt" == sent
 
 
 def test_a_file_that_is_not_text_is_refused_and_nothing_is_lost(

@@ -13,14 +13,16 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "chatcli"
 RICH = {
     "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
-    "repl.markdown_prose", "repl.panel", "repl.reply",
+    "repl.markdown_prose", "repl.panel", "repl.reply", "repl.excerpts",
 }  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
-    "repl.session_picker", "repl.picker_text",
+    "repl.session_picker", "repl.picker_text", "repl.lines", "repl.toolbar", "repl.pager",
 }  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
-MAY_USE_TERMINAL = ("cli.", "cli_options.", "cli_bench.", "cli_cache.", "repl.")
+MAY_USE_TERMINAL = (
+    "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_sessions.", "repl."
+)  # fmt: skip
 MAY_USE_MLX = ("model", "prompt_cache", "cache_state", "engine", "bench.", "pocket.")
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -56,7 +58,9 @@ def test_only_the_display_knows_rich_and_only_the_shell_prompt_toolkit(name: str
     used = roots(imports(MODULES[name]))
     assert ("rich" in used) == (name in RICH)
     assert ("prompt_toolkit" in used) == (name in PROMPT)
-    assert ("typer" in used) == (name in {"cli", "cli_options", "cli_bench", "cli_cache"})
+    assert ("typer" in used) == (
+        name in {"cli", "cli_options", "cli_bench", "cli_cache", "cli_config", "cli_sessions"}
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)

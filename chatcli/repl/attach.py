@@ -81,7 +81,9 @@ class Choice:
 
 
 def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> Expanded:
-    """`message` as it is, followed by each file that it names below a heading, in a fence.
+    """Each file that `message` names below a heading, in a fence, then the message as it is.
+
+    The files come first, so that they are prefilled while the message is still being written.
 
     Names are looked up in `folder`, which relative ones start from. Those within `quoted` texts
     (what was pasted) name nothing. Raises `UsageError` for a folder, for what is not text and for
@@ -91,7 +93,7 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> Expanded:
     for text in quoted:
         naming = naming.replace(text, " ")
     attachments = tuple(Attachment(one.name, one.path, read(one)) for one in named(naming, folder))
-    return Expanded("\n\n".join([message, *map(_block, attachments)]), attachments)
+    return Expanded("\n\n".join([*map(_block, attachments), message]), attachments)
 
 
 def named(message: str, folder: Path) -> list[Named]:

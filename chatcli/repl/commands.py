@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from chatcli import opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
 from chatcli.repl.registry import all_commands, command
-from chatcli.repl.results import Help, Listing, Opened, Quit, Result, Said, Stats, Tree
+from chatcli.repl.results import (
+    Help,
+    Listing,
+    Opened,
+    PanelMode,
+    Quit,
+    Result,
+    Said,
+    Stats,
+    Tree,
+)
 from chatcli.repl.state import State
 from chatcli.store import files
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
+PANELS = ("line", "full", "off")
+# Each setting's type, least and most.
+SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
+    "temp": (float, 0, float("inf")),
+    "top_p": (float, 0, 1),
+    "top_k": (int, 0, float("inf")),
+    "min_p": (float, 0, 1),
+    "seed": (int, 0, float("inf")),
+    "max_tokens": (int, 1, float("inf")),
+}
 
 
 def _session_names(state: State) -> list[str]:
@@ -150,6 +173,51 @@ def think(state: State, argument: str) -> Result:
 def stats(state: State, argument: str) -> Result:
     turns = [(t.number, t.reply.record) for t in state.conversation.turns() if t.reply]
     return Stats(str(state.name), turns)
+
+
+@command(
+    "set",
+    "[KEY VALUE]",
+    "show or set how tokens are chosen: temp, top_p, top_k, min_p, seed, max_tokens",
+    complete=lambda _: [f"{key} " for key in SAMPLING],
+)
+def set_(state: State, argument: str) -> Result:
+    sampling = state.settings.sampling
+    if not argument:
+        return Said("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
+    key, _, value = argument.replace("=", " ").partition(" ")
+    if key not in SAMPLING:
+        raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
+    if value.strip():
+        changed: dict[str, Any] = {key: _number(key, value.strip())}
+        state.set_sampling(replace(sampling, **changed))
+    return Said(f"{key} is {_shown(getattr(state.settings.sampling, key))}.")
+
+
+def _shown(value: object) -> str:
+    return "off" if value is None else str(value)
+
+
+def _number(key: str, word: str) -> float | int | None:
+    """A setting's value. Raises `UsageError` with what it may be."""
+    kind, least, most = SAMPLING[key]
+    if word == "off" and key in ("seed", "max_tokens"):
+        return None
+    with contextlib.suppress(ValueError):
+        if least <= (value := kind(word)) <= most:
+            return value
+    upto = f" to {most:g}" if most < float("inf") else " or more"
+    raise UsageError(f"'{word}' is no value for {key}: give a number, {least:g}{upto}.")
+
+
+@command(
+    "panel", "line | full | off", "how much of each turn's numbers is shown",
+    complete=lambda _: list(PANELS),
+)  # fmt: skip
+def panel(state: State, argument: str) -> Result:
+    if argument not in PANELS:
+        raise UsageError("Say /panel line, /panel full or /panel off.")
+    return PanelMode(argument)
 
 
 @command("quit", "", "leave (Ctrl-D)", aliases=("exit", "q", "bye"))

@@ -5,14 +5,14 @@ Everything that a model, a file or a person wrote passes through `plain.clean` o
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as RichTree
@@ -23,32 +23,38 @@ from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
     Event,
     Notice,
-    PrefillProgress,
-    PrefixMatched,
     TextDelta,
     ThinkingDelta,
     TurnDone,
 )
 from chatcli.plain import clean, clean_line, file_size, shorten
 from chatcli.repl import results
-from chatcli.repl.panel import ACCENT, DIM, hit_panel, stats
-from chatcli.repl.wrap import Wrapper
+from chatcli.repl.panel import ACCENT, DIM, context_table, hit_line, hit_panel, stats
+from chatcli.repl.reply import Reply
 
 PROGRESS_AFTER = 0.4
 
 
 class Screen:
-    """What a person sees in a terminal."""
+    """What a person sees in a terminal: what is printed for good, and what is drawn below it.
 
-    def __init__(self, console: Console | None = None) -> None:
+    `roomy` sets off what a command said from the prompt below it.
+    """
+
+    def __init__(
+        self, console: Console | None = None, panel: str = "line", *, roomy: bool = False
+    ) -> None:
         self.console = console or Console(highlight=False)
-        self._reply = Reply(self.console)
+        self.reply = Reply(self.console)
+        self._panel = panel
+        self._roomy = roomy
 
     def say(self, text: str, style: str = "") -> None:
         self.console.print(Text(clean(text), style=style))
 
     def error(self, text: str) -> None:
         self.console.print(Text(clean(text), style="red"))
+        self._gap()
 
     def welcome(self, model: str, session: str | None, saved: int) -> None:
         """The first lines: what this is, what to do, what there is to go on with."""
@@ -71,22 +77,49 @@ class Screen:
         self.console.print(Text("\n".join(hints), style=DIM))
         self.console.print()
 
+    def message(self, text: str) -> None:
+        """What the person sent, as it stays on the screen."""
+        first, *others = clean(text).split("\n")
+        self.console.print(Text.assemble(("› ", f"bold {ACCENT}"), first))
+        for line in others:
+            self.console.print(Text(f"  {line}"))
+
     def event(self, event: Event) -> None:
         """Draw one event of a turn."""
-        self._reply.event(event)
+        self.reply.event(event)
         if isinstance(event, TurnDone):
-            self.console.print(hit_panel(event.record))
+            if self._panel != "off":
+                draw = hit_panel if self._panel == "full" else hit_line
+                self.console.print(draw(event.record, self.console.width))
             self.console.print()
         elif isinstance(event, Notice):
             self.say(f"! {event.text}", "yellow")
 
     def abandon(self) -> None:
         """A turn ended without a reply: leave the screen in order."""
-        self._reply.finish()
+        self.reply.finish()
 
     def result(self, result: results.Result) -> None:
         """Draw what a command returned."""
+        if isinstance(result, results.PanelMode):
+            self._panel = result.mode
         self.console.print(RENDERERS[type(result)](result))
+        self._gap()
+
+    def _gap(self) -> None:
+        if self._roomy:
+            self.console.print()
+
+    def live(self, height: int) -> str:
+        """What changes with time, at most `height` lines of it, as text with ANSI styles."""
+        # A console of its own: another thread may be printing with the other one, and wait for us.
+        drawn = Console(
+            file=io.StringIO(), force_terminal=True, width=self.console.width, highlight=False
+        )
+        with drawn.capture() as captured:
+            for line in self.reply.live(height):
+                drawn.print(line, soft_wrap=True)
+        return captured.get().rstrip("\n")
 
     def goodbye(self, session: str | None) -> None:
         if session is not None:
@@ -95,84 +128,10 @@ class Screen:
             )
 
 
-class Reply:
-    """A reply as it streams: a progress bar for a long prefill, dim thinking, then the text."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._wrapper: Wrapper | None = None
-        self._thinking = False
-        self._progress: Progress | None = None
-        self._task = TaskID(0)
-        self._began = 0.0
-
-    def event(self, event: Event) -> None:
-        if isinstance(event, PrefixMatched):
-            self._began = time.monotonic()
-        elif isinstance(event, PrefillProgress):
-            self._prefill(event)
-        elif isinstance(event, ThinkingDelta):
-            self._delta(event.text, thinking=True)
-        elif isinstance(event, TextDelta):
-            self._delta(event.text, thinking=False)
-        elif isinstance(event, TurnDone):
-            self.finish()
-            if event.record.finish_reason == "cancelled":
-                self._console.print(Text("(stopped: what came is kept)", style=DIM))
-
-    def _prefill(self, event: PrefillProgress) -> None:
-        waited = time.monotonic() - self._began > PROGRESS_AFTER
-        if self._progress is None and waited and self._console.is_terminal:
-            self._progress = prefill_progress(self._console)
-            self._task = self._progress.add_task("reading", total=event.total)
-            self._progress.start()
-        if self._progress is not None:
-            self._progress.update(self._task, completed=event.done)
-
-    def _delta(self, text: str, *, thinking: bool) -> None:
-        self._stop_progress()
-        if self._wrapper is None or thinking != self._thinking:
-            self._begin_block(thinking)
-        assert self._wrapper is not None
-        self._wrapper.feed(clean(text))
-
-    def _begin_block(self, thinking: bool) -> None:
-        self._end_block()
-        self._thinking = thinking
-        style = f"{DIM} italic" if thinking else ""
-
-        def write(part: str) -> None:
-            self._console.print(Text(part, style=style), end="", soft_wrap=True)
-            self._console.file.flush()
-
-        indent = "  ┊ " if thinking else "  "
-        self._wrapper = Wrapper(write, self._console.width, indent)
-
-    def _end_block(self) -> None:
-        if self._wrapper is not None:
-            self._wrapper.close()
-            self._wrapper = None
-
-    def _stop_progress(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-
-    def finish(self) -> None:
-        self._stop_progress()
-        self._end_block()
-
-
-def prefill_progress(console: Console) -> Progress:
-    """A bar that goes away: tokens read of tokens to read, and the time left."""
-    return Progress(
-        TextColumn("  [dim]reading your message[/dim]"),
-        BarColumn(20),
-        TextColumn("[dim]{task.completed:,.0f} of {task.total:,.0f} tokens[/dim]"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+def screen_on(file: object) -> Screen:
+    """A screen above a prompt, printing to `file`."""
+    console = Console(file=cast(TextIO, file), force_terminal=True, highlight=False)
+    return Screen(console, roomy=True)
 
 
 class Pipe:
@@ -241,11 +200,7 @@ def _help(result: results.Help) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for known in result.commands:
         table.add_row(Text(f"/{known.name} {known.argument}".strip(), style=ACCENT), known.help)
-    keys = Text(
-        "\nEnter sends · Alt-Enter or Ctrl-J makes a new line · Ctrl-C stops a reply or clears "
-        "the line\nCtrl-R searches your history · Tab completes · Ctrl-D leaves",
-        style=DIM,
-    )
+    keys = Text(f"\n{KEYS}", style=DIM)
     return Group(table, keys)
 
 
@@ -386,6 +341,19 @@ def _bench(result: BenchTable) -> RenderableType:
     return Group(Text(clean(result.title), style="bold"), *body, *notes, Text())
 
 
+def _written(result: results.Written) -> RenderableType:
+    return Text(clean(result.said or result.text), style=DIM)
+
+
+def _copied(result: results.Copied) -> RenderableType:
+    return Text(f"Copied {result.what}: {len(result.text):,} characters.", style=DIM)
+
+
+def _panel_mode(result: results.PanelMode) -> RenderableType:
+    shown = {"line": "one line", "full": "a panel", "off": "nothing"}[result.mode]
+    return Text(f"After each turn {shown} of its numbers is shown. /stats has them all.")
+
+
 def _opened(result: results.Opened) -> RenderableType:
     notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
     head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
@@ -394,6 +362,11 @@ def _opened(result: results.Opened) -> RenderableType:
     last = results.Transcript(result.name, result.conversation, last=2)
     return Group(head, _transcript(last), *notes)
 
+
+KEYS = """\
+Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line · Esc or Ctrl-C stops a reply
+Ctrl-T shows the thinking · Esc Esc opens the tree · Up and Ctrl-R bring back what you wrote
+@file attaches a text file · Ctrl-O opens a folded paste · Ctrl-G opens your editor · Ctrl-D leaves"""
 
 RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Said: _said,
@@ -407,4 +380,8 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Collected: _collected,
     BenchTable: _bench,
     results.Opened: _opened,
+    results.Written: _written,
+    results.Copied: _copied,
+    results.PanelMode: _panel_mode,
+    results.Context: context_table,
 }

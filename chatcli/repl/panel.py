@@ -19,15 +19,37 @@ from chatcli.repl import results
 ACCENT = "cyan"
 DIM = "dim"
 BAR_WIDTH = 28
+LINE_BAR = 10
 # Less time than this (seconds) is not worth telling that it was saved.
 LEAST_SAVED = 0.05
 # A table of turns in a terminal of this many columns has them all, and a longer bar.
 WIDE = 110
 WIDE_ONLY = ("settled", "tok/s")
 STATS_BAR = 24
+CONTEXT_BAR = 40
 
 
-def hit_panel(record: TurnRecord) -> Panel:
+def hit_line(record: TurnRecord, width: int) -> RenderableType:
+    """The turn in one line; what matters least is left out where the line is too short."""
+    shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
+    line = Text.assemble(
+        "  ", bar(shares, record.prompt_tokens, LINE_BAR),
+        (f" {record.hit_ratio:.1%} reused", "green" if record.reused_tokens else DIM),
+    )  # fmt: skip
+    for part in _line_parts(record):
+        if line.cell_len + len(part) + 3 < width:
+            line.append(f" · {part}", DIM)
+    if not record.miss_reason:
+        return line
+    return Group(line, Text(f"  why: {clean_line(record.miss_reason)}", style="yellow"))
+
+
+def _line_parts(record: TurnRecord) -> list[str]:
+    drafted = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
+    return [*drafted, f"{record.prefilled_tokens:,} prefilled", *_times(record)]
+
+
+def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     """The turn in one glance: what was reused, what was run, how long it took, what was written."""
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
     first = Text.assemble(
@@ -104,6 +126,19 @@ class StatsTable:
             ratio = _stat_bar(record, STATS_BAR if wide else STATS_BAR // 4)
             table.add_row(str(number), ratio, *(row[name] for name in columns))
         yield table
+
+
+def context_table(result: results.Context) -> RenderableType:
+    """Where the tokens are, as bars of the whole context."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    used = sum(tokens for _, tokens in result.parts)
+    for what, tokens in [*result.parts, ("free", max(result.limit - used, 0))]:
+        style = "bright_black" if what == "free" else "green"
+        full = round(tokens / max(result.limit, 1) * CONTEXT_BAR)
+        table.add_row(Text(what), f"{tokens:,}", Text("━" * max(full, 1 if tokens else 0), style))
+    table.columns[1].justify = "right"
+    share = used / max(result.limit, 1)
+    return Group(table, Text(f"{used:,} of {result.limit:,} tokens, {share:.1%}", style=DIM))
 
 
 def stats(result: results.Stats) -> RenderableType:

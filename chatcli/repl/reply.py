@@ -44,7 +44,7 @@ class Reply:
         self._reset()
 
     def _reset(self) -> None:
-        self._waiting = ""
+        self._waiting: Callable[[], str] = str
         self._began = self._phase_began = self._clock()
         self._thinking: str = ""
         self._tokens = 0
@@ -53,7 +53,7 @@ class Reply:
         self._live: Sequence[Text] = ()
         self._active = False
 
-    def begin(self, waiting: str = "") -> None:
+    def begin(self, waiting: Callable[[], str]) -> None:
         """A message was sent; `waiting` says for what, while nothing else is known."""
         self._reset()
         self._waiting, self._active = waiting, True
@@ -61,7 +61,7 @@ class Reply:
     def event(self, event: Event) -> None:
         """Take one event of a turn."""
         if isinstance(event, PrefixMatched):
-            self._waiting, self._phase_began = "", self._clock()
+            self._waiting, self._phase_began = str, self._clock()
         elif isinstance(event, PrefillProgress):
             self._progress = event
         elif isinstance(event, ThinkingDelta):
@@ -126,7 +126,8 @@ class Reply:
             return self._box(height)
         if self._progress is not None and self._elapsed() > PROGRESS_AFTER:
             return [self._reading(self._progress)]
-        return [Text(f"{INDENT}{MARK} {self._waiting}", DIM)] if self._waiting else []
+        waiting = self._waiting()
+        return [Text(f"{INDENT}{MARK} {waiting}", DIM)] if waiting else []
 
     def _elapsed(self) -> float:
         return self._clock() - self._phase_began

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcli.bench.table import Table
 from chatcli.conversation import Conversation
+from chatcli.events import Event
 from chatcli.repl.registry import Command
 from chatcli.store.listing import Summary
 
@@ -99,6 +101,44 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class Streamed:
+    """Something that streams as a turn does, until it ends or the event given to it is set."""
+
+    events: Callable[[threading.Event], Iterator[Event]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Text for the person to change and send; `said` tells what happens then."""
+
+    text: str
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Text for the clipboard, and what it is."""
+
+    text: str
+    what: str
+
+
+@dataclass(frozen=True)
+class PanelMode:
+    """How much of each turn's numbers is shown from now on: line, full or off."""
+
+    mode: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where the tokens of the next prompt are: (what, tokens), and the most that there may be."""
+
+    parts: Sequence[tuple[str, int]]
+    limit: int
+
+
+@dataclass(frozen=True)
 class Quit:
     pass
 
@@ -115,5 +155,10 @@ Result = (
     | Collected
     | Table
     | Opened
+    | Streamed
+    | Written
+    | Copied
+    | PanelMode
+    | Context
     | Quit
 )

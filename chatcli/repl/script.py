@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+import chatcli.repl.commands
+import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli.events import Event
 from chatcli.repl import registry
-from chatcli.repl.results import Quit, Result
+from chatcli.repl.results import Quit, Result, Streamed
 from chatcli.repl.state import State
 
 
@@ -43,21 +44,36 @@ def run(lines: Iterable[str], state: State, shown: Shown) -> None:
     for line in lines:
         if not line.strip():
             continue
-        if not registry.is_command(line):
-            if run_turn(line.rstrip("\n"), state, shown):
-                raise KeyboardInterrupt
-            continue
-        result = registry.run(state, line)
+        result = _result(line, state)
         if isinstance(result, Quit):
             return
-        shown.result(result)
+        if not isinstance(result, Streamed):
+            shown.result(result)
+        elif _run(result, state, shown):
+            raise KeyboardInterrupt
+
+
+def _result(line: str, state: State) -> Result:
+    """What a command returns; a message is something that streams."""
+    if registry.is_command(line):
+        result: Result = registry.run(state, line)
+        return result
+    return _message(line.rstrip("\n"), state)
+
+
+def _message(text: str, state: State) -> Streamed:
+    return Streamed(lambda cancelled: state.take(text, cancelled))
 
 
 def run_turn(text: str, state: State, shown: Shown) -> bool:
     """One turn, settled before it returns. True if it was interrupted."""
+    return _run(_message(text, state), state, shown)
+
+
+def _run(streamed: Streamed, state: State, shown: Shown) -> bool:
     with stop_on_interrupt() as cancelled:
         try:
-            for event in state.take(text, cancelled):
+            for event in streamed.events(cancelled):
                 shown.event(event)
         except BaseException:
             shown.abandon()

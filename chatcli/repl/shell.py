@@ -1,97 +1,134 @@
-"""The interactive shell: keys, completion, toolbar, Ctrl-C; refuses to know rich and MLX."""
+"""The interactive shell: one prompt that stays, and turns behind it; refuses to know rich and MLX.
+
+Everything here runs on the prompt's own thread but the turns and commands, which run one after
+the other on another.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
+from prompt_toolkit.application import Application
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.styles import Style
 
-from chatcli.errors import ChatcliError
+import chatcli.repl.commands
+import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
+from chatcli.errors import ChatcliError, UsageError
+from chatcli.events import Event
 from chatcli.plain import clean_line
-from chatcli.repl import registry
-from chatcli.repl.display import Screen, model_label
-from chatcli.repl.results import Opened, Quit, Result
-from chatcli.repl.script import stop_on_interrupt
+from chatcli.repl import attach, clipboard, composer, moves, registry, results, toolbar
+from chatcli.repl.composer import Composer
+from chatcli.repl.display import Screen
+from chatcli.repl.lines import CommandCompleter
+from chatcli.repl.pager import show_transcript
+from chatcli.repl.session_picker import SessionActions, choose_session
+from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
+from chatcli.repl.tree_picker import choose_entry
 from chatcli.store.sessions import recovered
 
-# Seconds without a key after which what is typed is drafted; characters at once that are a paste.
+# Seconds without a key after which what is typed is drafted, and in which a second Ctrl-C leaves.
 PAUSE = 0.3
-PASTED = 40
-STYLE = Style.from_dict(
-    {
-        "prompt": "ansicyan bold",
-        "bottom-toolbar": "noreverse ansibrightblack",
-        "bottom-toolbar.name": "noreverse ansicyan",
-        "placeholder": "ansibrightblack",
-        "completion-menu": "bg:default default",
-        "completion-menu.completion": "bg:default ansicyan",
-        "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "bg:default ansibrightblack",
-        "completion-menu.meta.completion.current": "bg:default ansibrightblack",
-    }
-)
-
-
-class CommandCompleter(Completer):
-    """Completes slash commands and their arguments from the registry."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        line = document.text_before_cursor
-        if line.startswith("/") and "\n" not in line:
-            for text, start, help_ in registry.completions(self._state, line):
-                yield Completion(text, start, display_meta=help_)
+AGAIN = 2.0
+# Seconds to wait for the rest of a key's escape sequence, and for the next key of a chord.
+ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
+# Rows that the live part leaves to the box, the toolbar and what was said before.
+ROWS_LEFT = 6
+MENU_ROWS = 8
+STYLE = {
+    **composer.STYLE,
+    **toolbar.STYLE,
+    "completion-menu": "bg:default default",
+    "completion-menu.completion": "bg:default ansicyan",
+    "completion-menu.completion.current": "reverse",
+    "completion-menu.meta.completion": "bg:default ansibrightblack",
+    "completion-menu.meta.completion.current": "bg:default ansibrightblack",
+    "scrollbar.background": "bg:default",
+    "scrollbar.button": "bg:ansibrightblack",
+}
+Work = Callable[[], "results.Result | None"]
 
 
 class Shell:
-    """Reads lines and runs them until the person leaves."""
+    """A conversation in a terminal until the person leaves."""
 
-    def __init__(self, state: State, screen: Screen, history: Path | None) -> None:
+    def __init__(
+        self,
+        state: State,
+        screen: Screen,
+        stage: Stage,
+        history: History,
+        editor: str | None = None,
+    ) -> None:
         self._state = state
         self._screen = screen
-        self._failed: ChatcliError | None = None
+        self._stage = stage
+        self._jobs = ThreadPoolExecutor(1, "chatcli-turn")
+        self._cancelled = threading.Event()
+        self._busy = False
+        self._queued: list[str] = []
+        self._failed: BaseException | None = None
         self._draft_soon: asyncio.TimerHandle | None = None
-        self._typed = 0
-        self._prompt: PromptSession[str] = PromptSession(
-            message=[("class:prompt", "› ")],
-            prompt_continuation=[("", "  ")],
-            multiline=True,
-            style=STYLE,
-            history=_history(history),
-            key_bindings=_keys(),
+        self._leaving = 0.0
+        self._composer = Composer(
+            on_accept=self._accept,
+            on_change=self._typed,
+            say=lambda text: screen.say(text, "yellow"),
+            history=history,
+            tokens=state.count_tokens,
             completer=CommandCompleter(state),
-            complete_while_typing=True,
-            bottom_toolbar=self._toolbar,
-            placeholder=_placeholder,
-            refresh_interval=0.5,
-            reserve_space_for_menu=6,
+            editor=editor,
         )
-        self._prompt.default_buffer.on_text_changed += self._on_text
+        stage.live = self._live
+        self._app = self._application(create_output())
+
+    def _application(self, output: Output) -> Application[None]:
+        # The answer would tell how far down the prompt is, which nothing here asks.
+        output.enable_cpr = False  # type: ignore[attr-defined]
+        shown = Condition(lambda: not self._app.is_done)
+        menu = CompletionsMenu(
+            MENU_ROWS, scroll_offset=1, extra_filter=has_focus(self._composer.buffer)
+        )
+        menu.content.height = self._menu_rows  # type: ignore[attr-defined]
+        bar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
+        below = HSplit([self._composer.container, menu, bar])
+        app: Application[None] = Application(
+            Layout(HSplit([self._stage.container, ConditionalContainer(below, shown)]),
+                   self._composer.window),
+            Style.from_dict(STYLE),
+            key_bindings=self._keys(),
+            output=output,
+            refresh_interval=0.2,
+        )  # fmt: skip
+        app.ttimeoutlen, app.timeoutlen = ESCAPE_DELAY, CHORD_DELAY
+        return app
+
+    def _menu_rows(self) -> int:
+        state = self._composer.buffer.complete_state
+        return min(len(state.completions), MENU_ROWS) if state else 0
 
     def run(self) -> None:
         """The whole conversation. Raises `ModelError` if the model cannot be loaded."""
         self._greet()
-        self._state.on_failure(self._leave_prompt)
-        self._state.settle_behind(self._redraw)
-        while (line := self._read()) is not None:
-            if self._run(line):
-                break
-            self._state.settle_behind(self._redraw)
+        try:
+            with self._stage.attached(self._app) as begun:
+                self._app.run(pre_run=lambda: self._begun(begun))
+        finally:
+            self._cancelled.set()
+            self._jobs.shutdown()
         if self._failed is not None:
             raise self._failed
         self._screen.goodbye(self._state.name)
@@ -101,131 +138,211 @@ class Shell:
         self._screen.welcome(state.model, state.name, state.folder.count())
         if state.session is not None:
             notes = list(recovered(state.session.transcript))
-            self._screen.result(Opened(state.session.name, state.conversation, notes))
+            self._screen.result(results.Opened(state.session.name, state.conversation, notes))
 
-    def _read(self) -> str | None:
-        """The next line that is not empty, or None to leave."""
-        asked_to_leave = False
-        while self._failed is None:
-            try:
-                with patch_stdout(raw=True):
-                    line = self._prompt.prompt()
-                asked_to_leave = False
-            except EOFError:
-                return None
-            except KeyboardInterrupt:
-                if asked_to_leave:
-                    return None
-                asked_to_leave = True
-                self._screen.say("Ctrl-C again, or Ctrl-D, to leave.", "dim")
-                continue
-            if line.strip():
-                return line
-        return None
+    def _begun(self, begun: Callable[[], None]) -> None:
+        begun()
+        loop = asyncio.get_running_loop()
 
-    def _on_text(self, buffer: Buffer) -> None:
-        """Draft what is in the box when the person pauses, and at once after a paste."""
-        if self._draft_soon is not None:
-            self._draft_soon.cancel()
-        app, text = self._prompt.app, buffer.text
-        pasted = len(text) - self._typed > PASTED
-        self._typed = len(text)
-        if app.loop is not None and app.is_running:
-            delay = 0.0 if pasted else PAUSE
-            self._draft_soon = app.loop.call_later(delay, self._draft, text)
+        def fail(error: ChatcliError) -> None:
+            loop.call_soon_threadsafe(self._fail, error)
 
-    def _draft(self, text: str) -> None:
-        message = "" if registry.is_command(text) else text
-        self._state.draft_behind(message, self._redraw)
+        self._state.on_failure(fail)
+        self._rest()
 
-    def _run(self, line: str) -> bool:
-        """Run a command or a turn; True to leave. A person's mistake costs one line of text."""
+    # A message or a command, from Enter to its end
+
+    def _accept(self, text: str) -> None:
+        """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
+        sent = attach.expand(text, Path.cwd(), self._composer.pastes).text
+        shown = self._composer.shortened(text)
+        if self._busy:
+            self._queued.append(text)
+        else:
+            self._begin(shown, lambda: self._command_or_turn(text, sent))
+
+    def _begin(self, shown: str, work: Work) -> None:
+        """Run something on the turns' thread, now that nothing else runs there."""
+        self._busy, self._cancelled, self._leaving = True, threading.Event(), 0.0
+        self._stop_drafting()
+        if shown:
+            self._screen.message(shown)
+        loop = asyncio.get_running_loop()
+        done = self._jobs.submit(self._guarded, work)
+        done.add_done_callback(lambda one: loop.call_soon_threadsafe(self._ended, one))
+
+    def _guarded(self, work: Work) -> results.Result | None:
+        """A person's mistake costs one line of text."""
         try:
-            if registry.is_command(line):
-                return self._show(registry.run(self._state, line))
-            self._take(line)
+            return work()
         except ChatcliError as error:
             self._screen.abandon()
             self._screen.error(str(error))
         except KeyboardInterrupt:
             self._screen.abandon()
             self._screen.say("Stopped.", "dim")
-        return False
+        return None
 
-    def _show(self, result: Result) -> bool:
-        if isinstance(result, Quit):
-            return True
-        self._screen.result(result)
-        return False
+    def _command_or_turn(self, text: str, sent: str) -> results.Result | None:
+        if registry.is_command(text):
+            result: results.Result = registry.run(self._state, text)
+            return result
+        self._stream(self._state.take(sent, self._cancelled, title=text))
+        return None
 
-    def _take(self, line: str) -> None:
-        with stop_on_interrupt() as cancelled:
-            if self._state.loading:
-                self._screen.say(f"Loading {model_label(self._state.model)}…", "dim")
-            for event in self._state.take(line, cancelled):
-                self._screen.event(event)
+    def _stream(self, events: Iterator[Event]) -> None:
+        self._screen.reply.begin(lambda: self._state.activity if self._state.loading else "")
+        for event in events:
+            self._screen.event(event)
+            self._stage.wake()
+
+    def _ended(self, done: Future[results.Result | None]) -> None:
+        self._busy = False
+        if (surprise := done.exception()) is not None:
+            self._fail(surprise)
+        else:
+            self._show(done.result())
+            self._next()
+
+    def _next(self) -> None:
+        """The next message that waits, or what can be done while none does."""
+        if self._busy or self._app.is_done:
+            return
+        if self._queued:
+            self._accept(self._queued.pop(0))
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        self._state.settle_behind(self._app.invalidate)
+        self._typed(self._composer.text, False)
+
+    def _show(self, result: results.Result | None) -> None:
+        """What a command returned. What needs the whole screen gets it."""
+        if isinstance(result, results.Quit):
+            self._leave()
+        elif isinstance(result, results.Streamed):
+            self._begin("", lambda: self._stream(result.events(self._cancelled)))
+        elif isinstance(result, results.Tree):
+            self._apart(self._choose_entry())
+        elif isinstance(result, results.Listing):
+            self._apart(self._choose_session())
+        elif result is not None:
+            if isinstance(result, results.Written):
+                self._composer.set_text(result.text)
+            elif isinstance(result, results.Copied):
+                clipboard.copy(result.text, self._app.output.write_raw)
+            self._screen.result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed = error
+        self._leave()
+
+    def _leave(self) -> None:
+        self._cancelled.set()
+        if not self._app.is_done:
+            self._app.exit()
+
+    # What needs the whole screen
+
+    def _apart(self, showing: Coroutine[Any, Any, None]) -> None:
+        self._busy = True
+        self._app.create_background_task(self._away(showing))
+
+    async def _away(self, showing: Coroutine[Any, Any, None]) -> None:
+        # Until then this application may still take the rest of its last key from the terminal.
+        await asyncio.sleep(2 * ESCAPE_DELAY)
+        try:
+            async with self._stage.away():
+                await showing
+        except ChatcliError as error:
+            self._screen.error(str(error))
+        finally:
+            self._busy = False
+            self._next()
+
+    async def _choose_entry(self) -> None:
+        state = self._state
+        assert state.session is not None
+        chosen = await choose_entry(
+            state.conversation,
+            lambda entry_id: moves.cost(state, entry_id),
+            state.conversation.labels,
+            state.session.set_label,
+        )
+        if chosen is not None:
+            self._composer.set_text(moves.go_to(state, chosen.entry_id))
+            self._screen.result(results.Opened(str(state.name), state.conversation))
+
+    async def _choose_session(self) -> None:
+        folder = self._state.folder
+        actions = SessionActions(load=lambda name: folder.read(name).conversation)
+        chosen = await choose_session(folder.summaries(None), actions)
+        if chosen is not None:
+            self._queued.insert(0, f"/resume {chosen}")
+
+    # Typing
+
+    def _typed(self, text: str, at_once: bool) -> None:
+        """Draft what is in the box when the person pauses, and at once after a paste."""
+        self._stop_drafting()
+        if not self._busy and not self._app.is_done:
+            delay = 0.0 if at_once else PAUSE
+            loop = asyncio.get_running_loop()
+            self._draft_soon = loop.call_later(delay, self._draft, text)
+
+    def _stop_drafting(self) -> None:
+        if self._draft_soon is not None:
+            self._draft_soon.cancel()
+
+    def _draft(self, text: str) -> None:
+        if self._busy:
+            return
+        try:
+            sent = attach.expand(text, Path.cwd(), self._composer.pastes).text
+        except UsageError:
+            sent = ""  # sending it will say why
+        message = "" if registry.is_command(text) else sent
+        self._state.draft_behind(message, self._app.invalidate)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        busy = Condition(lambda: self._busy)
+        empty = Condition(lambda: self._composer.is_empty)
+        keys.add("escape", filter=busy)(lambda _: self._cancelled.set())
+        keys.add("c-c")(lambda _: self._interrupt())
+        keys.add("<sigint>")(lambda _: self._interrupt())
+        keys.add("c-d", filter=empty)(lambda _: self._leave())
+        keys.add("escape", "escape", filter=empty & ~busy)(lambda _: self._accept("/tree"))
+        keys.add("c-t")(lambda _: self._thinking())
+        keys.add("c-l")(lambda event: event.app.renderer.clear())
+        keys.add("c-z")(lambda event: event.app.suspend_to_background())
+        return keys
+
+    def _interrupt(self) -> None:
+        """Stop the reply; without one, leave at the second time."""
+        if self._busy:
+            self._cancelled.set()
+        elif time.monotonic() - self._leaving < AGAIN:
+            self._leave()
+        else:
+            self._leaving = time.monotonic()
+
+    def _thinking(self) -> None:
+        """Open or close the thinking of a reply that is coming; else show all that there was."""
+        if self._busy:
+            self._screen.reply.opened = not self._screen.reply.opened
+        elif self._state.session is not None:
+            self._apart(show_transcript(self._state.conversation))
+
+    # What is drawn
+
+    def _live(self) -> str:
+        return self._screen.live(max(self._app.output.get_size().rows - ROWS_LEFT, 1))
 
     def _toolbar(self) -> FormattedText:
-        state = self._state
-        name = clean_line(state.name or "new conversation")
-        parts = [("class:bottom-toolbar.name", f" {name} "), ("", f"· {model_label(state.model)}")]
-        if state.activity:
-            parts.append(("", f" · {state.activity}"))
-        return FormattedText(parts)
-
-    def _redraw(self) -> None:
-        self._prompt.app.invalidate()
-
-    def _leave_prompt(self, error: ChatcliError) -> None:
-        self._failed = error
-        app = self._prompt.app
-        if app.is_running and app.loop is not None:
-            app.loop.call_soon_threadsafe(lambda: app.exit(exception=EOFError))
-
-
-def _placeholder() -> FormattedText:
-    """What an empty line shows while it waits, and not once it is left."""
-    text = "" if get_app().is_done else "Say something, or / for commands"
-    return FormattedText([("class:placeholder", text)])
-
-
-def _history(path: Path | None) -> History:
-    if path is None:
-        return InMemoryHistory()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-    except OSError:
-        return InMemoryHistory()
-    return LineHistory(str(path))
-
-
-class LineHistory(FileHistory):
-    """Lines that cannot be kept, as on a full disk, are remembered until the end only."""
-
-    def store_string(self, string: str) -> None:
-        with contextlib.suppress(OSError):
-            super().store_string(string)
-
-
-def _keys() -> KeyBindings:
-    keys = KeyBindings()
-
-    @keys.add("enter")
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.validate_and_handle()
-
-    def new_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    for combination in (("escape", "enter"), ("c-j",)):
-        keys.add(*combination)(new_line)
-
-    @keys.add("c-c")
-    def _(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.reset()
-        else:
-            event.app.exit(exception=KeyboardInterrupt)
-
-    return keys
+        if time.monotonic() - self._leaving < AGAIN:
+            return FormattedText([("", " Ctrl-C again, or Ctrl-D, to leave.")])
+        waiting = [clean_line(text) for text in self._queued]
+        columns = self._app.output.get_size().columns
+        return toolbar.text(self._state, self._busy, waiting, columns)

@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
-from prompt_toolkit.layout import FormattedTextControl, Window
+from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, Window
 
 # Seconds between two drawings at least.
 FRAME = 1 / 25
@@ -35,15 +36,26 @@ class Stage(io.TextIOBase):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._held = False
+        self._drawn = -1, ""
 
     @property
-    def window(self) -> Window:
-        """The live part, for the application's layout."""
-        return Window(FormattedTextControl(self._live_text), dont_extend_height=True)
+    def container(self) -> ConditionalContainer:
+        """The live part, for the application's layout; no row at all while there is nothing live."""
+        window = Window(FormattedTextControl(self._live_text), dont_extend_height=True)
+        return ConditionalContainer(window, Condition(lambda: bool(self._live_now())))
 
     def _live_text(self) -> AnyFormattedText:
-        with self.lock:
-            return "" if self._app is None or self._app.is_done else ANSI(self.live())
+        return ANSI(self._live_now())
+
+    def _live_now(self) -> str:
+        """The same for all who ask while the screen is drawn once."""
+        app = self._app
+        if app is None or app.is_done:
+            return ""
+        if self._drawn[0] != app.render_counter:
+            with self.lock:
+                self._drawn = app.render_counter, self.live()
+        return self._drawn[1]
 
     def isatty(self) -> bool:
         return sys.stdout.isatty()
@@ -98,17 +110,24 @@ class Stage(io.TextIOBase):
     def _draw(self) -> None:
         app = self._app
         assert app is not None
+        if app.is_done:
+            return
         with self.lock:
+            # What is printed and what is live belong together, as they are at one moment.
             text = self._take(everything=False)
-            if not text or app.is_done:
-                app.invalidate()
-                return
-            app.output.write_raw(TOGETHER)
-            app.renderer.erase()
-            app.output.write_raw(text)
-            app.renderer.render(app, app.layout)
-            app.output.write_raw(DONE)
-            app.output.flush()
+            live = self.live()
+        if not text:
+            app.invalidate()
+            return
+        app.output.write_raw(TOGETHER)
+        app.renderer.erase()
+        app.output.write_raw(text)
+        # As `invalidate` would have it done a moment later; controls remember what they drew by it.
+        app.render_counter += 1
+        self._drawn = app.render_counter, live
+        app.renderer.render(app, app.layout)
+        app.output.write_raw(DONE)
+        app.output.flush()
 
     def _take(self, *, everything: bool) -> str:
         """What was printed, in whole lines."""

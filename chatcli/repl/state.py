@@ -17,13 +17,17 @@ from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Event, Settled
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, file_size
-from chatcli.settings import Settings
+from chatcli.settings import Sampling, Settings
 from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
 
 if TYPE_CHECKING:
     from chatcli.runtime import Runtime
+    from chatcli.turn import Chat
+
+
+NOTHING_YET = "There is no conversation yet: say something first."
 
 
 class State:
@@ -84,7 +88,7 @@ class State:
     def conversation(self) -> Conversation:
         """The open conversation. Raises `UsageError` before the first message."""
         if self.session is None:
-            raise UsageError("There is no conversation yet: say something first.")
+            raise UsageError(NOTHING_YET)
         return self.session.conversation
 
     def on_failure(self, leave: Callable[[ChatcliError], None]) -> None:
@@ -101,14 +105,27 @@ class State:
         """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
         return _wait(self._runtime, cancelled)
 
-    def take(self, text: str, cancelled: threading.Event) -> Iterator[Event]:
-        """One turn with the open session, which begins with its first message."""
+    def chat(self, cancelled: threading.Event | None) -> Chat:
+        """The open session with the model, once that is there. Raises as `runtime` does."""
+        if self.session is None:
+            raise UsageError(NOTHING_YET)
+        runtime = self.runtime(cancelled)
+        self.stop_settling()
+        return runtime.chat(self.session, self.think)
+
+    def take(
+        self, text: str, cancelled: threading.Event, *, title: str | None = None
+    ) -> Iterator[Event]:
+        """One turn with the open session, which begins with its first message.
+
+        A new session is named after `title`, by default the text.
+        """
         runtime = self.runtime(cancelled)
         self.stop_settling()
         from chatcli import turn
 
         if self.session is None and text.strip():
-            self.session = opening.begin(self.folder, self.wanted, text, self.model)
+            self.session = opening.begin(self.folder, self.wanted, title or text, self.model)
         if self.session is not None:
             self._note_settings(self.session)
             yield from turn.take(runtime.chat(self.session, self.think), text, cancelled)
@@ -209,6 +226,30 @@ class State:
 
     def system(self) -> str | None:
         return self.session.conversation.system if self.session else self.wanted.system
+
+    def count_tokens(self, text: str) -> int | None:
+        """How many tokens a text has; None while the model loads. For any thread."""
+        if self.loading or self._runtime.exception() is not None:
+            return None
+        encode = self._runtime.result().loaded.tokenizer.encode
+        return len(encode(text, add_special_tokens=False))
+
+    def used(self) -> tuple[int, int] | None:
+        """Tokens of the context that the conversation takes, and those that it has; None: not known."""
+        if self.loading or self._runtime.exception() is not None or self.session is None:
+            return None
+        replies = [turn.reply.record for turn in self.session.conversation.turns() if turn.reply]
+        if not replies:
+            return None
+        last, places = replies[-1], replies[-1].get("boundaries", {})
+        taken = places.get("reply", last.get("prompt_tokens", 0))
+        return taken, self._runtime.result().loaded.context
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """How tokens are chosen from the next message on."""
+        self.settings = replace(self.settings, sampling=sampling)
+        if not self.loading and self._runtime.exception() is None:
+            self._runtime.result().settings = self.settings
 
     def set_system(self, text: str | None) -> None:
         if self.session is None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatcli.errors import ChatcliError
+from chatcli.errors import ChatcliError, FolderError
 from chatcli.store import files
 from chatcli.store.transcript import DAMAGE, decode, header, parse
 
@@ -56,6 +57,32 @@ def summaries(folder: Path, newest: int | None = None) -> list[Summary]:
             found.append(_summary(_name(entry), entry))
     found.sort(key=lambda one: (-one[0], one[1].name))
     return [summary for _, summary in found]
+
+
+def contents(folder: Path, tell: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
+    """Every session, last used first: its name, when that was, and its bytes.
+
+    `tell` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
+    """
+    for entry in _by_age(folder):
+        name = _name(entry)
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                yield name, *_checked(name, entry.path)
+            except ChatcliError as error:
+                tell(str(error))
+
+
+def _checked(name: str, path: str) -> tuple[float, bytes]:
+    """`_read`, of a session with a good name. Raises `BadName`, `FolderError`, `FileNotFoundError`."""
+    if not PLAIN_NAME.fullmatch(name):
+        files.check_name(name)
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FolderError(f"Cannot read the session '{name}': {error.strerror}.") from error
 
 
 def read(path: Path) -> bytes:

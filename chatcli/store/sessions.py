@@ -298,6 +298,13 @@ class SessionFile:
             self.write({"type": "date", "date": date})
             self.conversation.date = date
 
+    def set_label(self, entry_id: str, label: str) -> None:
+        """Bookmark an entry; an empty label takes the bookmark away."""
+        self.write({"type": "label", "id": entry_id, "label": label})
+        self.conversation.labels.pop(entry_id, None)
+        if label:
+            self.conversation.labels[entry_id] = label
+
     def moved(self, path: Path) -> None:
         """The file has been renamed."""
         self.path = path

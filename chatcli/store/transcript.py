@@ -121,6 +121,13 @@ class _Reader:
             self._tree.model = _text(line["model"])
         elif kind == "date":
             self._tree.date = _date(line["date"])
+        elif kind == "label":
+            self._label(line["id"], _text(line["label"]))
+
+    def _label(self, entry_id: str, label: str) -> None:
+        self._tree.labels[self._tree.entries[entry_id].id] = label
+        if not label:
+            del self._tree.labels[entry_id]
 
     def _move_head(self, found: str | None) -> None:
         target = self._lost.get(found, found)

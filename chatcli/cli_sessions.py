@@ -1,0 +1,278 @@
+"""Commands about saved sessions: find, show, name, delete, exchange; refuses to know models and turns."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chatcli import exchange
+from chatcli.cli_options import (
+    JsonOption,
+    Name,
+    SessionsOption,
+    print_json,
+    sessions_folder,
+    show_result,
+)
+from chatcli.errors import ChatcliError, SessionNotFound
+from chatcli.plain import clean, decodable
+from chatcli.repl import results
+from chatcli.store import files
+from chatcli.store.sessions import SessionFolder, recovered
+
+LISTED = 50
+STANDARD = Path("-")
+
+app = typer.Typer()
+
+
+class Format(str, Enum):
+    """What a session can be exported as."""
+
+    md = "md"
+    json = "json"
+    html = "html"
+
+
+@app.command("list")
+def list_(
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
+    ] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the saved sessions, last used first. JSON tells of all of them."""
+    folder = SessionFolder(sessions_folder(sessions))
+    summaries = folder.summaries(None if everything or as_json else LISTED)
+    if as_json:
+        print_json([vars(summary) for summary in summaries])
+    else:
+        more = 0 if everything else folder.count() - len(summaries)
+        show_result(results.Listing(summaries, more))
+
+
+@app.command()
+def search(
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS…", help="Quote several to find them as one.")
+    ],
+    thinking: Annotated[bool, typer.Option("--thinking", help="Search the thinking too.")] = False,
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
+    ] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the messages that hold all of these words, in every session and on every branch."""
+    from chatcli.store import search as searching
+
+    wanted = [decodable(word) for word in words]
+    folder = sessions_folder(sessions)
+    hits = searching.find(folder, wanted, thinking=thinking, tell=complain)
+    found = searching.newest(hits, wanted, None if everything else LISTED)
+    if as_json:
+        told = [field.name for field in fields(searching.Hit) if field.name != "marks"]
+        print_json([{key: getattr(hit, key) for key in told} for hit in found.hits])
+    else:
+        from chatcli.repl import excerpts
+
+        excerpts.show(found)
+
+
+def complain(problem: str) -> None:
+    print(clean(f"chatcli: {problem}"), file=sys.stderr)
+
+
+@app.command()
+def show(
+    name: Name,
+    thinking: Annotated[bool, typer.Option("--thinking", help="Show the thinking too.")] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a session's transcript along its current path."""
+    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    for note in recovered(transcript):
+        complain(note)
+    conversation = transcript.conversation
+    if as_json:
+        print_json(told(transcript.name, conversation))
+    else:
+        show_result(results.Transcript(transcript.name, conversation, thinking))
+
+
+def told(name: str, conversation: Any) -> dict[str, Any]:
+    """A session's path as plain data."""
+    return {
+        "session": name,
+        "model": conversation.model,
+        "system": conversation.system,
+        "date": conversation.date,
+        "turns": [
+            {
+                "turn": turn.number,
+                "user": turn.user.message.content,
+                "text": turn.reply.message.content if turn.reply else None,
+                "thinking": turn.reply.message.thinking if turn.reply else None,
+                "finish_reason": turn.reply.finish_reason if turn.reply else None,
+                **(turn.reply.record if turn.reply else {}),
+            }
+            for turn in conversation.turns()
+        ],
+    }
+
+
+@app.command()
+def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
+    """Draw a session with its branches."""
+    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    conversation = transcript.conversation
+    if as_json:
+        entries = [
+            {"id": e.id, "parent": e.parent, "role": e.message.role, "content": e.message.content}
+            for e in conversation.entries.values()
+        ]
+        print_json({"session": transcript.name, "head": conversation.head, "entries": entries})
+    else:
+        show_result(results.Tree(transcript.name, conversation))
+
+
+@app.command()
+def rename(
+    name: Name,
+    new_name: Annotated[str, typer.Argument(metavar="NEW")],
+    sessions: SessionsOption = None,
+) -> None:
+    """Give a session another name."""
+    folder = SessionFolder(sessions_folder(sessions))
+    found = folder.resolve(name)
+    renamed = folder.rename(found, new_name)
+    print(clean(f"Renamed '{found}' to '{renamed}'."))
+
+
+@app.command()
+def delete(
+    name: Name,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Do not ask, if the whole name is given.")
+    ] = False,
+    sessions: SessionsOption = None,
+) -> None:
+    """Delete a session and the checkpoints that no other session uses."""
+    from chatcli import upkeep
+
+    folder = SessionFolder(sessions_folder(sessions))
+    found = folder.resolve(name)
+    if found != name and not sys.stdin.isatty():
+        raise SessionNotFound(
+            f"There is no session '{name}': give the whole name, '{found}', to delete that one."
+        )
+    if found != name or (not yes and sys.stdin.isatty()):
+        typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
+    freed = upkeep.delete(folder, found)
+    print(clean(f"Deleted '{found}' and {freed:,} bytes of checkpoints."))
+
+
+@app.command()
+def export(
+    name: Name,
+    wanted: Annotated[
+        Format | None, typer.Option("--format", help="Default: by FILE's suffix, else md.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Default: standard output.")
+    ] = STANDARD,
+    thinking: Annotated[
+        bool, typer.Option("--thinking", help="With the thinking (JSON always has it).")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
+    sessions: SessionsOption = None,
+) -> None:
+    """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
+    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    for note in recovered(transcript):
+        complain(note)
+    form = exchange.format_of(output.suffix) if wanted is None else wanted.value
+    conversation = transcript.conversation
+    if form == "json":
+        exported = exchange.whole(transcript.name, conversation)
+        if output == STANDARD:
+            print_json(exported)
+            return
+        text = exchange.as_text(exported)
+    else:
+        write = exchange.page if form == "html" else exchange.markdown
+        text = write(transcript.name, conversation, thinking=thinking)
+    if output == STANDARD:
+        sys.stdout.write(text)
+    else:
+        save(output.expanduser(), text, force)
+
+
+def save(path: Path, text: str, force: bool) -> None:
+    """Write a file of the person's, and a file that is there already only by `force`."""
+    with files.explained(f"write {path}"):
+        try:
+            file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
+        except FileExistsError:
+            raise ChatcliError(f"{path} is there already: --force overwrites it.") from None
+        with file:
+            file.write(text)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An export, or messages; - is standard input.")
+    ],
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Its name.")] = None,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a session of a JSON export, or of a list of messages with roles (JSON or JSONL)."""
+    if name is not None:
+        files.check_name(name)
+    folder = SessionFolder(sessions_folder(sessions))
+    made = exchange.save(folder, exchange.read(content(file)), name)
+    with made:
+        turns = len(made.conversation.turns())
+    if as_json:
+        print_json({"session": made.name, "turns": turns})
+        return
+    counted = f"{turns} turn{'s' * (turns != 1)}"
+    go_on = f"chatcli resume {shlex.quote(made.name)}"
+    print(clean(f"Imported {counted} as '{made.name}': {go_on}"))
+
+
+def content(file: Path) -> bytes:
+    """What is in a file or on standard input. Raises `FolderError`."""
+    with files.explained(f"read {file}"):
+        return sys.stdin.buffer.read() if file == STANDARD else file.expanduser().read_bytes()
+
+
+def pick(folder: SessionFolder) -> str | None:
+    """The session that a person chooses on the whole screen, None if they leave without.
+
+    Raises `SessionNotFound` if there is none.
+    """
+    summaries = folder.summaries()
+    if not summaries:
+        folder.latest()
+    from chatcli import upkeep
+    from chatcli.repl.session_picker import SessionActions, pick_session
+    from chatcli.store import search as searching
+
+    actions = SessionActions(
+        load=lambda name: folder.read(name).conversation,
+        rename=folder.rename,
+        delete=lambda name: upkeep.delete(folder, name),
+        search=lambda words: searching.names(folder.folder, words),
+    )
+    return pick_session(summaries, actions)

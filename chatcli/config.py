@@ -1,0 +1,338 @@
+"""Remembered settings: what they are, and the TOML file that holds them; refuses to know the environment.
+
+tomlkit keeps comments, order and what a newer version wrote. It is imported only where there is
+a file to read or to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatcli.errors import FolderError, UsageError
+from chatcli.plain import shorten
+from chatcli.settings import PANELS, POCKET
+from chatcli.store import files
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+Value = str | int | float | bool
+
+MODELS = "models"
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+SWITCH = {"true": True, "yes": True, "on": True, "1": True,
+          "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+# A writer that was killed leaves one of these beside the file.
+SCRATCH = "[0-9]*-" + "[0-9a-f]" * 32
+FIRST_LINES = """\
+# Settings of chatcli. An option on the command line and a CHATCLI_… variable win over them.
+# `chatcli config` shows what holds.
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a setting holds. `make` builds the value from a word or from what TOML says."""
+
+    wants: str
+    make: Callable[[Any], Value]
+    holds: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`about` tells what it does, `unset` what happens where nothing sets it and there is no default."""
+
+    kind: Kind
+    about: str
+    unset: str = ""
+
+
+def _number(make: Callable[[Any], Value], wants: str, low: float, high: float | None) -> Kind:
+    types = (int,) if make is int else (int, float)
+    # Not a number and infinity are neither.
+    most = float("inf") if high is None else high
+
+    def holds(value: Any) -> bool:
+        right = isinstance(value, types) and not isinstance(value, bool)
+        return right and low <= value <= most and value != float("inf")
+
+    return Kind(wants, make, holds)
+
+
+def _switch(given: Any) -> bool:
+    return given if isinstance(given, bool) else SWITCH[given.strip().lower()]
+
+
+def size_of(given: str | int) -> int:
+    """Bytes: 800kB, 5GB, 1.5 GiB or a number. Raises `ValueError`."""
+    found = SIZE.fullmatch(str(given).strip())
+    if not found:
+        raise ValueError(given)
+    base = 1024 if found[3] else 1000
+    return int(float(found[1]) * base ** " kmgt".index((found[2] or " ").lower()))
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, str | int) and SIZE.fullmatch(str(value).strip()) is not None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+TEXT = Kind("text that is not empty", str, _is_text)
+SWITCHED = Kind("true or false", _switch, lambda value: isinstance(value, bool))
+SHARE = _number(float, "a number from 0 to 1", 0, 1)
+COUNT = _number(int, "a whole number of at least 0", 0, None)
+SETTINGS = {
+    "model": Setting(TEXT, "a folder, a hub name, an alias from [models], or 'pocket'"),
+    "temp": Setting(_number(float, "a number of at least 0", 0, None), "sampling temperature"),
+    "top_p": Setting(SHARE, "top-p"),
+    "top_k": Setting(COUNT, "top-k (0: off)"),
+    "min_p": Setting(SHARE, "min-p"),
+    "seed": Setting(COUNT, "sampling seed", "another at every start"),
+    "max_tokens": Setting(
+        _number(int, "a whole number of at least 1", 1, None),
+        "longest reply, thinking included", "until the context is full",
+    ),
+    "think": Setting(SWITCHED, "the model's thinking", "as the model's template has it"),
+    "cache": Setting(SWITCHED, "read and write checkpoints"),
+    "draft": Setting(SWITCHED, "prefill a message while it is typed"),
+    "cache_limit": Setting(
+        Kind("a size such as 500MB or 5GiB", str, _is_size),
+        "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",
+    ),
+    "sessions": Setting(TEXT, "the folder of sessions"),
+    "panel": Setting(
+        Kind(f"one of {', '.join(PANELS)}", str, lambda value: value in PANELS),
+        "what is shown of each turn's reuse",
+    ),
+    "system": Setting(TEXT, "system prompt of sessions that are begun", "none"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What the file says: values by key, aliases of models, and sentences about the rest of it.
+
+    `unknown` may come from a newer version; `problems` keep a run from starting.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def take(self, path: Path, key: str, said: Any) -> None:
+        """Put one entry of the file where it belongs."""
+        if key == MODELS and isinstance(said, dict):
+            for alias, model in said.items():
+                self._take_alias(path, alias, model)
+        elif key == MODELS:
+            self.problems[key] = f"In {path}, models has to be a table: [models]."
+        elif key not in SETTINGS:
+            name = shorten(key, 40)
+            self.unknown[key] = f"{path} sets '{name}', which is not known here{_nearest(key)}."
+        elif (value := self._checked(path, key, said)) is not None:
+            self.values[key] = _from_there(path, key, value)
+
+    def _take_alias(self, path: Path, alias: str, said: Any) -> None:
+        key = f"{MODELS}.{alias}"
+        if reason := _alias_problem(alias):
+            self.problems[key] = f"In {path}, [models] names '{shorten(alias, 40)}': {reason}."
+        elif (value := self._checked(path, key, said)) is not None:
+            self.models[alias] = str(value)
+
+    def _checked(self, path: Path, key: str, said: Any) -> Value | None:
+        kind = kind_of(key)
+        if kind.holds(said):
+            return kind.make(said)
+        shown = shorten(str(said), 40)
+        self.problems[key] = f"In {path}, {key} has to be {kind.wants}, not '{shown}'."
+        return None
+
+
+def key_of(given: str) -> str:
+    """A key as the file spells it: temp, top_p (or top-p), models.NAME. Raises `UsageError`."""
+    table, dot, alias = given.partition(".")
+    if dot and table == MODELS:
+        if reason := _alias_problem(alias):
+            raise UsageError(f"'{shorten(given, 60)}' is no alias: {reason}.")
+        return given
+    key = given.replace("-", "_").lower()
+    if key not in SETTINGS:
+        raise UsageError(f"There is no setting '{shorten(given, 40)}'{_nearest(given)}.")
+    return key
+
+
+def _nearest(given: str) -> str:
+    close = difflib.get_close_matches(given.replace("-", "_").lower(), SETTINGS, 1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _alias_problem(alias: str) -> str | None:
+    if alias == POCKET:
+        return "'pocket' is the built-in model and cannot be another"
+    return None if _is_text(alias) else "it needs a name after the dot"
+
+
+def kind_of(key: str) -> Kind:
+    return TEXT if key.startswith(f"{MODELS}.") else SETTINGS[key].kind
+
+
+def from_word(key: str, word: str, where: str) -> Value:
+    """The value of `key` that a word of the command line or the environment means.
+
+    Raises `UsageError`, which names `where` the word was.
+    """
+    kind = kind_of(key)
+    try:
+        value = kind.make(word)
+    except (ValueError, KeyError):
+        value = word
+    if not kind.holds(value):
+        raise UsageError(f"{where} has to be {kind.wants}, not '{shorten(word, 40)}'.")
+    return value
+
+
+def read(path: Path) -> Remembered:
+    """What the file at `path` says; nothing where there is none. Never raises for its contents."""
+    try:
+        text = _text(path)
+        said = _parse(path, text).unwrap() if text.strip() else {}
+    except UsageError as error:
+        return Remembered(problems={"": str(error)})
+    found = Remembered()
+    for key, value in said.items():
+        found.take(path, key, value)
+    return found
+
+
+def _from_there(path: Path, key: str, value: Value) -> Value:
+    """A folder of sessions in the file is meant from there, wherever chatcli runs."""
+    return str(path.parent / Path(str(value)).expanduser()) if key == "sessions" else value
+
+
+def _text(path: Path) -> str:
+    """The file's text, empty where there is none. Raises `UsageError`."""
+    data = _bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"{path} is not UTF-8 text at line {line}: mend it with chatcli config --edit."
+        ) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"The settings in {path} cannot be read: {reason}.") from error
+
+
+def _parse(path: Path, text: str) -> TOMLDocument:
+    """Raises `UsageError` with the line that is not TOML."""
+    import tomlkit
+    from tomlkit.exceptions import ParseError
+
+    try:
+        return tomlkit.parse(text)
+    except ParseError as error:
+        reason = str(error).rpartition(" at line ")[0].rstrip(".")
+        raise UsageError(
+            f"{path} is not TOML at line {error.line}: {shorten(reason, 80)} "
+            "(mend it with chatcli config --edit)."
+        ) from error
+
+
+def change(path: Path, key: str, value: Value | None) -> bool:
+    """Set `key` in the file, or take it out (None). Returns whether it was there.
+
+    The rest stays as it is, comments too. Raises `UsageError` or `FolderError`.
+    """
+    if value is None and not _bytes(path):
+        return False
+    with _alone(path) as real:
+        text = _text(real)
+        document = _parse(path, text or ("" if value is None else FIRST_LINES + "\n"))
+        was_there = _change(document, path, key, value)
+        if value is not None or was_there:
+            _write(real, document.as_string())
+    return was_there
+
+
+def _change(document: TOMLDocument, path: Path, key: str, value: Value | None) -> bool:
+    table: Any = document
+    name = key
+    if key.startswith(f"{MODELS}."):
+        name = key.partition(".")[2]
+        table = _models(document, path, make=value is not None)
+    was_there = name in table
+    if value is not None:
+        table[name] = value
+    elif was_there:
+        del table[name]
+    return was_there
+
+
+def _models(document: TOMLDocument, path: Path, *, make: bool) -> Any:
+    import tomlkit
+
+    if MODELS not in document and make:
+        document[MODELS] = tomlkit.table()
+    models: Any = document.get(MODELS, {})
+    if not isinstance(models, dict):
+        raise UsageError(
+            f"In {path}, models has to be a table: mend it with chatcli config --edit."
+        )
+    return models
+
+
+def text_to_edit(path: Path) -> str:
+    """The file as a person edits it: where it is empty, every setting as a comment."""
+    known = [f"# {key} = …  {one.about}: {one.kind.wants}" for key, one in SETTINGS.items()]
+    aliases = ["", "# [models]", '# fast = "mlx-community/Qwen3.5-4B-4bit"', ""]
+    # What is not UTF-8 is replaced, so that it can be mended.
+    text = _bytes(path).decode("utf-8-sig", "replace")
+    return text or FIRST_LINES + "\n" + "\n".join(known + aliases)
+
+
+def write(path: Path, text: str) -> None:
+    """Put `text` in the place of the file, whole or not at all. Raises `FolderError`."""
+    with _alone(path) as real:
+        _write(real, text)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[Path]:
+    """The file behind links, in a folder that is made, while no other process changes it."""
+    with files.explained(f"write the settings to {path}"):
+        real = path.resolve()
+        files.make_private(real.parent)
+        if real.exists() and not real.is_file():
+            raise FolderError(f"Cannot write the settings to {path}: it is not a file.")
+        descriptor = os.open(real.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield real
+        finally:
+            os.close(descriptor)
+
+
+def _write(path: Path, text: str) -> None:
+    files.sweep(path.parent, SCRATCH)
+    files.replace(path, text.encode(), path.parent)

@@ -1,0 +1,34 @@
+"""What going on from somewhere would take, without going there; refuses to know terminals."""
+
+from __future__ import annotations
+
+from chatcli import turn
+from chatcli.conversation import Entry, Message
+from chatcli.turn import Chat
+
+ANYTHING = Message("user", ".")
+
+
+def cost(chat: Chat, entry: Entry) -> int:
+    """Tokens of the path that no checkpoint covers: those of a reply, or of what a message follows.
+
+    Raises `TemplateRefused`.
+    """
+    asked = entry.message.role == "user"
+    leaf = chat.conversation.entries.get(entry.parent or "") if asked else entry
+    if leaf is None:
+        return 0
+    messages = turn.history(chat, leaf)
+    tokens = chat.template.prompt([*messages, ANYTHING])
+    found = chat.template.boundaries(messages, turn.known_boundaries(chat, messages, leaf))
+    chain = turn.segments(chat, tokens, found)
+    if not chain:
+        return 0
+    return chain[-1].end - turn.end_of(chain, chat.checkpoints.match(chain, tokens))
+
+
+def used(chat: Chat) -> int:
+    """Tokens that the conversation takes of the context before the next message."""
+    path = chat.conversation.path()
+    messages = turn.history(chat, path[-1] if path else None)
+    return len(chat.template.encode(chat.template.text(messages, generation=False)))

@@ -1,0 +1,45 @@
+"""What a search found, drawn: where each message is, and its words; refuses to know files."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from chatcli.plain import clean_line
+from chatcli.repl.panel import ACCENT, DIM
+from chatcli.store.search import Found, Hit
+
+WHO = {"user": "you", "assistant": "reply"}
+
+
+def show(found: Found) -> None:
+    """Print it."""
+    Console(highlight=False).print(excerpts(found))
+
+
+def excerpts(result: Found) -> RenderableType:
+    """A line that says where a message is, and its excerpt, for each hit."""
+    if not result.hits:
+        words = ", ".join(f"'{clean_line(word)}'" for word in result.words)
+        return Text(f"No message holds {words}.")
+    lines = [line for hit in result.hits for line in (_place(hit), _excerpt(hit))]
+    if result.more:
+        lines.append(Text(f"The newest {len(result.hits)} are shown, and there are more.", DIM))
+    return Group(*lines)
+
+
+def _place(hit: Hit) -> Text:
+    from chatcli.repl.display import age
+
+    return Text.assemble(
+        (clean_line(hit.session), ACCENT),
+        (f"  turn {hit.turn} · {WHO.get(hit.role, hit.role)} · {age(hit.last_used)}", DIM),
+        ("" if hit.on_path else " (other branch)", DIM),
+    )
+
+
+def _excerpt(hit: Hit) -> Text:
+    text = Text("  ").append(hit.excerpt)
+    for start, end in hit.marks:
+        text.stylize(f"bold {ACCENT}", start + 2, end + 2)
+    return text

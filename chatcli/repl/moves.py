@@ -1,0 +1,145 @@
+"""What a shell does with the conversation besides talking: other replies, other places, less of it.
+
+Refuses to know the terminal. MLX is imported only once a model is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from chatcli import opening
+from chatcli.conversation import Turn
+from chatcli.errors import TurnOutOfRange, UsageError
+from chatcli.events import Event, Notice, TurnDone
+from chatcli.repl.state import State
+
+SUMMARIZE = (
+    "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
+    "names, numbers and decisions, what was asked for, and what is still open. Only the summary."
+)
+SUMMARY = "Summary of the conversation so far:"
+
+
+def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
+    """Another reply to the last question."""
+    chat = state.chat(cancelled)
+    from chatcli import regenerate as core
+
+    yield from core.regenerate(chat, cancelled)
+
+
+def go_on(state: State, cancelled: threading.Event) -> Iterator[Event]:
+    """More of a reply that was cut."""
+    chat = state.chat(cancelled)
+    from chatcli import regenerate as core
+
+    yield from core.go_on(chat, cancelled)
+
+
+def go_to(state: State, entry_id: str) -> str:
+    """Go on from a reply, or beside a message: its text is returned then, to be written anew.
+
+    In memory only: the message that continues from there says so on disk.
+    """
+    conversation = state.conversation
+    entry = conversation.entries[entry_id]
+    state.stop_settling()
+    if entry.message.role == "user":
+        conversation.head = entry.parent
+        return entry.message.content
+    conversation.head = entry_id
+    return ""
+
+
+def edit(state: State, number: int | None) -> str:
+    """The text of a turn's message (the last one's by default), to be sent again beside it."""
+    return go_to(state, _turn(state, number).user.id)
+
+
+def rewind(state: State, number: int | None) -> int:
+    """Go on after turn `number`; None: before the last turn. Returns the turns that there are then."""
+    conversation = state.conversation
+    if number is None:
+        last = _turn(state, None)
+        state.stop_settling()
+        conversation.head = last.user.parent
+    elif number == 0:
+        state.stop_settling()
+        conversation.head = None
+    else:
+        go_to_end = conversation.end_of_turn(number)
+        state.stop_settling()
+        conversation.head = go_to_end
+    return len(conversation.turns())
+
+
+def _turn(state: State, number: int | None) -> Turn:
+    turns = state.conversation.turns()
+    if not turns:
+        raise UsageError("There is no turn to go back to yet: say something first.")
+    if number is None:
+        return turns[-1]
+    if not 1 <= number <= len(turns):
+        raise TurnOutOfRange(f"There is no turn {number}: there are turns 1 to {len(turns)}.")
+    return turns[number - 1]
+
+
+def reply_text(state: State, number: int | None) -> str:
+    """A turn's reply, the last one's by default."""
+    reply = _turn(state, number).reply
+    if reply is None:
+        raise UsageError("That turn has no reply yet.")
+    return reply.message.content
+
+
+def compact(state: State, cancelled: threading.Event) -> Iterator[Event]:
+    """Go on in a new session that knows a summary instead of the turns. This one stays as it is."""
+    source = state.conversation
+    made = opening.branch_from(state.folder, str(state.name), source, None, None)
+    state.switch(made)
+    summary = ""
+    for event in state.take(SUMMARIZE, cancelled):
+        if isinstance(event, TurnDone):
+            summary = event.record.text if event.record.finish_reason == "stop" else ""
+        yield event
+    if not summary:
+        yield Notice("The summary was not finished: '/rewind' and go on, or /compact again.")
+        return
+    system = "\n\n".join(part for part in (source.system, f"{SUMMARY}\n{summary}") if part)
+    made.set_system(system)
+    made.move_head(None)
+    yield Notice(f"'{made.name}' goes on from the summary; the session before is untouched.")
+
+
+def cost(state: State, entry_id: str) -> int | None:
+    """How many tokens would have to be prefilled to go on from an entry; None if not known yet."""
+    if state.loading or state.session is None:
+        return None
+    chat = state.chat(None)
+    from chatcli import estimate
+
+    return estimate.cost(chat, chat.conversation.entries[entry_id])
+
+
+def context(state: State) -> tuple[list[tuple[str, int]], int]:
+    """Where the tokens of the path are, and the context's size. Raises `UsageError`."""
+    chat = state.chat(None)
+    from chatcli import estimate
+
+    conversation = chat.conversation
+
+    def size(*texts: str) -> int:
+        return sum(len(chat.template.encode(text)) for text in texts)
+
+    said = {
+        role: [one.message.content for one in conversation.path() if one.message.role == role]
+        for role in ("user", "assistant")
+    }
+    parts = [
+        ("system prompt", size(conversation.system or "")),
+        ("your messages", size(*said["user"])),
+        ("replies", size(*said["assistant"])),
+    ]
+    around = estimate.used(chat) - sum(tokens for _, tokens in parts)
+    return [*parts, ("markers around them", max(around, 0))], chat.checkpoints.loaded.context

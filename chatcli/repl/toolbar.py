@@ -1,0 +1,62 @@
+"""The line below the box: where the person is, how full the context is, what runs; refuses to know how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.utils import get_cwidth
+
+from chatcli.plain import clean_line, shorten
+from chatcli.repl.state import State
+
+STYLE = {
+    "toolbar": "noreverse ansibrightblack",
+    "toolbar.name": "ansicyan",
+    "toolbar.amber": "ansiyellow",
+    "toolbar.red": "ansired bold",
+}
+# Shares of the context from which on it is told in colour.
+AMBER, RED = 0.7, 0.9
+# The share from which on there are words too, and an unlimited context.
+UNLIMITED = 1 << 20
+NAME = 32
+
+Parts = list[tuple[str, str]]
+
+
+def text(state: State, busy: bool, waiting: Sequence[str], columns: int) -> FormattedText:
+    """Name, turn, model, context and activity, as many of them as fit."""
+    name = shorten(state.name or "new conversation", NAME)
+    made: Parts = [("class:toolbar.name", f" {name}")]
+    for part in _parts(state, busy, waiting):
+        if sum(get_cwidth(told) for _, told in made) + get_cwidth(part[1]) + 3 < columns:
+            made += [("", " · "), part]
+    return FormattedText(made)
+
+
+def _parts(state: State, busy: bool, waiting: Sequence[str]) -> Parts:
+    parts: Parts = []
+    if waiting:
+        parts.append(("class:toolbar.amber", f"{len(waiting)} waiting: {shorten(waiting[0], 24)}"))
+    if busy and not state.loading:
+        parts.append(("", "Esc stops"))
+    parts.append(("", clean_line(Path(state.model).name)))
+    parts += _context(state)
+    if state.activity:
+        parts.append(("", state.activity))
+    return parts
+
+
+def _context(state: State) -> Parts:
+    found = state.used()
+    if found is None:
+        return []
+    used, limit = found
+    share = used / limit
+    style = "class:toolbar.red" if share >= RED else "class:toolbar.amber" if share >= AMBER else ""
+    if limit >= UNLIMITED:
+        return [(style, f"{used:,} tokens")]
+    hint = ", /compact makes room" if share >= AMBER else ""
+    return [(style, f"{used:,} of {limit:,} tokens{hint}")]

@@ -1,0 +1,413 @@
+"""Remembered settings: who wins, what a file keeps, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from chatcli import config
+from chatcli.cli_options import Options, Panel
+from chatcli.errors import UsageError
+from chatcli.settings import PANELS, aliased
+from chatcli.store.sessions import SessionFolder
+from tests.conftest import Program
+
+WRITTEN = """\
+# mine
+temp = 0.5  # warm
+future = "kept"
+
+[models]  # names
+fast = "org/fast"
+
+[newer]
+deep = [1, 2]
+"""
+
+
+def environment(program: Program, **more: str) -> dict[str, str]:
+    return program.environment(XDG_CONFIG_HOME=str(program.home / "config"), **more)
+
+
+def file_of(program: Program) -> Path:
+    """Where the program keeps its settings, as it says itself."""
+    return Path(program.run("config", "--json", env=environment(program)).json()["file"])
+
+
+def written(program: Program, text: str) -> Path:
+    path = file_of(program)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def run(program: Program, *args: object, expect: int = 0, model: bool = True, **env: str) -> Any:
+    return program.run(*args, expect=expect, model=model, env=environment(program, **env))
+
+
+def held(program: Program, **env: str) -> dict[str, tuple[Any, str]]:
+    """Each setting's value and where it is from."""
+    told = run(program, "config", "--json", **env).json()["settings"]
+    return {key: (one["value"], one["source"]) for key, one in told.items()}
+
+
+def tokens(program: Program, *args: object, **env: str) -> int:
+    return len(run(program, "ask", "Hello", "--json", *args, **env).json()["tokens"])
+
+
+def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> None:
+    assert (None, "default") == held(chatcli)["max_tokens"]
+    run(chatcli, "config", "max_tokens", 3)
+    assert (3, "file") == held(chatcli)["max_tokens"]
+    assert (2, "env") == held(chatcli, CHATCLI_MAX_TOKENS="2")["max_tokens"]
+    assert 2 == tokens(chatcli, CHATCLI_MAX_TOKENS="2")
+    assert 1 == tokens(chatcli, "-n", 1, CHATCLI_MAX_TOKENS="2")
+
+
+def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
+    told = held(chatcli)
+    assert set(config.SETTINGS) == set(told)
+    assert ("pocket", "default") == told["model"]
+    assert (str(chatcli.sessions), "env") == told["sessions"]
+    assert {"default"} == {source for key, (_, source) in told.items() if key != "sessions"}
+    assert not file_of(chatcli).exists()
+    text = run(chatcli, "config").text
+    assert str(file_of(chatcli)) in text and "(not there yet)" in text
+
+
+def test_a_switch_in_the_file_is_heard_and_a_flag_turns_it_back(chatcli: Program) -> None:
+    written(chatcli, "cache = false\nmax_tokens = 2\nthink = false\n")
+    cold = run(chatcli, "ask", "one", "-S", "off", "--json").json()
+    assert (0, 2, "") == (cold["checkpoint_bytes"], len(cold["tokens"]), cold["thinking"])
+    warm = run(chatcli, "ask", "one", "-S", "on", "--json", "--cache").json()
+    assert 0 < warm["checkpoint_bytes"]
+
+
+def test_the_models_alias_and_the_system_prompt_are_for_sessions_that_begin(
+    chatcli: Program, models: Path
+) -> None:
+    """A session that goes on keeps its own; a flag wins, an empty system prompt too."""
+    written(chatcli, f'model = "mine"\nsystem = "Be brief."\n[models]\nmine = "{chatcli.model}"\n')
+    few = ("-n", "2", "--no-think", "--json")
+    run(chatcli, "ask", "a", "-S", "new", *few, model=False)
+    first = run(chatcli, "show", "new", "--json").json()
+    assert (str(chatcli.model), "Be brief.") == (first["model"], first["system"])
+    other = models / "qwen3"
+    run(chatcli, "ask", "a", "-S", "own", "-m", other, "-s", "Mine.", *few)
+    again = run(chatcli, "ask", "b", "-S", "own", *few, model=False).json()
+    own = run(chatcli, "show", "own", "--json").json()
+    assert (str(other), "Mine.") == (own["model"], own["system"])
+    assert again["reused_tokens"] > 0
+    run(chatcli, "ask", "c", "-S", "bare", "-m", "mine", "-s", "", *few, CHATCLI_MODEL=str(other))
+    bare = run(chatcli, "show", "bare", "--json").json()
+    assert (str(chatcli.model), None) == (bare["model"], bare["system"])
+
+
+def test_the_folder_of_sessions_is_remembered_by_every_command(chatcli: Program) -> None:
+    SessionFolder(chatcli.sessions).create("kept", model="pocket").close()
+    written(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
+    env = environment(chatcli)
+    del env["CHATCLI_SESSIONS"]
+    (one,) = chatcli.run("list", "--json", env=env).json()
+    assert "kept" == one["name"]
+    assert 5_000_000_000 == chatcli.run("cache", "stats", "--json", env=env).json()["limit_bytes"]
+    flag = chatcli.run("config", "sessions", "--json", "--sessions", "there", env=env).json()
+    assert {"key": "sessions", "value": "there", "source": "flag"} == flag
+    chatcli.run("config", "sessions", "here", env=env)
+    assert str(chatcli.home / "here") == chatcli.run("config", "sessions", env=env).text.strip()
+
+
+def test_a_folder_with_a_slash_is_never_an_alias(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    names = {str(folder): "org/other", "models": "org/models", "org/name": "org/elsewhere"}
+    assert str(folder) == aliased(str(folder), names)
+    assert "org/models" == aliased("models", names)
+    assert "org/elsewhere" == aliased("org/name", names)
+    assert "pocket" == aliased("pocket", names)
+
+
+def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
+    path = written(chatcli, WRITTEN)
+    run(chatcli, "config", "temp", 0.75)
+    run(chatcli, "config", "top-p", 0.5)
+    run(chatcli, "config", "models.qwen3.5", "org/qwen")
+    assert path.read_text("utf-8") == WRITTEN.replace(
+        "temp = 0.5 ", "temp = 0.75 "
+    ).replace('future = "kept"\n', 'future = "kept"\ntop_p = 0.5\n').replace(
+        '"org/fast"\n', '"org/fast"\n"qwen3.5" = "org/qwen"\n'
+    )  # fmt: skip
+    run(chatcli, "config", "--unset", "temp")
+    run(chatcli, "config", "--unset", "models.fast")
+    left = config.read(path)
+    assert ({"top_p": 0.5}, {"qwen3.5": "org/qwen"}) == (left.values, left.models)
+    assert {"future", "newer"} == set(left.unknown)
+    assert path.read_text("utf-8").startswith("# mine\n")
+
+
+def test_the_file_and_its_folder_are_the_owners_alone(chatcli: Program) -> None:
+    path = file_of(chatcli)
+    said = run(chatcli, "config", "system", "Be brief.").text
+    assert f"system is Be brief. in {path}.\n" == said
+    assert [0o600, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
+    assert [path] == list(path.parent.iterdir())
+    assert "Be brief.\n" == run(chatcli, "config", "system").text
+
+
+def test_a_file_behind_a_link_is_changed_where_it_is(chatcli: Program) -> None:
+    path = file_of(chatcli)
+    path.parent.mkdir(parents=True)
+    real = chatcli.home / "dotfiles.toml"
+    real.write_text("seed = 1\n")
+    path.symlink_to(real)
+    run(chatcli, "config", "seed", 2)
+    assert path.is_symlink() and "seed = 2\n" == real.read_text()
+
+
+def test_another_file_can_be_named(chatcli: Program) -> None:
+    other = chatcli.home / "deep" / "other.toml"
+    run(chatcli, "config", "panel", "full", CHATCLI_CONFIG=str(other))
+    assert ("full", "file") == held(chatcli, CHATCLI_CONFIG=str(other))["panel"]
+    assert ("line", "default") == held(chatcli)["panel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "clue"),
+    [
+        ("temp = 1\nseed =\n", "not TOML at line 2"),
+        ("seed = 1\nseed = 2\n", "not TOML at line 2"),
+        ('temp = "hot"\n', "temp has to be a number of at least 0, not 'hot'"),
+        ("temp = inf\n", "temp has to be"),
+        ("temp = true\n", "temp has to be"),
+        ("top_p = 1.5\n", "top_p has to be a number from 0 to 1"),
+        ("max_tokens = 0\n", "max_tokens has to be a whole number of at least 1"),
+        ("seed = 1.5\n", "seed has to be"),
+        ('think = "yes"\n', "think has to be true or false"),
+        ('cache_limit = "much"\n', "cache_limit has to be a size"),
+        ('panel = "huge"\n', "panel has to be one of line, full, off"),
+        ("model = 5\n", "model has to be text"),
+        ("models = 5\n", "models has to be a table"),
+        ('[models]\npocket = "x"\n', "'pocket' is the built-in model"),
+        ("[models]\nfast = 5\n", "models.fast has to be text"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, clue: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    (problem,) = config.read(path).problems.values()
+    assert clue in problem and str(path) in problem
+
+
+def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> None:
+    path = written(chatcli, 'temp = "hot"\nseed = 3\n[models]\npocket = "x"\n')
+    (sentence,) = run(chatcli, "list", expect=2).errors.splitlines()
+    assert sentence.startswith("chatcli: ") and "temp has to be" in sentence
+    assert "" == run(chatcli, "ask", "--help").errors
+    told = run(chatcli, "config", "--json").json()
+    assert {"value": 3, "source": "file"} == told["settings"]["seed"]
+    assert 2 == len(told["problems"])
+    assert "temp has to be" in run(chatcli, "config").errors
+    assert "temp has to be" in run(chatcli, "config", "temp", expect=2).errors
+    assert "3\n" == run(chatcli, "config", "seed").text
+    run(chatcli, "config", "temp", "0.25")
+    run(chatcli, "config", "--unset", "models.pocket")
+    assert "" == run(chatcli, "list").errors
+    assert 0.25 == config.read(path).values["temp"]
+
+
+def test_a_file_that_is_not_toml_stays_as_it_is(chatcli: Program) -> None:
+    path = written(chatcli, "temp = 1\nseed = = 2\n")
+    for args in (["list"], ["config", "temp", "1"], ["config", "--unset", "temp"]):
+        (sentence,) = run(chatcli, *args, expect=2).errors.splitlines()
+        assert f"{path} is not TOML at line 2" in sentence
+    assert "temp = 1\nseed = = 2\n" == path.read_text()
+    assert "not TOML at line 2" in run(chatcli, "config").errors
+    path.write_bytes(b"temp = 1\nsystem = '\xff'\n")
+    assert "not UTF-8 text at line 2" in run(chatcli, "list", expect=2).errors
+
+
+def test_an_unknown_key_is_a_warning_told_once(chatcli: Program) -> None:
+    path = written(chatcli, "tmp = 1\n")
+    done = run(chatcli, "ask", "Hello", "-n", "2", "--json")
+    (warning,) = done.errors.splitlines()
+    assert f"{path} sets 'tmp', which is not known here (did you mean 'temp'?)" in warning
+    assert 2 == len(done.json()["tokens"])
+    run(chatcli, "config", "--unset", "tmp")
+    assert "" == run(chatcli, "list").errors
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "clue"),
+    [
+        ("tmp", "1", "no setting 'tmp' (did you mean 'temp'?)"),
+        ("zzz", "1", "no setting 'zzz'."),
+        ("temp", "hot", "temp has to be a number of at least 0, not 'hot'"),
+        ("temp", "nan", "temp has to be"),
+        ("temp", "inf", "temp has to be"),
+        ("temp", "-1", "temp has to be"),
+        ("top_k", "1.5", "top_k has to be"),
+        ("think", "maybe", "think has to be true or false"),
+        ("model", " ", "model has to be text"),
+        ("models.pocket", "x", "'pocket' is the built-in model"),
+        ("models.", "x", "needs a name"),
+    ],
+)
+def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        config.from_word(config.key_of(key), word, key)
+    assert clue in str(refused.value)
+
+
+def test_a_refused_word_leaves_no_file(chatcli: Program) -> None:
+    for args, clue in (
+        (["tmp", "1"], "did you mean 'temp'?"),
+        (["sessions", ""], "sessions has to be text"),
+        (["models.none"], "no alias 'none'"),
+        (["temp", "--edit"], "Give one of"),
+    ):
+        (sentence,) = run(chatcli, "config", *args, expect=2).errors.splitlines()
+        assert clue in sentence
+    assert not (chatcli.home / "config").exists()
+
+
+def test_a_wrong_variable_is_named(chatcli: Program) -> None:
+    (sentence,) = run(chatcli, "list", expect=2, CHATCLI_TOP_P="2").errors.splitlines()
+    assert "CHATCLI_TOP_P has to be a number from 0 to 1, not '2'" in sentence
+    done = run(chatcli, "config", CHATCLI_TOP_P="2")
+    assert "CHATCLI_TOP_P" in done.errors and "top_p" in done.text
+    assert (1.0, "default") == held(chatcli, CHATCLI_TOP_P="")["top_p"]
+    said = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
+    assert "CHATCLI_TOP_P is set and wins" in said.errors
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "value"),
+    [
+        ("model", "org/name", "org/name"), ("temp", "1", 1.0), ("top_p", "0.9", 0.9),
+        ("top_k", "40", 40), ("min_p", "0.05", 0.05), ("seed", "7", 7), ("max_tokens", "9", 9),
+        ("think", "off", False), ("cache", "no", False), ("draft", "TRUE", True),
+        ("cache_limit", "5GiB", "5GiB"), ("sessions", "/x", "/x"), ("panel", "off", "off"),
+        ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
+    ],
+)  # fmt: skip
+def test_every_setting_comes_back_as_it_was_given(
+    tmp_path: Path, key: str, word: str, value: object
+) -> None:
+    path = tmp_path / "config.toml"
+    given = config.from_word(key, word, key)
+    assert (value, type(value)) == (given, type(given))
+    assert not config.change(path, key, given)
+    assert {key: value} == config.read(path).values
+    assert config.change(path, key, None)
+    assert {} == config.read(path).values
+
+
+def test_every_setting_is_an_option_and_choices_agree() -> None:
+    hints = get_type_hints(Options, include_extras=True)
+    assert set(config.SETTINGS) <= {field.name for field in fields(Options)}
+    for key in config.SETTINGS:
+        names = [name for one in hints[key].__metadata__ for name in one.param_decls]
+        names += [one.default for one in hints[key].__metadata__]
+        option = f"--{key.replace('_', '-')}"
+        assert any(str(name).split("/")[0] == option for name in names), (key, names)
+    assert PANELS == tuple(one.value for one in Panel)
+
+
+def test_several_processes_lose_no_setting(chatcli: Program) -> None:
+    changes = {"temp": "0.5", "seed": "1", "top_k": "2", "panel": "off"}
+    quiet = {"stdout": subprocess.DEVNULL, "env": environment(chatcli)}
+    at_once = [chatcli.start("config", key, word, **quiet) for key, word in changes.items()]
+    assert {0} == {process.wait(60) for process in at_once}
+    assert set(changes) == set(config.read(file_of(chatcli)).values)
+
+
+def editor(program: Program, script: str) -> str:
+    """An editor that runs this shell script on its file, $1."""
+    path = program.home / "my editor"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return f"'{path}'"
+
+
+def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program) -> None:
+    path = file_of(chatcli)
+    run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'grep -q temp "$1"'))
+    assert not path.exists()
+    run(chatcli, "config", "--edit", EDITOR="false", VISUAL=editor(chatcli, 'echo seed=5 >> "$1"'))
+    assert {"seed": 5} == config.read(path).values
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    wrong = run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo "a b" > "$1"'), expect=2)
+    assert "not TOML at line 1" in wrong.errors
+    run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo temp=1 > "$1"'))
+    assert "temp=1\n" == path.read_text()
+    env = {
+        key: word for key, word in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")
+    }
+    assert "set EDITOR first" in chatcli.run("config", "--edit", env=env, expect=2).errors
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(chatcli: Program) -> None:
+    taken = chatcli.home / "taken"
+    taken.write_text("")
+    done = run(chatcli, "config", "seed", "1", expect=1, CHATCLI_CONFIG=str(taken / "c.toml"))
+    (sentence,) = done.errors.splitlines()
+    assert "Cannot write the settings" in sentence
+    taken.unlink()
+    taken.mkdir()
+    assert "cannot be read" in run(chatcli, "list", expect=2, CHATCLI_CONFIG=str(taken)).errors
+
+
+def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
+    written(
+        chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n'
+    )
+    for args in (["config"], ["config", "system"], ["config", "models"], ["list"]):
+        done = run(chatcli, *args)
+        assert not {b"\x1b", b"\x07"} & {bytes([byte]) for byte in done.out + done.err}
+        assert b"\xc2\x9b" not in done.out + done.err
+
+
+def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
+    SessionFolder(chatcli.sessions).create("kept", model="pocket").close()
+    code = "import sys; sys.argv = ['chatcli']; from chatcli import cli; cli.main()"
+    asking = {
+        "_CHATCLI_COMPLETE": "complete_bash",
+        "COMP_WORDS": "chatcli show ",
+        "COMP_CWORD": "2",
+    }
+    for text, offered in (("temp = 1\n", "kept"), ("tmp = 1\n", "kept"), ("temp = = 1\n", "")):
+        written(chatcli, text)
+        command, env = [sys.executable, "-c", code], environment(chatcli, **asking)
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert (offered, "") == (done.stdout.strip(), done.stderr)
+
+
+@pytest.mark.parametrize(("text", "expected"), [(None, False), ("seed = 1\n", True)])
+def test_toml_is_imported_only_where_there_is_a_file(
+    chatcli: Program, text: str | None, expected: bool
+) -> None:
+    if text is not None:
+        written(chatcli, text)
+    code = (
+        "import sys, json; from chatcli import cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps(['tomlkit' in sys.modules, 'mlx' in sys.modules]))"
+    )
+    command = [sys.executable, "-c", code, "list"]
+    done = subprocess.run(command, env=environment(chatcli), capture_output=True, text=True)
+    assert [expected, False] == json.loads(done.stdout.splitlines()[-1])
+
+
+def test_help_tells_the_defaults(chatcli: Program) -> None:
+    env = environment(chatcli, COLUMNS="200")
+    text = " ".join(chatcli.run("ask", "--help", env=env).text.split())
+    for default in ("temperature (default: 0.0)", "Top-p (default: 1.0)", "(default: cache)"):
+        assert default in text
