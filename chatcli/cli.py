@@ -122,6 +122,7 @@ def branch(
 ) -> None:
     """Branch a session after turn --at into a new one, and go on there."""
     folder = SessionFolder(sessions_folder(options.sessions))
+    name = folder.resolve(name)
     made = opening.branch(folder, name, options.at, new)
     turns = len(made.conversation.turns())
     made.close()
@@ -136,8 +137,7 @@ def branch(
 def talk(options: Options, wanted: Wanted) -> None:
     """The shell in a terminal; a script of messages where standard input is a pipe."""
     if sys.stdin.isatty() and sys.stdout.isatty():
-        with early.quiet_terminal():
-            in_terminal(options, wanted)
+        in_terminal(options, wanted)
         return
     from chatcli.repl import display, script
 
@@ -188,6 +188,7 @@ def let_go(state: Any) -> None:
     if state.abandoned and leaving in (None, KeyboardInterrupt):
         sys.stdout.flush()
         sys.stderr.flush()
+        early.restore()
         os._exit(INTERRUPTED if leaving else 0)
 
 

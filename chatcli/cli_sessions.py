@@ -197,8 +197,8 @@ def export(
 ) -> None:
     """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
     transcript = SessionFolder(sessions_folder(sessions)).read(name)
-    for note in recovered(transcript):
-        complain(note)
+    for problem in transcript.problems:
+        complain(problem)
     form = exchange.format_of(output.suffix) if wanted is None else wanted.value
     conversation = transcript.conversation
     if form == "json":

@@ -111,7 +111,7 @@ def test_the_models_alias_and_the_system_prompt_are_for_sessions_that_begin(
 
 
 def test_the_folder_of_sessions_is_remembered_by_every_command(chatcli: Program) -> None:
-    SessionFolder(chatcli.sessions).create("kept", model="pocket").close()
+    SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
     written(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
     env = environment(chatcli)
     del env["CHATCLI_SESSIONS"]
@@ -375,7 +375,7 @@ def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
 
 
 def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
-    SessionFolder(chatcli.sessions).create("kept", model="pocket").close()
+    SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
     code = "import sys; sys.argv = ['chatcli']; from chatcli import cli; cli.main()"
     asking = {
         "_CHATCLI_COMPLETE": "complete_bash",

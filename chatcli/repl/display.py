@@ -225,26 +225,36 @@ def _listing(result: results.Listing) -> RenderableType:
 
 
 def _transcript(result: results.Transcript) -> RenderableType:
+    asked_most, said_most = (None, None) if result.last is None else REMINDER
     turns = result.conversation.turns()
     shown = turns if result.last is None else turns[-result.last :]
     lines: list[RenderableType] = []
     if result.last is not None and len(turns) > len(shown):
         lines.append(Text(f"… {len(turns) - len(shown)} earlier turns", style=DIM))
     for turn in shown:
-        lines.append(_spoken(f"{turn.number} › ", turn.user.message.content, f"bold {ACCENT}"))
+        asked = _spoken(
+            f"{turn.number} › ", turn.user.message.content, f"bold {ACCENT}", asked_most
+        )
+        lines.append(asked)
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
                 lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
-            lines.append(_spoken("  ", turn.reply.message.content + _cut_mark(turn.reply), ""))
+            said = turn.reply.message.content + _cut_mark(turn.reply)
+            lines.append(_spoken("  ", said, "", said_most))
     if lines and result.last is None:
         day = spoken(result.conversation.date)
         lines.insert(0, Text(f"dated {day}, for templates that tell the model the date", style=DIM))
     return Group(*lines) if lines else Text("No turns yet.")
 
 
-def _spoken(label: str, text: str, style: str) -> RenderableType:
+def _spoken(label: str, text: str, style: str, most: int | None = None) -> RenderableType:
+    """A message beside its label, at most its first `most` lines."""
+    lines = clean(text).split("\n")
+    shown = Text("\n".join(lines[:most]), style=style)
+    if most is not None and len(lines) > most:
+        shown.append(f"\n… {len(lines) - most} more lines", DIM)
     table = Table.grid()
-    table.add_row(Text(label, style=style or DIM), Text(clean(text), style=style and style))
+    table.add_row(Text(label, style=style or DIM), shown)
     return table
 
 
@@ -363,6 +373,8 @@ def _opened(result: results.Opened) -> RenderableType:
     return Group(head, _transcript(last), *notes)
 
 
+# Lines of a message and of a reply that remind of where a conversation was.
+REMINDER = (6, 24)
 KEYS = """\
 Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line · Esc or Ctrl-C stops a reply
 Ctrl-T shows the thinking · Esc Esc opens the tree · Up and Ctrl-R bring back what you wrote

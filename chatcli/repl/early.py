@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import termios
-from collections.abc import Iterator
+from typing import Any
+
+_before: list[Any] | None = None
 
 
-@contextlib.contextmanager
-def quiet_terminal() -> Iterator[None]:
-    """Have the terminal keep keys for the prompt that comes; as it was, afterwards.
+def quiet() -> None:
+    """Have the terminal keep keys for the prompt that comes; Ctrl-C still interrupts.
 
-    Ctrl-C still interrupts. What is no terminal stays as it is.
+    What is no terminal stays as it is.
     """
+    global _before
     try:
-        before = termios.tcgetattr(sys.stdin)
-    except (termios.error, ValueError, OSError):
-        yield
+        _before = termios.tcgetattr(sys.stdin)
+        changed = termios.tcgetattr(sys.stdin)
+    except (termios.error, ValueError, OSError, AttributeError):
         return
-    quiet = termios.tcgetattr(sys.stdin)
-    quiet[0] &= ~termios.ICRNL
-    quiet[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+    changed[0] &= ~termios.ICRNL
+    changed[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
+
+
+def restore() -> None:
+    """The terminal as it was before `quiet`."""
+    global _before
+    if _before is not None:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, _before)
+        _before = None

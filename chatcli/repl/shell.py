@@ -7,6 +7,7 @@ the other on another.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -168,8 +169,12 @@ class Shell:
         if shown:
             self._screen.message(shown)
         loop = asyncio.get_running_loop()
-        done = self._jobs.submit(self._guarded, work)
-        done.add_done_callback(lambda one: loop.call_soon_threadsafe(self._ended, one))
+
+        def back(done: Future[results.Result | None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the person has left meanwhile
+                loop.call_soon_threadsafe(self._ended, done)
+
+        self._jobs.submit(self._guarded, work).add_done_callback(back)
 
     def _guarded(self, work: Work) -> results.Result | None:
         """A person's mistake costs one line of text."""
