@@ -18,7 +18,7 @@ import platformdirs
 import typer
 from typer.core import TyperGroup
 
-from chatcli import __version__, cli_bench, cli_cache, cli_sessions, opening
+from chatcli import __version__, cli_bench, cli_cache, cli_config, cli_sessions, opening
 from chatcli.cli_options import (
     Name,
     Options,
@@ -68,6 +68,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_cache.app, name="cache")
 app.add_typer(cli_bench.app, name="bench")
+app.command("config")(cli_config.command)
 app.add_typer(cli_sessions.app)
 
 
@@ -167,7 +168,7 @@ def shell_of(state: Any) -> Any:
     stage = Stage()
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     history = lines.open_history(history_file())
-    return Shell(state, display.screen_on(stage), stage, history, editor)
+    return Shell(state, display.screen_on(stage, state.settings.panel), stage, history, editor)
 
 
 def open_state(options: Options, wanted: Wanted) -> Any:

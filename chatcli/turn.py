@@ -204,8 +204,8 @@ def room_left(chat: Chat, used: int) -> int:
     context = chat.checkpoints.loaded.context
     if used >= context:
         raise ContextFull(
-            f"The conversation no longer fits the model: {used:,} tokens of {context:,}. "
-            "Branch from an earlier turn or start a new session."
+            f"The conversation no longer fits the model: {used:,} tokens of {context:,}. Branch from an "
+            "earlier turn or start a new session; in a chat, /compact goes on from a summary."
         )
     return context - used
 
@@ -382,6 +382,8 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     tokens = chat.template.prompt([*messages, Message("user", ".")])
     chain = cut(chat, tokens, messages, reply)
     match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
+    why = match.reason or explain(chat, Prompt(tokens, chain, ""), match.depth)
+    yield PrefixMatched(len(tokens), end_of(chain, match), why)
     settled = written = 0
     for count, size in chat.checkpoints.run(chain, tokens, match.depth, cancelled):
         written += size

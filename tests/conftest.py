@@ -92,6 +92,7 @@ class Program:
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(self.home / "state"),
             "XDG_DATA_HOME": str(self.home / "data"),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
             "CHATCLI_SESSIONS": str(self.sessions),
             "PYTHONUTF8": "1",
             "PYTHONPATH": str(Path(__file__).parents[1]),

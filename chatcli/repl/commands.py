@@ -25,11 +25,11 @@ from chatcli.repl.results import (
     Tree,
 )
 from chatcli.repl.state import State
+from chatcli.settings import PANELS
 from chatcli.store import files
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
-PANELS = ("line", "full", "off")
 # Each setting's type, least and most.
 SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "temp": (float, 0, float("inf")),

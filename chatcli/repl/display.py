@@ -128,10 +128,10 @@ class Screen:
             )
 
 
-def screen_on(file: object) -> Screen:
+def screen_on(file: object, panel: str) -> Screen:
     """A screen above a prompt, printing to `file`."""
     console = Console(file=cast(TextIO, file), force_terminal=True, highlight=False)
-    return Screen(console, roomy=True)
+    return Screen(console, panel, roomy=True)
 
 
 class Pipe:
@@ -249,10 +249,11 @@ def _transcript(result: results.Transcript) -> RenderableType:
 
 def _spoken(label: str, text: str, style: str, most: int | None = None) -> RenderableType:
     """A message beside its label, at most its first `most` lines."""
-    lines = clean(text).split("\n")
-    shown = Text("\n".join(lines[:most]), style=style)
-    if most is not None and len(lines) > most:
-        shown.append(f"\n… {len(lines) - most} more lines", DIM)
+    text = clean(text)
+    begun = text if most is None else "\n".join(text.split("\n")[:most])[: most * LINE]
+    shown = Text(begun, style=style)
+    if len(begun) < len(text):
+        shown.append(f"\n… {len(text) - len(begun):,} more characters", f"not bold {DIM}")
     table = Table.grid()
     table.add_row(Text(label, style=style or DIM), shown)
     return table
@@ -375,6 +376,7 @@ def _opened(result: results.Opened) -> RenderableType:
 
 # Lines of a message and of a reply that remind of where a conversation was.
 REMINDER = (6, 24)
+LINE = 72
 KEYS = """\
 Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line · Esc or Ctrl-C stops a reply
 Ctrl-T shows the thinking · Esc Esc opens the tree · Up and Ctrl-R bring back what you wrote

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING
 from chatcli import opening
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, UsageError
-from chatcli.events import Event, Settled
+from chatcli.events import Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.opening import Wanted
-from chatcli.plain import clean_line, decodable, file_size
-from chatcli.settings import Sampling, Settings
+from chatcli.plain import clean_line, decodable, file_size, shorten
+from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from chatcli.turn import Chat
 
 
+# More tokens than a reply usually has: the conversation itself is run again.
+MANY = 512
 NOTHING_YET = "There is no conversation yet: say something first."
 
 
@@ -40,6 +43,7 @@ class State:
         self.think = settings.think
         self.session = opening.open_existing(self.folder, wanted)
         self.activity = ""
+        self.catching_up = False
         self.abandoned = False
         self._worker = Worker()
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
@@ -49,7 +53,7 @@ class State:
         self._stop_drafting = threading.Event()
         self._closing = threading.Event()
         kept = self.session.conversation.model if self.session else None
-        self.model = absolute(model) if model else kept or "pocket"
+        self.model = absolute(model) if model else kept or absolute(settings.model)
         self._runtime = self._load(self.model)
         if self.session is not None:
             self.read_ahead(self.session.conversation, self.model)
@@ -125,7 +129,8 @@ class State:
         from chatcli import turn
 
         if self.session is None and text.strip():
-            self.session = opening.begin(self.folder, self.wanted, title or text, self.model)
+            wanted = replace(self.wanted, system=self.system())
+            self.session = opening.begin(self.folder, wanted, title or text, self.model)
         if self.session is not None:
             self._note_settings(self.session)
             yield from turn.take(runtime.chat(self.session, self.think), text, cancelled)
@@ -157,14 +162,19 @@ class State:
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.runtime(self._stop_settling)
         self.activity = "settling…" if self.session is not None else ""
-        activity = ""
+        activity, why, began = "", "", time.monotonic()
         try:
             for event in self.settle(self._stop_settling):
+                if isinstance(event, PrefixMatched) and event.miss_reason:
+                    why = f" ({shorten(event.miss_reason, 48)})"
+                if isinstance(event, PrefillProgress) and event.total > MANY:
+                    self.activity = _catching_up(event, time.monotonic() - began) + why
+                    self.catching_up = True
                 if isinstance(event, Settled) and event.tokens:
                     written = file_size(event.bytes)
                     activity = f"{event.tokens} tokens settled ahead, {written} written"
         finally:
-            self.activity = activity
+            self.activity, self.catching_up = activity, False
             refresh()
 
     def draft_behind(self, text: str, refresh: Callable[[], None] = lambda: None) -> None:
@@ -189,7 +199,7 @@ class State:
 
     def _to_begin(self) -> Conversation:
         """The conversation that the first message will begin."""
-        return Conversation(self.date(), self.wanted.system, self.model)
+        return Conversation(self.date(), self.system() or None, self.model)
 
     def stop_drafting(self) -> None:
         """End the draft after its current chunk, without waiting: it is done before what follows."""
@@ -225,7 +235,9 @@ class State:
         self.switch(None)
 
     def system(self) -> str | None:
-        return self.session.conversation.system if self.session else self.wanted.system
+        if self.session is not None:
+            return self.session.conversation.system
+        return self.settings.system if self.wanted.system is None else self.wanted.system
 
     def count_tokens(self, text: str) -> int | None:
         """How many tokens a text has; None while the model loads. For any thread."""
@@ -253,7 +265,7 @@ class State:
 
     def set_system(self, text: str | None) -> None:
         if self.session is None:
-            self.wanted = replace(self.wanted, system=text)
+            self.wanted = replace(self.wanted, system=text or "")
         else:
             self.stop_settling()
             self.session.set_system(text)
@@ -273,7 +285,7 @@ class State:
 
     def change_model(self, name: str) -> None:
         """Load another model; the transcript stays. Raises `ModelError` and keeps the old one."""
-        name = absolute(name)
+        name = absolute(aliased(name, self.settings.models))
         if name == self.model:
             return
         self.stop_settling()
@@ -315,6 +327,12 @@ def absolute(name: str) -> str:
     """A model folder's whole path, so that its session opens from anywhere; other names stay."""
     folder = Path(name).expanduser()
     return str(folder.resolve()) if name != "pocket" and folder.is_dir() else name
+
+
+def _catching_up(progress: PrefillProgress, elapsed: float) -> str:
+    """What a conversation whose checkpoints are gone costs, while it is paid ahead of time."""
+    left = elapsed * (progress.total - progress.done) / max(progress.done, 1)
+    return f"prefilling {progress.done:,} of {progress.total:,} tokens, {left:.0f} s"
 
 
 def _short(model: str) -> str:

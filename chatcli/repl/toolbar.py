@@ -42,11 +42,10 @@ def _parts(state: State, busy: bool, waiting: Sequence[str]) -> Parts:
         parts.append(("class:toolbar.amber", f"{len(waiting)} waiting: {shorten(waiting[0], 24)}"))
     if busy and not state.loading:
         parts.append(("", "Esc stops"))
-    parts.append(("", clean_line(Path(state.model).name)))
-    parts += _context(state)
-    if state.activity:
-        parts.append(("", state.activity))
-    return parts
+    # What one waits for is told before what fits else.
+    activity = [("", state.activity)] if state.activity else []
+    model = [("", clean_line(Path(state.model).name)), *_context(state)]
+    return [*parts, *activity, *model] if state.catching_up else [*parts, *model, *activity]
 
 
 def _context(state: State) -> Parts:
