@@ -243,7 +243,9 @@ def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
         names = [name for record in records for name in record["segments"]]
         return parting(chat, prompt.tokens, names)
     if depth < ends[records[-1]["segments"][-1]]:
-        return f"the checkpoint after token {chain[depth - 1].end if depth else 0} is gone: evicted"
+        return (
+            f"the checkpoint after token {chain[depth - 1].end} is gone: evicted" if depth else GONE
+        )
     return None
 
 

@@ -369,4 +369,7 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
         prompt_cache.fill(back, found, {}, "{}")
     for leaf in back[0].caches:
         assert mx.array_equal(keys, leaf.keys[..., : leaf.offset, :]).item()
-        assert ((1, 1, 20, 0), mx.bfloat16) == (leaf.values[..., : leaf.offset, :].shape, leaf.values.dtype)
+        assert ((1, 1, 20, 0), mx.bfloat16) == (
+            leaf.values[..., : leaf.offset, :].shape,
+            leaf.values.dtype,
+        )

@@ -132,6 +132,15 @@ def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_pat
             "It has not been touched."] == told  # fmt: skip
 
 
+def test_the_order_is_that_of_a_listing_however_many_there_are(tmp_path: Path) -> None:
+    ages = list(range(600))
+    random.Random(SEED).shuffle(ages)
+    for number, age in enumerate(ages):
+        save(tmp_path, f"s{number}", lines("figs"), age)
+    found_in = [hit.session for hit in find(tmp_path, ["figs"])]
+    assert SessionFolder(tmp_path).names() == found_in
+
+
 def test_an_excerpt_shows_the_words_in_a_line_and_where_they_are(tmp_path: Path) -> None:
     long = "padding " * 300 + "die\n\nSTRASSE nach  Crème " + "filler " * 300
     save(tmp_path, "long", lines(f"é {long}"))

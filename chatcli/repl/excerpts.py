@@ -24,7 +24,8 @@ def excerpts(result: Found) -> RenderableType:
         return Text(f"No message holds {words}.")
     lines = [line for hit in result.hits for line in (_place(hit), _excerpt(hit))]
     if result.more:
-        lines.append(Text(f"The newest {len(result.hits)} are shown, and there are more.", DIM))
+        told = f"The newest {len(result.hits)} are shown, and there are more: chatcli search --all"
+        lines.append(Text(told, DIM))
     return Group(*lines)
 
 

@@ -17,7 +17,7 @@ from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.opening import Wanted
-from chatcli.plain import clean_line, decodable, file_size, shorten
+from chatcli.plain import clean_line, decodable, shorten
 from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
@@ -171,8 +171,7 @@ class State:
                     self.activity = _catching_up(event, time.monotonic() - began) + why
                     self.catching_up = True
                 if isinstance(event, Settled) and event.tokens:
-                    written = file_size(event.bytes)
-                    activity = f"{event.tokens} tokens settled ahead, {written} written"
+                    activity = f"{event.tokens:,} tokens settled ahead"
         finally:
             self.activity, self.catching_up = activity, False
             refresh()

@@ -22,6 +22,8 @@ AMBER, RED = 0.7, 0.9
 # The share from which on there are words too, and an unlimited context.
 UNLIMITED = 1 << 20
 NAME = 32
+# Columns in which the beginning of something is worth showing.
+LEAST = 24
 
 Parts = list[tuple[str, str]]
 
@@ -30,9 +32,10 @@ def text(state: State, busy: bool, waiting: Sequence[str], columns: int) -> Form
     """Name, turn, model, context and activity, as many of them as fit."""
     name = shorten(state.name or "new conversation", NAME)
     made: Parts = [("class:toolbar.name", f" {name}")]
-    for part in _parts(state, busy, waiting):
-        if sum(get_cwidth(told) for _, told in made) + get_cwidth(part[1]) + 3 < columns:
-            made += [("", " · "), part]
+    for style, told in _parts(state, busy, waiting):
+        room = columns - sum(get_cwidth(part) for _, part in made) - 4
+        if get_cwidth(told) <= room or room >= LEAST:
+            made += [("", " · "), (style, shorten(told, room))]
     return FormattedText(made)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from chatcli.errors import ChatcliError, FolderError
@@ -28,6 +28,10 @@ FORWARD = re.compile(
     rb'\n\{"type": "(?:(user|assistant)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
     rb'|note", "id": "|system", "content": )'
 )
+
+
+# When a file was written last and its bytes, why it cannot be read, or nothing if it is gone.
+Read = tuple[float, bytes] | ChatcliError | None
 
 
 @dataclass(frozen=True)
@@ -71,28 +75,31 @@ def contents(folder: Path, tell: Callable[[str], object]) -> Iterator[tuple[str,
     # A disk gives many small files quickest if several are asked for at a time.
     with ThreadPoolExecutor(READERS, "chatcli-reader") as readers:
         for start in range(0, len(entries), AHEAD):
-            parts = [entries[at : at + AHEAD // READERS]
-                     for at in range(start, min(start + AHEAD, len(entries)), AHEAD // READERS)]  # fmt: skip
-            for name, found in chain.from_iterable(readers.map(_read_each, parts)):
+            ahead = entries[start : start + AHEAD]
+            try:
+                parts = readers.map(_read_each, (ahead[at::READERS] for at in range(READERS)))
+            except RuntimeError:  # the program is ending, and who wanted this with it
+                return
+            # Dealt out in turn, taken back in turn.
+            for name, found in filter(None, chain.from_iterable(zip_longest(*parts))):
                 if isinstance(found, ChatcliError):
                     tell(str(found))
-                else:
+                elif found is not None:
                     yield name, *found
 
 
-def _read_each(
-    entries: Sequence[os.DirEntry[str]],
-) -> list[tuple[str, tuple[float, bytes] | ChatcliError]]:
-    """Sessions by name, without those that have just gone."""
-    found: list[tuple[str, tuple[float, bytes] | ChatcliError]] = []
-    for entry in entries:
-        name = _name(entry)
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                found.append((name, _checked(name, entry.path)))
-            except ChatcliError as error:
-                found.append((name, error))
-    return found
+def _read_each(entries: Sequence[os.DirEntry[str]]) -> list[tuple[str, Read]]:
+    """Sessions by name; None for one that has just gone."""
+    return [(name := _name(entry), _try_read(name, entry.path)) for entry in entries]
+
+
+def _try_read(name: str, path: str) -> Read:
+    try:
+        return _checked(name, path)
+    except FileNotFoundError:
+        return None
+    except ChatcliError as error:
+        return error
 
 
 def _checked(name: str, path: str) -> tuple[float, bytes]:
