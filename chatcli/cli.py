@@ -155,7 +155,13 @@ def in_terminal(options: Options, wanted: Wanted) -> None:
     """The shell on this terminal."""
     state = open_state(options, wanted)
     try:
-        shell_of(state).run()
+        if options.plain or os.environ.get("TERM", "dumb") == "dumb":
+            from chatcli.repl import simple
+
+            early.restore()
+            simple.run(state)
+        else:
+            shell_of(state).run()
     finally:
         let_go(state)
 

@@ -204,6 +204,9 @@ class Options:
             "--panel", help=f"What is shown of each turn's reuse (default: {DEFAULT.panel})."
         ),
     ] = None
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Line by line: no Markdown, colours or drawing.")
+    ] = False
     as_json: JsonOption = False
 
     def settings(self) -> Settings:

@@ -81,9 +81,7 @@ def search(
         told = [field.name for field in fields(searching.Hit) if field.name != "marks"]
         print_json([{key: getattr(hit, key) for key in told} for hit in found.hits])
     else:
-        from chatcli.repl import excerpts
-
-        excerpts.show(found)
+        show_result(found)
 
 
 def complain(problem: str) -> None:
@@ -201,30 +199,17 @@ def export(
         complain(problem)
     form = exchange.format_of(output.suffix) if wanted is None else wanted.value
     conversation = transcript.conversation
-    if form == "json":
-        exported = exchange.whole(transcript.name, conversation)
-        if output == STANDARD:
-            print_json(exported)
-            return
-        text = exchange.as_text(exported)
-    else:
-        write = exchange.page if form == "html" else exchange.markdown
-        text = write(transcript.name, conversation, thinking=thinking)
+    if form == "json" and output == STANDARD:
+        print_json(exchange.whole(transcript.name, conversation))
+        return
+    text = exchange.text_of(form, transcript.name, conversation, thinking=thinking)
     if output == STANDARD:
         sys.stdout.write(text)
-    else:
-        save(output.expanduser(), text, force)
-
-
-def save(path: Path, text: str, force: bool) -> None:
-    """Write a file of the person's, and a file that is there already only by `force`."""
-    with files.explained(f"write {path}"):
-        try:
-            file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
-        except FileExistsError:
-            raise ChatcliError(f"{path} is there already: --force overwrites it.") from None
-        with file:
-            file.write(text)
+        return
+    path = output.expanduser()
+    if path.exists() and not force:
+        raise ChatcliError(f"{path} is there already: --force overwrites it.")
+    exchange.write(path, text, force=force)
 
 
 @app.command("import")
@@ -265,14 +250,7 @@ def pick(folder: SessionFolder) -> str | None:
     summaries = folder.summaries()
     if not summaries:
         folder.latest()
-    from chatcli import upkeep
-    from chatcli.repl.session_picker import SessionActions, pick_session
-    from chatcli.store import search as searching
+    from chatcli.repl.session_picker import pick_session
+    from chatcli.repl.sessions import actions_on
 
-    actions = SessionActions(
-        load=lambda name: folder.read(name).conversation,
-        rename=folder.rename,
-        delete=lambda name: upkeep.delete(folder, name),
-        search=lambda words: searching.names(folder.folder, words),
-    )
-    return pick_session(summaries, actions)
+    return pick_session(summaries, actions_on(folder))

@@ -13,6 +13,7 @@
     - SessionLocked
     - SessionUnreadable        damaged beyond the lines that can be skipped
     - SessionVersionError      written by a newer chatcli
+    - NotImportable            no conversation that can be kept whole
   + ModelError
     - BackendMissing           MLX is not installed for this machine
     - ModelNotFound
@@ -77,6 +78,10 @@ class SessionUnreadable(SessionError):
 
 
 class SessionVersionError(SessionError):
+    pass
+
+
+class NotImportable(SessionError):
     pass
 
 

@@ -14,10 +14,11 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 from chatcli.conversation import Conversation, Entry, Message, Role, Turn, new_id, spoken
-from chatcli.errors import BadName, ChatcliError
+from chatcli.errors import BadName, ChatcliError, FolderError, NotImportable
 from chatcli.plain import clean, clean_line, decodable
 from chatcli.store import files
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
@@ -25,14 +26,11 @@ from chatcli.store.sessions import SessionFile, SessionFolder, slug
 FORMAT, VERSION = "chatcli", 1
 ID = re.compile(r"\w{1,128}", re.ASCII)
 LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
+FORMATS = ("md", "html", "json")
 SUFFIXES = {
     ".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"
 }  # fmt: skip
 STOPPED = " (stopped)"
-
-
-class NotImportable(ChatcliError):
-    """What was to be imported is no conversation that can be kept whole."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,27 @@ class Imported:
 def format_of(suffix: str) -> str:
     """The format that a file's name asks for."""
     return SUFFIXES.get(suffix.lower(), "md")
+
+
+def text_of(form: str, name: str, conversation: Conversation, *, thinking: bool = False) -> str:
+    """A session in one of the formats: md, html or json (which always has the thinking)."""
+    if form == "json":
+        return as_text(whole(name, conversation))
+    return (page if form == "html" else markdown)(name, conversation, thinking=thinking)
+
+
+def write(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a file of the person's, and one that is there already only by `force`.
+
+    Raises `FolderError`.
+    """
+    with files.explained(f"write {path}"):
+        try:
+            file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
+        except FileExistsError:
+            raise FolderError(f"{path} is there already.") from None
+        with file:
+            file.write(text)
 
 
 def whole(name: str, conversation: Conversation) -> dict[str, Any]:

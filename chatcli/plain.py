@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 
 KEPT = {"\n", "\t"}
@@ -56,3 +57,12 @@ def file_size(count: int) -> str:
             return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def age(created: float, now: float | None = None) -> str:
+    """How long ago, in one unit."""
+    passed = max((time.time() if now is None else now) - created, 0)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= length:
+            return f"{passed // length:.0f} {unit} ago"
+    return "just now"

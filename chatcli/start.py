@@ -10,6 +10,7 @@ import sys
 from chatcli.repl import early
 
 # Commands that end in a prompt; so do options without a command, and nothing at all.
+INTERRUPTED = 130
 TALKING = ("chat", "resume", "branch")
 
 
@@ -17,11 +18,14 @@ def main() -> None:
     """Run the command line and exit."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     talks = first in TALKING or not first or first.startswith("-")
-    if talks:
+    drawn = talks and "--plain" not in sys.argv
+    if drawn and sys.stdout is not None and sys.stdout.isatty():
         early.quiet()
     try:
         from chatcli import cli
 
         cli.main()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     finally:
         early.restore()

@@ -19,7 +19,8 @@ from chatcli.store.segments import SegmentStore
 from tests.checkpointing import FINGERPRINT
 from tests.tiny import CONFIGS, OPEN_THINK, write_model
 
-FAMILIES = list(CONFIGS)
+# Gemma 3 has sliding windows and full attention as gpt-oss has; the tests of caches have them both.
+FAMILIES = [name for name in CONFIGS if name != "gemma3_text"]
 # What a terminal would act on: ESC, BEL, and the C1 controls as UTF-8.
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0

@@ -91,8 +91,8 @@ def three_ways(program: Program) -> Runs:
     return Runs(program, apart, grown, together, cold, cold_folder)
 
 
-# The other two go through the same in one process, in test_turn.py.
-@pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
+# The others go through the same in one process, in test_turn.py.
+@pytest.mark.parametrize("family", ["qwen3_5"])
 def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_without_cache(
     models: Path, tmp_path: Path, family: str
 ) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from chatcli import opening, turn
 from chatcli.conversation import Conversation
+from tests.conftest import FAMILIES
 from tests.house import MESSAGES, SYSTEM
 from tests.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHouse
-from tests.tiny import CONFIGS, write_model
+from tests.tiny import write_model
 
 WORDS = "dog the quick brown fox jumps over lazy what name is remember "
 # Several chunks, of which the last is neither nearly empty nor nearly full.
@@ -278,7 +279,7 @@ def test_without_the_cache_everything_is_run_and_nothing_ahead(model: Path, tmp_
             assert 0 == ran.record.settled_tokens
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_prompt_that_is_known_to_its_end_leaves_one_token(family: str, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", family, template=BARE)
     with ScriptedHouse(model, tmp_path / "sessions") as house:
@@ -291,7 +292,7 @@ def test_a_prompt_that_is_known_to_its_end_leaves_one_token(family: str, tmp_pat
 
 
 # Where history keeps what was generated, only the markers after the reply are left to be run.
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("template", [PLAIN, BARE], ids=["plain", "bare"])
 def test_a_reply_that_history_keeps_is_not_run_again(
     family: str, template: str, tmp_path: Path
@@ -307,7 +308,7 @@ def test_a_reply_that_history_keeps_is_not_run_again(
 
 
 @pytest.mark.parametrize("events", [None, 40])
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_turn_after_a_reply_that_history_keeps_has_the_whole_of_it(
     family: str, events: int | None, tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
 """Kill -9 at any instant: no message that was on disk is lost, and no token comes out wrong.
 
-CHATCLI_KILLS is how many processes are killed (default 30, nightly 200), CHATCLI_SEED where.
+CHATCLI_KILLS is how many processes are killed (default 12, nightly 200), CHATCLI_SEED where.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tests.conftest import (
     segment_files,
     user_messages,
 )
-from tests.terminal import Terminal
+from tests.terminal import CTRL_C, Terminal
 from tests.test_shell import command, open_shell, ready, say
 
 OFF = "checkpoints are off"
@@ -318,17 +318,29 @@ def leave(terminal: Terminal) -> None:
     assert "Traceback" not in terminal.all_text() and "nexpected" not in terminal.all_text()
 
 
+def refused(shell: Terminal, line: str) -> None:
+    """A message that cannot be saved is told, and comes back to the box."""
+    command(shell, line, "Cannot save to the session")
+    shell.wait_for(lambda: shell.text().count(f"› {line}") == 2)
+
+
+def cleared(shell: Terminal) -> None:
+    shell.send(CTRL_C)
+    shell.wait_for("Say something")
+
+
 @PRLIMIT
 def test_after_space_is_back_the_next_message_is_saved(chatcli: Program, shell: Terminal) -> None:
     path = chatcli.sessions / "a.jsonl"
     shell.wait_for(lambda: path.read_bytes().endswith(b"}\n"))
     limit_running(shell.process, path.stat().st_size + 20)
-    command(shell, "Second.", "Cannot save to the session")
-    command(shell, "Third.", "Cannot save to the session")
+    refused(shell, "Second.")
+    cleared(shell)
+    refused(shell, "Third.")
     limit_running(shell.process)
-    say(shell, "Fourth.")
+    say(shell, " At last.")
     leave(shell)
-    check_transcript(chatcli, "a", ["First.", "Fourth."])
+    check_transcript(chatcli, "a", ["First.", "Third. At last."])
 
 
 @PRLIMIT
@@ -337,7 +349,8 @@ def test_a_disk_that_takes_nothing_more_does_not_end_the_chat(
 ) -> None:
     """Not even the line history can be written."""
     limit_running(shell.process, 0)
-    command(shell, "Second.", "Cannot save to the session")
+    refused(shell, "Second.")
+    cleared(shell)
     limit_running(shell.process)
     say(shell, "Third.")
     leave(shell)
@@ -350,7 +363,8 @@ def test_a_deleted_session_is_told_and_a_branch_keeps_it(
 ) -> None:
     removed = chatcli.sessions / ("a.jsonl" if what == "file" else "")
     take_away(chatcli, removed)
-    command(shell, "Second.", "Cannot save to the session")
+    refused(shell, "Second.")
+    cleared(shell)
     command(shell, "/branch rescued", "rescued")
     say(shell, "Third.")
     leave(shell)

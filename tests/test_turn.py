@@ -337,7 +337,7 @@ DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and th
 def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(
     models: Path, tmp_path: Path
 ) -> None:
-    for family in ("qwen3", "gpt_oss", "gemma3_text"):
+    for family in ("qwen3", "gpt_oss"):
         place = tmp_path / family
         with House(models / family, place) as house:
             house.say(house.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")

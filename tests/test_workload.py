@@ -11,9 +11,10 @@ import pytest
 
 from chatcli import turn
 from chatcli.events import TurnRecord
+from tests.conftest import FAMILIES
 from tests.house import outcome
 from tests.scripted import PLAIN, Script, ScriptedHouse
-from tests.tiny import CONFIGS, OPEN_THINK, OWN_THINK, TEMPLATES, write_model
+from tests.tiny import write_model
 
 TURNS = 40
 FEW = 12
@@ -155,7 +156,7 @@ def test_turns_that_are_reopened_are_those_of_an_open_conversation(
     check_the_same(talk.turns[:FEW], fresh)
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_without_thinking_it_is_no_different(family: str, tmp_path: Path) -> None:
     model = model_of(family, tmp_path / "model")
     live = open_all_along(model, tmp_path / "open", FEWER, think=False)
@@ -164,17 +165,7 @@ def test_without_thinking_it_is_no_different(family: str, tmp_path: Path) -> Non
     check_the_same(live, fresh)
 
 
-@pytest.mark.parametrize("family", CONFIGS)
-def test_it_makes_no_difference_who_opens_the_thinking(family: str, tmp_path: Path) -> None:
-    other = OPEN_THINK if TEMPLATES.get(family) == OWN_THINK else OWN_THINK
-    model = model_of(family, tmp_path / "model", other)
-    live = open_all_along(model, tmp_path / "open", FEWER)
-    fresh = reopened(model, tmp_path / "reopened", FEWER)
-    check_the_limit(live)
-    check_the_same(live, fresh)
-
-
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_that_does_not_think_is_no_different(family: str, tmp_path: Path) -> None:
     model = model_of(family, tmp_path / "model", PLAIN)
     live = open_all_along(model, tmp_path / "open", FEWER)
@@ -183,7 +174,7 @@ def test_a_model_that_does_not_think_is_no_different(family: str, tmp_path: Path
     check_the_same(live, fresh)
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_messages_are_short(family: str, models: Path, tmp_path: Path) -> None:
     with ScriptedHouse(models / family, tmp_path) as house:
         encode = house.loaded.tokenizer.encode

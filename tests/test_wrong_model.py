@@ -270,7 +270,7 @@ def test_what_does_not_change_the_numbers_is_a_full_hit(
 def test_the_real_program_hits_in_a_renamed_folder_and_misses_with_one_byte(
     models: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(models / FAMILY, tmp_path / "first name"))
+    folder = Path(shutil.copytree(models / "gpt_oss", tmp_path / "first name"))
     program = Program(tmp_path / "home", folder)
     program.ask(SAID[0], "-S", "talk", "-n", "8")
     renamed = folder.rename(tmp_path / "second name")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import opening
+from chatcli import exchange, opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
@@ -27,6 +27,7 @@ from chatcli.repl.results import (
 from chatcli.repl.state import State
 from chatcli.settings import PANELS
 from chatcli.store import files
+from chatcli.store import search as searching
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
@@ -34,9 +35,9 @@ SWITCHES = {"on": True, "off": False}
 SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "temp": (float, 0, float("inf")),
     "top_p": (float, 0, 1),
-    "top_k": (int, 0, float("inf")),
+    "top_k": (int, 0, 1000),
     "min_p": (float, 0, 1),
-    "seed": (int, 0, float("inf")),
+    "seed": (int, 0, (1 << 63) - 1),
     "max_tokens": (int, 1, float("inf")),
 }
 
@@ -62,7 +63,7 @@ def resume(state: State, argument: str) -> Result:
         if kept := session.conversation.model:
             state.read_ahead(session.conversation, kept)
             state.change_model(kept)
-    except ChatcliError:
+    except (ChatcliError, KeyboardInterrupt):
         session.close()
         raise
     notes = state.switch(session)
@@ -86,6 +87,43 @@ def _turn(word: str) -> int:
         raise UsageError(f"'{word}' is not a turn number.") from None
 
 
+@command("search", "WORDS", "find messages in every session; /branch and /resume take you there")
+def search(state: State, argument: str) -> Result:
+    if not (words := searching.split(argument)):
+        raise UsageError("Say what to look for: /search WORDS (quoted words are found as one).")
+    return searching.newest(searching.find(state.folder.folder, words), words, LISTED)
+
+
+@command(
+    "export",
+    "[md | html | json] FILE",
+    "write this conversation to a file (its suffix says how, if nothing else does)",
+    complete=lambda _: [f"{form} " for form in exchange.FORMATS],
+)
+def export(state: State, argument: str) -> Result:
+    form, _, name = argument.partition(" ")
+    if form not in exchange.FORMATS:
+        name = argument
+    if not name.strip():
+        raise UsageError("Say where to: /export talk.md (or .html, or .json).")
+    path = files.from_home(name.strip())
+    form = form if form in exchange.FORMATS else exchange.format_of(path.suffix)
+    exchange.write(path, exchange.text_of(form, str(state.name), state.conversation))
+    return Said(f"Written to {path}.")
+
+
+@command("import", "FILE", "open an export, or a list of messages with roles (JSON), as a session")
+def import_(state: State, argument: str) -> Result:
+    if not argument:
+        raise UsageError("Say from where: /import talk.json.")
+    path = files.from_home(argument)
+    with files.explained(f"read {path}"):
+        data = path.read_bytes()
+    made = exchange.save(state.folder, exchange.read(data))
+    state.switch(made)
+    return Opened(made.name, made.conversation)
+
+
 @command("tree", "", "draw the conversation with its branches")
 def tree(state: State, argument: str) -> Result:
     return Tree(str(state.name), state.conversation)
@@ -104,6 +142,7 @@ def new(state: State, argument: str) -> Result:
 def rename(state: State, argument: str) -> Result:
     if state.session is None:
         raise UsageError("There is no conversation to rename yet: say something first.")
+    state.stop_settling()
     name = state.folder.rename_open(state.session.name, argument)
     state.session.moved(state.session.path.with_name(f"{name}.jsonl"))
     return Said(f"This session is called '{name}' now.")
@@ -164,7 +203,9 @@ def _day(word: str) -> str:
 def think(state: State, argument: str) -> Result:
     if argument and argument not in SWITCHES:
         raise UsageError("Say /think on or /think off.")
-    state.think = SWITCHES.get(argument, state.think)
+    if argument:
+        state.stop_settling()
+        state.think = SWITCHES[argument]
     mode = {True: "on", False: "off", None: "as the model's template has it"}[state.think]
     return Said(f"Thinking is {mode}.")
 

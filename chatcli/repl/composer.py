@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from pathlib import Path
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import (
     CompleteEvent,
@@ -64,9 +66,8 @@ PLACEHOLDER = "Say something, or / for commands"
 # The least rows that the box may grow to, in a low terminal.
 LEAST_ROWS = 3
 # Shift-Enter and Ctrl-Enter, where a terminal tells them from Enter (CSI u, modifyOtherKeys).
-LINE_BREAKS = [f"\x1b[13;{held}u" for held in (2, 3, 5, 6)] + [
-    f"\x1b[27;{held};13~" for held in (2, 3, 5, 6)
-]
+HELD = (2, 3, 5, 6)
+LINE_BREAKS = [f"\x1b[13;{n}u" for n in HELD] + [f"\x1b[27;{n};13~" for n in HELD]
 STYLE = {
     "composer.prompt": "ansicyan bold",
     "composer.chip": "ansicyan",
@@ -97,6 +98,7 @@ class Composer:
         completer: Completer | None = None,
         folder: Path | None = None,
         editor: str | None = None,
+        away: Callable[[], AbstractAsyncContextManager[None]] = in_terminal,
     ) -> None:
         self._on_accept = on_accept
         self._on_change = on_change
@@ -104,6 +106,7 @@ class Composer:
         self._history = history
         self._folder = folder or Path()
         self._editor = editor
+        self._away = away
         self._pastes = Pastes()
         self._at_once = False
         sizes = attach.Sizes(tokens)
@@ -236,9 +239,11 @@ class Composer:
         if not (editor := self._editor):
             self._say("To write in an editor, set EDITOR first, as in: export EDITOR=nano")
             return
-        text = self._pastes.unfold(self.buffer.text)
         try:
-            text = await run_in_terminal(lambda: edited(text, editor), in_executor=True)
+            async with self._away():
+                # Only now: an editor that was open before may have changed it.
+                text = self._pastes.unfold(self.buffer.text)
+                text = await asyncio.get_running_loop().run_in_executor(None, edited, text, editor)
         except UsageError as failed:
             self._say(f"{failed} Your message is as it was.")
         else:

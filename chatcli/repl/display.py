@@ -27,10 +27,12 @@ from chatcli.events import (
     ThinkingDelta,
     TurnDone,
 )
-from chatcli.plain import clean, clean_line, file_size, shorten
+from chatcli.plain import age, clean, clean_line, file_size, shorten
 from chatcli.repl import results
+from chatcli.repl.excerpts import excerpts
 from chatcli.repl.panel import ACCENT, DIM, context_table, hit_line, hit_panel, stats
 from chatcli.repl.reply import Reply
+from chatcli.store import search
 
 PROGRESS_AFTER = 0.4
 
@@ -171,15 +173,6 @@ class Pipe:
     def _write(self, stream: TextIO, text: str) -> None:
         stream.write(clean(text))
         stream.flush()
-
-
-def age(created: float, now: float | None = None) -> str:
-    """How long ago, in one unit."""
-    passed = max((time.time() if now is None else now) - created, 0)
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if passed >= length:
-            return f"{passed // length:.0f} {unit} ago"
-    return "just now"
 
 
 def model_label(name: str) -> str:
@@ -398,4 +391,5 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Copied: _copied,
     results.PanelMode: _panel_mode,
     results.Context: context_table,
+    search.Found: excerpts,
 }

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chatcli.plain import clean_line
+from chatcli.plain import age, clean_line
 from chatcli.repl.panel import ACCENT, DIM
 from chatcli.store.search import Found, Hit
 
 WHO = {"user": "you", "assistant": "reply"}
-
-
-def show(found: Found) -> None:
-    """Print it."""
-    Console(highlight=False).print(excerpts(found))
 
 
 def excerpts(result: Found) -> RenderableType:
@@ -30,8 +25,6 @@ def excerpts(result: Found) -> RenderableType:
 
 
 def _place(hit: Hit) -> Text:
-    from chatcli.repl.display import age
-
     return Text.assemble(
         (clean_line(hit.session), ACCENT),
         (f"  turn {hit.turn} · {WHO.get(hit.role, hit.role)} · {age(hit.last_used)}", DIM),

@@ -12,13 +12,12 @@ from chatcli import opening
 from chatcli.conversation import Turn
 from chatcli.errors import TurnOutOfRange, UsageError
 from chatcli.events import Event, Notice, TurnDone
-from chatcli.repl.state import State
+from chatcli.repl.state import SUMMARY, State, without_summary
 
 SUMMARIZE = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
     "names, numbers and decisions, what was asked for, and what is still open. Only the summary."
 )
-SUMMARY = "Summary of the conversation so far:"
 
 
 def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
@@ -95,21 +94,34 @@ def reply_text(state: State, number: int | None) -> str:
 
 def compact(state: State, cancelled: threading.Event) -> Iterator[Event]:
     """Go on in a new session that knows a summary instead of the turns. This one stays as it is."""
-    source = state.conversation
-    made = opening.branch_from(state.folder, str(state.name), source, None, None)
+    state.runtime(cancelled)  # nothing is copied before there is a model
+    source, name = state.conversation, str(state.name)
+    made = opening.branch_from(state.folder, name, source, None, None)
     state.switch(made)
     summary = ""
-    for event in state.take(SUMMARIZE, cancelled):
-        if isinstance(event, TurnDone):
-            summary = event.record.text if event.record.finish_reason == "stop" else ""
-        yield event
+    try:
+        for event in state.take(SUMMARIZE, cancelled):
+            if isinstance(event, TurnDone) and event.record.finish_reason == "stop":
+                summary = event.record.text
+            yield event
+    finally:
+        if not summary:
+            _back(state, name, source.head, made.name)
     if not summary:
-        yield Notice("The summary was not finished: '/rewind' and go on, or /compact again.")
+        yield Notice("The summary was not finished: the conversation is as it was.")
         return
-    system = "\n\n".join(part for part in (source.system, f"{SUMMARY}\n{summary}") if part)
+    before = without_summary(source.system)
+    system = "\n\n".join(part for part in (before, f"{SUMMARY}\n{summary}") if part)
     made.set_system(system)
     made.move_head(None)
     yield Notice(f"'{made.name}' goes on from the summary; the session before is untouched.")
+
+
+def _back(state: State, name: str, head: str | None, copy: str) -> None:
+    """The session that a failed summary was made of, at the place where it was."""
+    state.switch(state.folder.open(name))
+    state.conversation.head = head
+    state.folder.delete(copy)
 
 
 def cost(state: State, entry_id: str) -> int | None:

@@ -34,7 +34,7 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
     line = Text.assemble(
         "  ", bar(shares, record.prompt_tokens, LINE_BAR),
-        (f" {record.hit_ratio:.1%} reused", "green" if record.reused_tokens else DIM),
+        (f" {record.hit_ratio:.1%} reused", "green" if shares[0] else ACCENT if shares[1] else DIM),
     )  # fmt: skip
     for part in _line_parts(record):
         if line.cell_len + len(part) + 3 < width:

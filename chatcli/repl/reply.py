@@ -144,10 +144,12 @@ class Reply:
     def _reading(self, progress: PrefillProgress) -> Text:
         share = progress.done / max(progress.total, 1)
         full = round(share * BAR)
-        left = self._elapsed() * (1 - share) / max(share, 0.001)
+        speed = progress.done / max(self._elapsed(), 0.001)
+        left = (progress.total - progress.done) / max(speed, 0.001)
         return Text.assemble(
             (f"{INDENT}{MARK} reading ", DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"),
-            (f" {progress.done:,} of {progress.total:,} tokens · {seconds(left)} left · Esc stops", DIM),
+            (f" {progress.done:,} of {progress.total:,} tokens · {speed:,.0f}/s · "
+             f"{seconds(left)} left · Esc stops", DIM),
         )  # fmt: skip
 
 

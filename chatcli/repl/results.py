@@ -13,6 +13,7 @@ from chatcli.conversation import Conversation
 from chatcli.events import Event
 from chatcli.repl.registry import Command
 from chatcli.store.listing import Summary
+from chatcli.store.search import Found
 
 if TYPE_CHECKING:
     from chatcli.store.eviction import Removal
@@ -160,5 +161,6 @@ Result = (
     | Copied
     | PanelMode
     | Context
+    | Found
     | Quit
 )

@@ -42,15 +42,19 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
 def run(lines: Iterable[str], state: State, shown: Shown) -> None:
     """Each line a message or a command, until the lines or a /quit end it. An error ends it too."""
     for line in lines:
-        if not line.strip():
-            continue
-        result = _result(line, state)
-        if isinstance(result, Quit):
+        if line.strip() and run_line(line, state, shown):
             return
-        if not isinstance(result, Streamed):
-            shown.result(result)
-        elif _run(result, state, shown):
+
+
+def run_line(line: str, state: State, shown: Shown) -> bool:
+    """One message or command; True to leave. Raises `KeyboardInterrupt` if its reply is stopped."""
+    result = _result(line, state)
+    if isinstance(result, Streamed):
+        if _run(result, state, shown):
             raise KeyboardInterrupt
+    elif not isinstance(result, Quit):
+        shown.result(result)
+    return isinstance(result, Quit)
 
 
 def _result(line: str, state: State) -> Result:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,14 @@ import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event
-from chatcli.plain import clean_line
+from chatcli.plain import clean_line, shorten
 from chatcli.repl import attach, clipboard, composer, moves, registry, results, toolbar
 from chatcli.repl.composer import Composer
 from chatcli.repl.display import Screen
 from chatcli.repl.lines import CommandCompleter
 from chatcli.repl.pager import show_transcript
-from chatcli.repl.session_picker import SessionActions, choose_session
+from chatcli.repl.session_picker import choose_session
+from chatcli.repl.sessions import actions_on
 from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.tree_picker import choose_entry
@@ -63,6 +66,15 @@ STYLE = {
 Work = Callable[[], "results.Result | None"]
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What was written, the same with the files that it names, and as it is shown."""
+
+    text: str
+    whole: str
+    shown: str
+
+
 class Shell:
     """A conversation in a terminal until the person leaves."""
 
@@ -80,7 +92,7 @@ class Shell:
         self._jobs = ThreadPoolExecutor(1, "chatcli-turn")
         self._cancelled = threading.Event()
         self._busy = False
-        self._queued: list[str] = []
+        self._queued: list[Sent] = []
         self._failed: BaseException | None = None
         self._draft_soon: asyncio.TimerHandle | None = None
         self._leaving = 0.0
@@ -92,6 +104,7 @@ class Shell:
             tokens=state.count_tokens,
             completer=CommandCompleter(state),
             editor=editor,
+            away=stage.away,
         )
         stage.live = self._live
         self._app = self._application(create_output())
@@ -132,6 +145,8 @@ class Shell:
             self._jobs.shutdown()
         if self._failed is not None:
             raise self._failed
+        for line in self._queued:
+            self._screen.say(f"not sent: {shorten(line.shown, 60)}", "yellow")
         self._screen.goodbye(self._state.name)
 
     def _greet(self) -> None:
@@ -149,35 +164,35 @@ class Shell:
             loop.call_soon_threadsafe(self._fail, error)
 
         self._state.on_failure(fail)
+        # What came of a reply is kept then too, and the terminal is as it was.
+        loop.add_signal_handler(signal.SIGTERM, self._leave)
         self._rest()
 
     # A message or a command, from Enter to its end
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
-        sent = attach.expand(text, Path.cwd(), self._composer.pastes).text
-        shown = self._composer.shortened(text)
-        if self._busy:
-            self._queued.append(text)
-        else:
-            self._begin(shown, lambda: self._command_or_turn(text, sent))
+        is_command = registry.is_command(text)
+        pastes = self._composer.pastes
+        sent = text if is_command else attach.expand(text, Path.cwd(), pastes).text
+        self._queued.append(Sent(text, sent, self._composer.shortened(text)))
+        self._next()
 
-    def _begin(self, shown: str, work: Work) -> None:
+    def _begin(self, work: Work, text: str = "") -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
         self._busy, self._cancelled, self._leaving = True, threading.Event(), 0.0
+        self._state.stopping = self._cancelled
         self._stop_drafting()
-        if shown:
-            self._screen.message(shown)
         loop = asyncio.get_running_loop()
 
         def back(done: Future[results.Result | None]) -> None:
             with contextlib.suppress(RuntimeError):  # the person has left meanwhile
                 loop.call_soon_threadsafe(self._ended, done)
 
-        self._jobs.submit(self._guarded, work).add_done_callback(back)
+        self._jobs.submit(self._guarded, work, text).add_done_callback(back)
 
-    def _guarded(self, work: Work) -> results.Result | None:
-        """A person's mistake costs one line of text."""
+    def _guarded(self, work: Work, text: str = "") -> results.Result | None:
+        """A person's mistake costs one line of text: what was written comes back to the box."""
         try:
             return work()
         except ChatcliError as error:
@@ -186,13 +201,13 @@ class Shell:
         except KeyboardInterrupt:
             self._screen.abandon()
             self._screen.say("Stopped.", "dim")
-        return None
+        return results.Written(text) if text and not registry.is_command(text) else None
 
-    def _command_or_turn(self, text: str, sent: str) -> results.Result | None:
-        if registry.is_command(text):
-            result: results.Result = registry.run(self._state, text)
+    def _command_or_turn(self, line: Sent) -> results.Result | None:
+        if registry.is_command(line.text):
+            result: results.Result = registry.run(self._state, line.text)
             return result
-        self._stream(self._state.take(sent, self._cancelled, title=text))
+        self._stream(self._state.take(line.whole, self._cancelled, title=line.text))
         return None
 
     def _stream(self, events: Iterator[Event]) -> None:
@@ -214,7 +229,9 @@ class Shell:
         if self._busy or self._app.is_done:
             return
         if self._queued:
-            self._accept(self._queued.pop(0))
+            line = self._queued.pop(0)
+            self._screen.message(line.shown)
+            self._begin(lambda: self._command_or_turn(line), line.text)
         else:
             self._rest()
 
@@ -227,16 +244,23 @@ class Shell:
         if isinstance(result, results.Quit):
             self._leave()
         elif isinstance(result, results.Streamed):
-            self._begin("", lambda: self._stream(result.events(self._cancelled)))
+            self._begin(lambda: self._stream(result.events(self._cancelled)))
         elif isinstance(result, results.Tree):
             self._apart(self._choose_entry())
         elif isinstance(result, results.Listing):
             self._apart(self._choose_session())
+        elif isinstance(result, results.Written):
+            self._write(result)
         elif result is not None:
-            if isinstance(result, results.Written):
-                self._composer.set_text(result.text)
-            elif isinstance(result, results.Copied):
+            if isinstance(result, results.Copied):
                 clipboard.copy(result.text, self._app.output.write_raw)
+            self._screen.result(result)
+
+    def _write(self, result: results.Written) -> None:
+        """Into the box; what failed only if the person has not begun something else there."""
+        if self._composer.is_empty or result.said:
+            self._composer.set_text(result.text)
+        if result.said:
             self._screen.result(result)
 
     def _fail(self, error: BaseException) -> None:
@@ -276,15 +300,17 @@ class Shell:
             state.session.set_label,
         )
         if chosen is not None:
-            self._composer.set_text(moves.go_to(state, chosen.entry_id))
+            text = await asyncio.to_thread(moves.go_to, state, chosen.entry_id)
+            if text:
+                self._composer.set_text(text)
             self._screen.result(results.Opened(str(state.name), state.conversation))
 
     async def _choose_session(self) -> None:
         folder = self._state.folder
-        actions = SessionActions(load=lambda name: folder.read(name).conversation)
-        chosen = await choose_session(folder.summaries(None), actions)
+        chosen = await choose_session(folder.summaries(), actions_on(folder))
         if chosen is not None:
-            self._queued.insert(0, f"/resume {chosen}")
+            line = f"/resume {chosen}"
+            self._queued.insert(0, Sent(line, line, line))
 
     # Typing
 
@@ -348,6 +374,6 @@ class Shell:
     def _toolbar(self) -> FormattedText:
         if time.monotonic() - self._leaving < AGAIN:
             return FormattedText([("", " Ctrl-C again, or Ctrl-D, to leave.")])
-        waiting = [clean_line(text) for text in self._queued]
+        waiting = [clean_line(line.shown) for line in self._queued]
         columns = self._app.output.get_size().columns
         return toolbar.text(self._state, self._busy, waiting, columns)

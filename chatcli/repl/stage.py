@@ -6,6 +6,7 @@ Knows prompt_toolkit; refuses to know what is printed. Anything may print, from 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import sys
 import threading
@@ -35,7 +36,7 @@ class Stage(io.TextIOBase):
         self._app: Application[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
-        self._held = False
+        self._held = 0
         self._drawn = -1, ""
 
     @property
@@ -80,7 +81,8 @@ class Stage(io.TextIOBase):
     def wake(self) -> None:
         """Draw soon."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._changed.set)
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                self._loop.call_soon_threadsafe(self._changed.set)
 
     @contextmanager
     def attached(self, app: Application[Any]) -> Iterator[Callable[[], None]]:
@@ -146,10 +148,10 @@ class Stage(io.TextIOBase):
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
         """While this lasts the terminal belongs to something else, and what is printed waits."""
-        self._held = True
+        self._held += 1
         try:
             async with in_terminal():
                 yield
         finally:
-            self._held = False
+            self._held -= 1
             self.wake()

@@ -19,7 +19,7 @@ from chatcli.events import Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, shorten
 from chatcli.settings import Sampling, Settings, aliased
-from chatcli.store import readahead
+from chatcli.store import files, readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # More tokens than a reply usually has: the conversation itself is run again.
 MANY = 512
+# What begins a summary that stands in a system prompt for the turns before.
+SUMMARY = "Summary of the conversation so far:"
 NOTHING_YET = "There is no conversation yet: say something first."
 
 
@@ -52,6 +54,9 @@ class State:
         self._drafting: Future[None] | None = None
         self._stop_drafting = threading.Event()
         self._closing = threading.Event()
+        self._changing: Future[Runtime] | None = None
+        # Set by whoever runs a command: it stops what the command waits for.
+        self.stopping: threading.Event | None = None
         kept = self.session.conversation.model if self.session else None
         self.model = absolute(model) if model else kept or absolute(settings.model)
         self._runtime = self._load(self.model)
@@ -156,8 +161,10 @@ class State:
 
         While the model loads, this waits for it on its own thread.
         """
-        self.stop_settling()
-        self._settling = self._behind.submit(self._settle_quietly, refresh)
+        # Whatever changes the path has stopped the one before; one that runs still is right.
+        self.stop_drafting()
+        if self._settling is None or self._settling.done():
+            self._settling = self._behind.submit(self._settle_quietly, refresh)
 
     def _settle_quietly(self, refresh: Callable[[], None]) -> None:
         self.runtime(self._stop_settling)
@@ -230,7 +237,7 @@ class State:
     def new(self, name: str | None) -> None:
         """Begin a new session with the next message."""
         date = self.wanted.date if self.session is None else None
-        self.wanted = Wanted(name=name, system=self.system(), date=date)
+        self.wanted = Wanted(name=name, system=without_summary(self.system()), date=date)
         self.switch(None)
 
     def system(self) -> str | None:
@@ -259,8 +266,12 @@ class State:
     def set_sampling(self, sampling: Sampling) -> None:
         """How tokens are chosen from the next message on."""
         self.settings = replace(self.settings, sampling=sampling)
-        if not self.loading and self._runtime.exception() is None:
-            self._runtime.result().settings = self.settings
+
+        def tell(loading: Future[Runtime]) -> None:
+            if loading.exception() is None:
+                loading.result().settings = self.settings
+
+        self._runtime.add_done_callback(tell)
 
     def set_system(self, text: str | None) -> None:
         if self.session is None:
@@ -289,7 +300,13 @@ class State:
             return
         self.stop_settling()
         loading = self._load(name)
-        _wait(loading, None)
+        self._changing = loading
+        try:
+            _wait(loading, self.stopping)
+        except KeyboardInterrupt:
+            loading.add_done_callback(_close_unwanted)
+            raise
+        self._changing = None
         if self._runtime.exception() is None:
             self._runtime.result().close()
         self._runtime, self.model = loading, name
@@ -308,7 +325,8 @@ class State:
             self.abandoned = True
             self._worker.leave()
             return None
-        if self._settling is not None:
+        loading_another = self._changing is not None and not self._changing.done()
+        if self._settling is not None and not loading_another:
             self._settling.exception()
         if self.session is not None:
             try:
@@ -317,6 +335,10 @@ class State:
                 problem = str(error)
         if self._runtime.exception() is None:
             problem = self._runtime.result().close() or problem
+        if loading_another:
+            self.abandoned = True
+            self._worker.leave()
+            return problem
         self._behind.shutdown()
         self._worker.close()
         return problem
@@ -324,14 +346,29 @@ class State:
 
 def absolute(name: str) -> str:
     """A model folder's whole path, so that its session opens from anywhere; other names stay."""
-    folder = Path(name).expanduser()
-    return str(folder.resolve()) if name != "pocket" and folder.is_dir() else name
+    folder = files.from_home(name)
+    try:
+        is_folder = name != "pocket" and folder.is_dir()
+    except OSError:
+        is_folder = False
+    return str(folder.resolve()) if is_folder else name
 
 
 def _catching_up(progress: PrefillProgress, elapsed: float) -> str:
     """What a conversation whose checkpoints are gone costs, while it is paid ahead of time."""
     left = elapsed * (progress.total - progress.done) / max(progress.done, 1)
     return f"prefilling {progress.done:,} of {progress.total:,} tokens, {left:.0f} s"
+
+
+def without_summary(system: str | None) -> str | None:
+    """A system prompt without the summary of another conversation."""
+    return (system or "").partition(SUMMARY)[0].rstrip() or None
+
+
+def _close_unwanted(loading: Future[Runtime]) -> None:
+    """A model that came after nobody wanted it any more."""
+    if loading.exception() is None:
+        loading.result().close()
 
 
 def _short(model: str) -> str:

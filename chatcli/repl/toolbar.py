@@ -45,10 +45,20 @@ def _parts(state: State, busy: bool, waiting: Sequence[str]) -> Parts:
         parts.append(("class:toolbar.amber", f"{len(waiting)} waiting: {shorten(waiting[0], 24)}"))
     if busy and not state.loading:
         parts.append(("", "Esc stops"))
+    parts += [("", place)] if (place := _place(state)) else []
     # What one waits for is told before what fits else.
     activity = [("", state.activity)] if state.activity else []
     model = [("", clean_line(Path(state.model).name)), *_context(state)]
     return [*parts, *activity, *model] if state.catching_up else [*parts, *model, *activity]
+
+
+def _place(state: State) -> str:
+    """The turn, and how many ways on there are in the session."""
+    if state.session is None or not (turns := len(state.conversation.turns())):
+        return ""
+    entries = state.conversation.entries
+    ends = len(entries) - len({one.parent for one in entries.values()} - {None})
+    return f"turn {turns}" if ends < 2 else f"turn {turns}, {ends} branches"
 
 
 def _context(state: State) -> Parts:

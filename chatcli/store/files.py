@@ -87,6 +87,14 @@ def _visible(text: str) -> bool:
     return all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in text)
 
 
+def from_home(name: str) -> Path:
+    """A path with `~` spelt out; as it is where there is no such home."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 def write_once(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` at `path` so that it is there whole or not at all, also after a crash.
 

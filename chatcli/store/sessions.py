@@ -12,6 +12,7 @@ import difflib
 import fcntl
 import os
 import re
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -195,6 +196,7 @@ class SessionFile:
             self._size = len(data) if torn_at is None else torn_at
             self._torn = torn_at is not None
             self._flusher = ThreadPoolExecutor(1, "chatcli-flush")
+            self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
             self._mend()
         except BaseException:
@@ -221,7 +223,7 @@ class SessionFile:
         Without `wait` the system has it, whatever happens to this process, and the disk soon.
         """
         data = encode(line)
-        with files.explained(f"save to the session '{self.name}'"):
+        with self._writing, files.explained(f"save to the session '{self.name}'"):
             self._mend()
             self._check_ours()
             try:
@@ -232,7 +234,7 @@ class SessionFile:
                 with contextlib.suppress(OSError):
                     self._mend()
                 raise
-        self._size += len(data)
+            self._size += len(data)
 
     def _flush(self, wait: bool) -> None:
         """Flush to the disk, here or behind; what went wrong behind is raised by the next one."""
@@ -307,7 +309,8 @@ class SessionFile:
 
     def moved(self, path: Path) -> None:
         """The file has been renamed."""
-        self.path = path
+        with self._writing:
+            self.path = path
 
     def close(self) -> None:
         """Let the file go, flushed. Raises `FolderError`, and has let it go then too."""

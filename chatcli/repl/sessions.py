@@ -1,0 +1,18 @@
+"""What a list of sessions can have done with them; refuses to know how it looks."""
+
+from __future__ import annotations
+
+from chatcli import upkeep
+from chatcli.repl.session_picker import SessionActions
+from chatcli.store import search
+from chatcli.store.sessions import SessionFolder
+
+
+def actions_on(folder: SessionFolder) -> SessionActions:
+    """Read, rename, delete and search the sessions of a folder."""
+    return SessionActions(
+        load=lambda name: folder.read(name).conversation,
+        rename=folder.rename,
+        delete=lambda name: upkeep.delete(folder, name),
+        search=lambda words: search.names(folder.folder, words),
+    )
