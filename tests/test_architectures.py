@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,6 +182,8 @@ VARIANTS = {
 }
 UNKEPT = "no JSON"
 VARIANTS[UNKEPT] = Variant("qwen3", each_layer(Dtype), "Dtype")
+# Architectures with the same cache classes that are tested by day.
+BY_DAY = 12
 CASES = [*ARCHITECTURES, *(name for name in VARIANTS if name != UNKEPT)]
 
 
@@ -236,7 +239,16 @@ def ground() -> Iterator[Ground]:
     worker.close()
 
 
-@pytest.fixture(params=CASES)
+def by_turns() -> Iterator[Any]:
+    """Every case; of those whose caches are made of the same classes only a few by day."""
+    seen: Counter[str] = Counter()
+    for name in CASES:
+        kind = " ".join(sorted(classes_of(name)))
+        seen[kind] += 1
+        yield pytest.param(name, marks=[pytest.mark.slow] if seen[kind] > BY_DAY else [])
+
+
+@pytest.fixture(params=by_turns())
 def case(request: pytest.FixtureRequest) -> str:
     """An architecture or a variant of one; skipped where this mlx-lm has no such module."""
     if importlib.util.find_spec(f"mlx_lm.models.{request.param}") or request.param in VARIANTS:

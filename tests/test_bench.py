@@ -146,6 +146,7 @@ def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(
 # Among many
 
 
+@pytest.mark.slow
 def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
     made = scale.measure(tmp_path, 4, 40)
     (use,) = inventory.usage(tmp_path)

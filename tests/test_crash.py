@@ -16,7 +16,7 @@ from tests.crash_harness import House, Victim, size
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 
 
-@pytest.mark.parametrize("family", ["gpt_oss", "qwen3_5"])
+@pytest.mark.parametrize("family", [pytest.param("gpt_oss", marks=pytest.mark.slow), "qwen3_5"])
 def test_killed_processes_lose_no_message_and_change_no_token(
     family: str, models: Path, tmp_path: Path
 ) -> None:

@@ -174,7 +174,7 @@ def test_what_fails_after_the_reply_is_told_by_ask_too(models: Path, tmp_path: P
         assert segment_files(program.sessions)
 
 
-@pytest.mark.parametrize("asjson", [(), ("--json",)])
+@pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_a_checkpoint_folder_that_is_a_file_is_told_once(
     asjson: tuple[str, ...], chatcli: Program
 ) -> None:
@@ -248,7 +248,7 @@ def test_ask_without_room_for_a_new_session_leaves_nothing(chatcli: Program) -> 
     assert 1 == chatcli.ask("Hello.", "-S", "a", *FEW)["turn"]
 
 
-@pytest.mark.parametrize("asjson", [(), ("--json",)])
+@pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_ask_without_room_for_the_message_does_not_answer(
     asjson: tuple[str, ...], chatcli: Program
 ) -> None:
@@ -263,7 +263,7 @@ def test_ask_without_room_for_the_message_does_not_answer(
     assert 2 == chatcli.ask("More?", "-S", "a", *FEW)["turn"]
 
 
-@pytest.mark.parametrize("asjson", [(), ("--json",)])
+@pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_ask_without_room_for_the_reply_says_so_and_keeps_the_message(
     asjson: tuple[str, ...], chatcli: Program
 ) -> None:
@@ -392,6 +392,7 @@ def fill(folder: Path, left: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> None:
     messages = [LONG * 10, *MESSAGES]
     expected = calm(chatcli, messages, *FEW)

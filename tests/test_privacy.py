@@ -206,6 +206,7 @@ def alike(one: dict[str, Any], other: dict[str, Any]) -> None:
         assert one[key] == other[key]
 
 
+@pytest.mark.slow
 def test_the_program_deletes_a_session_and_the_other_goes_on_as_before(
     chatcli: Program, tmp_path: Path
 ) -> None:

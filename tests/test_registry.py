@@ -23,7 +23,7 @@ def state(tmp_path: Path) -> SimpleNamespace:
     folder = SessionFolder(tmp_path)
     for name in ("dog", "dog-2", "cat"):
         folder.create(name, model=None, system=None).close()
-    return SimpleNamespace(folder=folder, think=None)
+    return SimpleNamespace(folder=folder, think=None, stop_settling=lambda: None)
 
 
 @pytest.mark.parametrize(

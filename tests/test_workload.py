@@ -17,8 +17,8 @@ from tests.scripted import PLAIN, Script, ScriptedHouse
 from tests.tiny import write_model
 
 TURNS = 40
-FEW = 12
-FEWER = 5
+FEW = 6
+FEWER = 3
 CONTEXT = 16384
 # Five to nine tokens each.
 SAYINGS = (
