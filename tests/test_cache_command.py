@@ -75,6 +75,7 @@ def test_gc_leaves_what_a_running_turn_may_just_have_written(chatcli: Program) -
     assert [] == chatcli.run("cache", "gc", "--json").json()["removed"]
 
 
+@pytest.mark.slow
 def test_an_evicted_session_reopens_as_before_and_says_what_it_cost(chatcli: Program) -> None:
     talk(chatcli)
     chatcli.run("cache", "gc", "--cache-limit", "1kB")
@@ -107,6 +108,7 @@ def test_verify_finds_damage_and_repair_sets_it_aside(chatcli: Program) -> None:
     assert ["damaged, and set aside"] == [one["reason"] for one in left]
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_no_models_is_set_aside_for_good(chatcli: Program) -> None:
     talk(chatcli)
     odd = chatcli.sessions / "kv" / "odd"

@@ -90,6 +90,7 @@ def test_a_switch_in_the_file_is_heard_and_a_flag_turns_it_back(chatcli: Program
     assert 0 < warm["checkpoint_bytes"]
 
 
+@pytest.mark.slow
 def test_the_models_alias_and_the_system_prompt_are_for_sessions_that_begin(
     chatcli: Program, models: Path
 ) -> None:

@@ -201,6 +201,7 @@ def state_is_right(talk: Talk, store: SegmentStore, segment: Segment) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_thousand_damages_are_named_and_never_believed(talks: dict[str, Talk]) -> None:
     count = 0
     for talk in talks.values():

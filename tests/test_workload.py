@@ -126,7 +126,9 @@ class Talk:
     turns: list[Turn]
 
 
-@pytest.fixture(scope="module", params=["qwen3", "qwen3_5", "gpt_oss"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("qwen3", marks=pytest.mark.slow), "qwen3_5", "gpt_oss"]
+)
 def talk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Talk:
     """Forty turns of a model that thinks: full attention, recurrent, sliding window."""
     folder = tmp_path_factory.mktemp(request.param)
