@@ -155,20 +155,22 @@ class Checkpoints:
                 chain, match.depth, prompt
             ):
                 ahead = len(self._ahead)
-                drafted = self._drafted_of(chain[: match.depth]) + ahead * self._by_draft
+                drafted = self._drafted_of(chain[: match.depth]).tokens + ahead * self._by_draft
                 return replace(match, reason=reason, ahead=ahead, drafted=drafted)
             self._rewind(chain[: match.depth])
-            match = replace(match, drafted=self._drafted_of(chain[: match.depth]))
+            match = replace(match, drafted=self._drafted_of(chain[: match.depth]).tokens)
         return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
 
-    def _drafted_of(self, chain: Sequence[Segment]) -> int:
-        return sum(self._drafted[one.id].tokens for one in chain if one.id in self._drafted)
+    def _drafted_of(self, chain: Sequence[Segment]) -> Drafted:
+        """What a draft ran of these segments, together."""
+        found = [self._drafted[one.id] for one in chain if one.id in self._drafted]
+        return Drafted(sum(one.tokens for one in found), sum(one.seconds for one in found))
 
     def took(self, chain: Sequence[Segment], match: Match) -> float:
         """Seconds that the matched segments took when they were run, a draft of this prompt apart."""
         matched = chain[: match.depth]
-        drafted = sum(self._drafted[one.id].seconds for one in matched if one.id in self._drafted)
-        return self._took.get(matched[-1].id if matched else self.root, 0.0) - drafted
+        took = self._took.get(matched[-1].id if matched else self.root, 0.0)
+        return took - self._drafted_of(matched).seconds
 
     def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Whether the next segment begins with what was run after the path's last checkpoint."""

@@ -27,7 +27,7 @@ from chatcli.cli_options import (
     sessions_folder,
     with_options,
 )
-from chatcli.errors import ChatcliError, EmptyPrompt
+from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt
 from chatcli.events import Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
@@ -35,7 +35,6 @@ from chatcli.repl import early, results
 from chatcli.store import files
 from chatcli.store.sessions import SessionFolder, recovered
 
-INTERRUPTED = 130
 DEBUG = "CHATCLI_DEBUG"
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from chatcli import turn
-from chatcli.conversation import Entry, Message
+from chatcli.conversation import Entry
 from chatcli.turn import Chat
-
-ANYTHING = Message("user", ".")
 
 
 def cost(chat: Chat, entry: Entry) -> int:
@@ -18,10 +16,7 @@ def cost(chat: Chat, entry: Entry) -> int:
     leaf = chat.conversation.entries.get(entry.parent or "") if asked else entry
     if leaf is None:
         return 0
-    messages = turn.history(chat, leaf)
-    tokens = chat.template.prompt([*messages, ANYTHING])
-    found = chat.template.boundaries(messages, turn.known_boundaries(chat, messages, leaf))
-    chain = turn.segments(chat, tokens, found)
+    tokens, chain = turn.as_history(chat, leaf)
     if not chain:
         return 0
     return chain[-1].end - turn.end_of(chain, chat.checkpoints.match(chain, tokens))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 import unicodedata
+from collections.abc import Iterable
 
+# Units of time and their seconds, the longest first.
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 KEPT = {"\n", "\t"}
 # Bidirectional overrides can make a line read as something else than it says.
 REORDERING = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
@@ -62,7 +65,10 @@ def file_size(count: int) -> str:
 def age(created: float, now: float | None = None) -> str:
     """How long ago, in one unit."""
     passed = max((time.time() if now is None else now) - created, 0)
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if passed >= length:
-            return f"{passed // length:.0f} {unit} ago"
-    return "just now"
+    return since(passed, UNITS) or "just now"
+
+
+def since(passed: float, units: Iterable[tuple[str, int]]) -> str:
+    """So many seconds in the first unit that is not longer; nothing if each is."""
+    fitting = (f"{passed // length:.0f} {unit} ago" for unit, length in units if passed >= length)
+    return next(fitting, "")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
+from chatcli.errors import INTERRUPTED
 from chatcli.repl import early
 
 # Commands that end in a prompt; so do options without a command, and nothing at all.
-INTERRUPTED = 130
 TALKING = ("chat", "resume", "branch")
 
 

@@ -380,9 +380,7 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
         return
     reply = conversation.path()[-1]
-    messages = history(chat, reply)
-    tokens = chat.template.prompt([*messages, Message("user", ".")])
-    chain = cut(chat, tokens, messages, reply)
+    tokens, chain = as_history(chat, reply)
     match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
     why = match.reason or explain(chat, Prompt(tokens, chain, ""), match.depth)
     yield PrefixMatched(len(tokens), end_of(chain, match), why)
@@ -396,6 +394,13 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     note_settled(chat, reply, settled, written, whole)
     yield from problems(chat)
     yield Settled(settled, written)
+
+
+def as_history(chat: Chat, reply: Entry) -> tuple[list[int], list[Segment]]:
+    """A prompt that begins as every one after `reply` will, and its segments up to there."""
+    messages = history(chat, reply)
+    tokens = chat.template.prompt([*messages, Message("user", ".")])
+    return tokens, cut(chat, tokens, messages, reply)
 
 
 def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bool) -> None:

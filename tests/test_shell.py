@@ -48,6 +48,11 @@ def say(terminal: Terminal, message: str) -> None:
     terminal.wait_for(lambda: ready(terminal))
 
 
+def some_of_the_reply(terminal: Terminal) -> None:
+    """Wait until some of what the speaker says is on the screen: indented lines below the message."""
+    terminal.wait_for(lambda: terminal.count(r"(?m)^  (┊ )?\S*[abc]{3}") > 2)
+
+
 def command(terminal: Terminal, line: str, answer: str) -> None:
     """Run a slash command and wait for a new `answer` on the screen."""
     terminal.wait_for(lambda: ready(terminal))
@@ -169,8 +174,7 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
     with open_shell(program, "chat", *args) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("tell me everything")
-        # Some of the reply is on the screen: indented lines below the message.
-        terminal.wait_for(lambda: terminal.count(r"(?m)^  (┊ )?\S*[abc]{3}") > 2)
+        some_of_the_reply(terminal)
         terminal.send(CTRL_C)
         terminal.wait_for("(stopped: what came is kept", seconds=10)
         terminal.wait_for(lambda: ready(terminal))

@@ -7,7 +7,17 @@ from pathlib import Path
 
 from tests.conftest import Program
 from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
-from tests.test_shell import BUSY, PANEL, command, open_shell, picked, ready, say, turns_of
+from tests.test_shell import (
+    BUSY,
+    PANEL,
+    command,
+    open_shell,
+    picked,
+    ready,
+    say,
+    some_of_the_reply,
+    turns_of,
+)
 
 CTRL_T, ESCAPE, UP = "\x14", "\x1b", "\x1b[A"
 
@@ -54,7 +64,7 @@ def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Pat
     with open_shell(program, "chat", *args) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("tell me everything")
-        terminal.wait_for(lambda: terminal.count(r"(?m)^  (┊ )?\S*[abc]{3}") > 2)
+        some_of_the_reply(terminal)
         leave(terminal)
     (turn,) = turns_of(program, "talk")
     assert "cancelled" == turn["finish_reason"] and turn["text"] + turn["thinking"]

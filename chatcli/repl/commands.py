@@ -73,18 +73,19 @@ def resume(state: State, argument: str) -> Result:
 @command("branch", "[TURN] [NAME]", "go on from a turn in a new session; this one stays as it is")
 def branch(state: State, argument: str) -> Result:
     words = argument.split()
-    at = _turn(words.pop(0)) if words and words[0].isdecimal() else None
+    at = turn_number(words.pop(0)) if words and words[0].isdecimal() else None
     source = state.conversation
     made = opening.branch_from(state.folder, str(state.name), source, at, " ".join(words) or None)
     state.switch(made)
     return Opened(made.name, made.conversation)
 
 
-def _turn(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        raise UsageError(f"'{word}' is not a turn number.") from None
+def turn_number(word: str) -> int:
+    """A turn's number. Raises `UsageError`."""
+    if word.isdecimal():
+        with contextlib.suppress(ValueError):  # too many digits
+            return int(word)
+    raise UsageError(f"'{word}' is not a turn number.")
 
 
 @command("search", "WORDS", "find messages in every session; /branch and /resume take you there")

@@ -114,12 +114,14 @@ class Screen:
 
     def live(self, height: int) -> str:
         """What changes with time, at most `height` lines of it, as text with ANSI styles."""
+        if not (lines := self.reply.live(height)):
+            return ""
         # A console of its own: another thread may be printing with the other one, and wait for us.
         drawn = Console(
             file=io.StringIO(), force_terminal=True, width=self.console.width, highlight=False
         )
         with drawn.capture() as captured:
-            for line in self.reply.live(height):
+            for line in lines:
                 drawn.print(line, soft_wrap=True)
         return captured.get().rstrip("\n")
 

@@ -60,16 +60,11 @@ def rewind(state: State, number: int | None) -> int:
     """Go on after turn `number`; None: before the last turn. Returns the turns that there are then."""
     conversation = state.conversation
     if number is None:
-        last = _turn(state, None)
-        state.stop_settling()
-        conversation.head = last.user.parent
-    elif number == 0:
-        state.stop_settling()
-        conversation.head = None
+        head = _turn(state, None).user.parent
     else:
-        go_to_end = conversation.end_of_turn(number)
-        state.stop_settling()
-        conversation.head = go_to_end
+        head = conversation.end_of_turn(number) if number else None
+    state.stop_settling()
+    conversation.head = head
     return len(conversation.turns())
 
 

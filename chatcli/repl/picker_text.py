@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
-from chatcli.plain import clean, clean_line
+from chatcli.plain import UNITS, clean, clean_line, since
 
 # More of a message never fits into a row.
 LONGEST = 600
@@ -15,7 +15,7 @@ UNSTEADY: dict[int, str | None] = {
     **dict.fromkeys((0x200D, 0xFE0E, 0xFE0F, *range(0x1F3FB, 0x1F400))),
     **{0x1F1E6 + letter: chr(ord("A") + letter) for letter in range(26)},
 }
-AGES = (("y", 31_536_000), ("mo", 2_592_000), ("d", 86_400), ("h", 3_600), ("min", 60))
+AGES = (("y", 31_536_000), ("mo", 2_592_000), *UNITS)
 
 
 def first_words(text: str) -> str:
@@ -53,10 +53,7 @@ def ago(when: float, now: float) -> str:
     """How long ago, in one unit and at most 10 columns; nothing if it is not known."""
     if when <= 0:
         return ""
-    for unit, seconds in AGES:
-        if now - when >= seconds:
-            return f"{(now - when) // seconds:.0f} {unit} ago"
-    return "now"
+    return since(now - when, AGES) or "now"
 
 
 def _fitting(text: str, width: int) -> int:

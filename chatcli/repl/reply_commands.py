@@ -6,6 +6,7 @@ from functools import partial
 
 from chatcli.errors import UsageError
 from chatcli.repl import moves
+from chatcli.repl.commands import turn_number
 from chatcli.repl.registry import command
 from chatcli.repl.results import Context, Copied, Result, Said, Streamed, Written
 from chatcli.repl.state import State
@@ -82,6 +83,4 @@ def compact(state: State, argument: str) -> Result:
 
 def _turn(word: str) -> int | None:
     """A turn's number, None if none was given. Raises `UsageError`."""
-    if word and not word.isdecimal():
-        raise UsageError(f"'{word}' is not a turn number.")
-    return int(word) if word else None
+    return turn_number(word) if word else None

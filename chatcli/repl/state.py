@@ -114,6 +114,11 @@ class State:
         """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
         return _wait(self._runtime, cancelled)
 
+    def _ready(self) -> Runtime | None:
+        """The model if it is there; None while it loads and if it could not be loaded."""
+        ready = self._runtime.done() and self._runtime.exception() is None
+        return self._runtime.result() if ready else None
+
     def chat(self, cancelled: threading.Event | None) -> Chat:
         """The open session with the model, once that is there. Raises as `runtime` does."""
         if self.session is None:
@@ -247,21 +252,23 @@ class State:
 
     def count_tokens(self, text: str) -> int | None:
         """How many tokens a text has; None while the model loads. For any thread."""
-        if self.loading or self._runtime.exception() is not None:
+        if (runtime := self._ready()) is None:
             return None
-        encode = self._runtime.result().loaded.tokenizer.encode
+        encode = runtime.loaded.tokenizer.encode
         return len(encode(text, add_special_tokens=False))
 
     def used(self) -> tuple[int, int] | None:
         """Tokens of the context that the conversation takes, and those that it has; None: not known."""
-        if self.loading or self._runtime.exception() is not None or self.session is None:
+        runtime = self._ready()
+        if runtime is None or self.session is None:
             return None
-        replies = [turn.reply.record for turn in self.session.conversation.turns() if turn.reply]
-        if not replies:
+        conversation = self.session.conversation
+        last = conversation.unanswered()
+        reply = conversation.entries.get((last.parent if last else conversation.head) or "")
+        if reply is None:
             return None
-        last, places = replies[-1], replies[-1].get("boundaries", {})
-        taken = places.get("reply", last.get("prompt_tokens", 0))
-        return taken, self._runtime.result().loaded.context
+        places = reply.record.get("boundaries", {})
+        return places.get("reply", reply.record.get("prompt_tokens", 0)), runtime.loaded.context
 
     def set_sampling(self, sampling: Sampling) -> None:
         """How tokens are chosen from the next message on."""
@@ -307,8 +314,8 @@ class State:
             loading.add_done_callback(_close_unwanted)
             raise
         self._changing = None
-        if self._runtime.exception() is None:
-            self._runtime.result().close()
+        if (before := self._ready()) is not None:
+            before.close()
         self._runtime, self.model = loading, name
 
     def close(self) -> str | None:
@@ -333,8 +340,8 @@ class State:
                 self.session.close()
             except FolderError as error:
                 problem = str(error)
-        if self._runtime.exception() is None:
-            problem = self._runtime.result().close() or problem
+        if (runtime := self._ready()) is not None:
+            problem = runtime.close() or problem
         if loading_another:
             self.abandoned = True
             self._worker.leave()
