@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import platform
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli.cli_options import JsonOption, print_json, show_result
+from chatcli.cli_options import JsonOption, configured, print_json, show_result
+from chatcli.errors import UsageError
+from chatcli.settings import aliased
+
+if TYPE_CHECKING:
+    from chatcli.bench.report import Outcome
+    from chatcli.bench.run import Plan
 
 app = typer.Typer(
-    help="Measure chatcli on this machine, against peers in the same run.", no_args_is_help=True
+    help="Replay published workloads on this machine, with the peers in the same run.",
+    no_args_is_help=True,
 )
+MEASURED = {
+    "turns": "A conversation of short turns: how much of each prompt is reused.",
+    "models": "Six turns on three kinds of attention.",
+    "branch": "Another follow-up at every turn of a conversation.",
+    "reopen": "Quit and come back: time to the first token.",
+    "agentic": "A long prompt that grows a little each round.",
+    "shared-prefix": "Many conversations with one system prompt.",
+    "exact": "The same prompt again.",
+    "paste": "A long message, prefilled while it is typed or not.",
+}
+ModelOption = Annotated[
+    str, typer.Option("-m", "--model", help="A folder, a hub name, an alias or 'pocket'.")
+]
 
 
 @app.callback()
@@ -19,11 +44,107 @@ def common() -> None:
     """Nothing of its own: each benchmark is a command."""
 
 
+def _measure(name: str) -> Callable[..., None]:
+    """The command of one workload, or of all of them."""
+
+    def command(
+        model: ModelOption = "pocket",
+        shape: Annotated[
+            str | None,
+            typer.Option(
+                "--random",
+                metavar="SHAPE",
+                help="Random weights at a known model's shape instead: qwen3-8b, qwen3.5-9b, "
+                "gpt-oss-20b, gemma3-12b, or qwen3-small, qwen3.5-small, gpt-oss-small.",
+            ),
+        ] = None,
+        quick: Annotated[bool, typer.Option("--quick", help="A smaller workload.")] = False,
+        full: Annotated[
+            bool, typer.Option("--full", help="As long as it was published (a GPU's work).")
+        ] = False,
+        repeats: Annotated[int, typer.Option("--repeats", min=1, help="Rounds of it all.")] = 1,
+        only: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--only",
+                metavar="NAME",
+                help="Only contenders with this in their name, and no reuse at all.",
+            ),
+        ] = None,
+        servers: Annotated[
+            bool, typer.Option("--servers", help="Also over HTTP, the servers that are installed.")
+        ] = False,
+        gguf: Annotated[
+            Path | None,
+            typer.Option("--gguf", exists=True, dir_okay=False, help="What llama-server runs."),
+        ] = None,
+        ollama: Annotated[
+            str | None, typer.Option("--ollama", metavar="NAME", help="What ollama runs.")
+        ] = None,
+        plot: Annotated[
+            Path | None,
+            typer.Option("--plot", dir_okay=False, help="Draw the curves: FILE.svg or FILE.png."),
+        ] = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        from chatcli.bench.run import FULL, QUICK, USUAL, Plan
+
+        if quick and full:
+            raise UsageError("--quick and --full are two sizes: give one of them.")
+        model = aliased(model, configured().file.models)
+        size = FULL if full else QUICK if quick else USUAL
+        plan = Plan(model, shape, size, repeats, tuple(only or ()), servers, gguf, ollama)
+        names = list(MEASURED) if name == "all" else [name]
+        _run(names, plan, plot, as_json)
+
+    command.__name__ = name.replace("-", "_")
+    return command
+
+
+for _name, _help in {**MEASURED, "all": "Every workload, one after the other."}.items():
+    app.command(_name, help=_help)(_measure(_name))
+
+
+def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None:
+    """Run the workloads, telling each one's tables as soon as they are there."""
+    from chatcli.bench import plot as plotting
+    from chatcli.bench import report
+    from chatcli.bench.run import run
+    from chatcli.repl import progress
+
+    if plot is not None:
+        plotting.check(plot)
+    outcomes: list[Outcome] = []
+    for name in names:
+        with progress.bar(name) as told:
+            found = run(name, plan, told)
+        outcomes += found
+        if not as_json:
+            for table in (table for outcome in found for table in report.tables(outcome)):
+                show_result(table)
+    if plot is not None:
+        plotting.draw(outcomes, plot)
+    if as_json:
+        print_json({"machine": _machine(), "outcomes": [report.as_json(one) for one in outcomes]})
+
+
+def _machine() -> dict[str, Any]:
+    """What the numbers were had with."""
+    from chatcli.bench.run import device
+
+    packages = ("chatcli", "mlx", "mlx-lm")
+    return {
+        "date": date.today().isoformat(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
 @app.command()
 def store(
-    model: Annotated[
-        str, typer.Option("-m", "--model", help="A folder, a hub name, or 'pocket'.")
-    ] = "pocket",
+    model: ModelOption = "pocket",
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the conversation.")] = 40,
     sessions: Annotated[
         int, typer.Option("--sessions-count", min=1, help="Sessions in one folder.")
@@ -40,6 +161,7 @@ def store(
     from chatcli.bench import store as bench
     from chatcli.bench import tables
 
+    model = aliased(model, configured().file.models)
     found = bench.run(bench.Plan(model, turns, sessions, segments, quick), tell)
     if as_json:
         print_json(found.as_json())

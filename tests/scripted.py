@@ -6,17 +6,16 @@ random model's words are no reply that a conversation could be measured with.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-import mlx.nn as nn
 
 from chatcli import draft, model, opening, prompt_cache, turn
+from chatcli.bench.scripted import Scripted, script
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
 from chatcli.events import Settled, TurnRecord
@@ -29,8 +28,6 @@ from chatcli.worker import Worker
 from tests.house import SYSTEM, finish
 
 REPLY_TOKENS = 64
-THINKING_TOKENS = 12
-END = "<|im_end|>"
 
 # Nobody thinks: what is generated stands in history as it is.
 PLAIN = """\
@@ -41,87 +38,6 @@ PLAIN = """\
 # No generation prompt at all: every token of a prompt stays in history.
 BARE = """\
 {%- for m in messages %}{{- m.content + '<|im_end|>' }}{%- endfor %}"""
-
-
-class Scripted(nn.Module):
-    """`inner` with one change: after a token of `said` the next one of it is the likeliest.
-
-    After any other token `said` begins. Logits keep the inner model's values everywhere else, so that
-    logprobs tell one cache from another. `calls` holds the ids of each call, oldest first.
-    """
-
-    def __init__(self, inner: nn.Module, said: list[int]) -> None:
-        super().__init__()
-        assert len(set(said)) == len(said), "a token leads to one other"
-        self.inner = inner
-        self._next = dict(zip(said, [*said[1:], said[0]], strict=True))
-        self._first = said[0]
-        self._calls: list[list[int]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("inner"), name)
-
-    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
-        (ids,) = inputs.tolist()
-        self._calls.append(ids)
-        logits = self.inner(inputs, cache=cache)
-        chosen = mx.array([self._next.get(token, self._first) for token in ids])
-        is_chosen = mx.arange(logits.shape[-1]) == chosen[:, None]
-        return mx.where(is_chosen, logits.max(axis=-1, keepdims=True) + 1, logits)
-
-    def taken(self) -> list[int]:
-        """The ids of every token that was run since the last look."""
-        ids = [token for call in self._calls for token in call]
-        self._calls.clear()
-        return ids
-
-
-@dataclass(frozen=True)
-class Script:
-    """What the model generates, `ids`, and the words of it that history keeps, `reply`."""
-
-    ids: list[int]
-    reply: str
-
-
-def script(tokenizer: Any, think: bool | None = None) -> Script:
-    """A script that suits the tokenizer's template: thinking, if there is any, then 64 tokens."""
-    asked = [{"role": "user", "content": "."}]
-    options = {} if think is None else {"enable_thinking": think}
-    prompt = tokenizer.apply_chat_template(
-        asked, tokenize=False, add_generation_prompt=True, **options
-    )
-    texts = {token: tokenizer.decode([token]) for token in sorted(tokenizer.get_vocab().values())}
-    # A word after a space and a capital letter are read alone, whatever stands before them.
-    words = [token for token, text in texts.items() if _is_word(tokenizer, token, text)]
-    letters = [token for token, text in texts.items() if re.fullmatch("[A-Z]", text)]
-    thinking, spare = letters[:THINKING_TOKENS], letters[THINKING_TOKENS:]
-    reply = [tokenizer.convert_tokens_to_ids("The"), *words, *spare][:REPLY_TOKENS]
-    assert len(reply) == REPLY_TOKENS
-    check_same_tokens(tokenizer, reply)
-    check_same_tokens(tokenizer, thinking)
-    opened, closed, end = tokenizer.convert_tokens_to_ids(["<think>", "</think>", END])
-    if prompt.rstrip().endswith("<think>"):
-        before = [*thinking, closed]
-    elif prompt.rstrip().endswith("</think>") or "<think>" not in tokenizer.chat_template:
-        before = []
-    else:
-        before = [opened, *thinking, closed]
-    return Script([*before, *reply, end], tokenizer.decode(reply))
-
-
-def _is_word(tokenizer: Any, token: int, text: str) -> bool:
-    known = re.fullmatch(" [A-Za-z0-9]+", text) is not None
-    return known and [token] == tokenizer.encode(text, add_special_tokens=False)
-
-
-def check_same_tokens(tokenizer: Any, ids: list[int]) -> None:
-    """The text of `ids` must be read as `ids` again, at a line's beginning and before the end."""
-    around = f"\n{tokenizer.decode(ids)}{END}"
-    assert ids == tokenizer.encode(around, add_special_tokens=False)[1:-1]
 
 
 class Ran(NamedTuple):
@@ -142,8 +58,10 @@ class ScriptedHouse:
         self.think = think
         self._opened: list[SessionFile] = []
         loaded = self.worker.call(model.load, str(folder))
-        self.script = script(loaded.tokenizer, think)
-        self.model = Scripted(loaded.model, self.script.ids)
+        options = {} if think is None else {"enable_thinking": think}
+        self.script = script(loaded.tokenizer, REPLY_TOKENS, **options)
+        vocabulary = len(loaded.tokenizer.get_vocab())
+        self.model = Scripted(loaded.model, vocabulary, self.script.ids)
         self.loaded = replace(loaded, model=self.model)
         self.store = SegmentStore(sessions, loaded.fingerprint) if cache else None
         self._checkpoints = Checkpoints(self.worker, self.loaded, self.store)

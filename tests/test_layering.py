@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "chatcli"
 RICH = {
     "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
-    "repl.markdown_prose", "repl.panel", "repl.reply", "repl.excerpts",
+    "repl.markdown_prose", "repl.panel", "repl.progress", "repl.reply", "repl.excerpts",
 }  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
@@ -21,9 +21,10 @@ PROMPT = {
 }  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
-    "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_sessions.", "repl."
+    "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
+    "cli_models.", "cli_sessions.", "repl.",
 )  # fmt: skip
-MAY_USE_MLX = ("model", "prompt_cache", "cache_state", "engine", "bench.", "pocket.")
+MAY_USE_MLX = ("model", "device", "prompt_cache", "cache_state", "engine", "bench.", "pocket.")
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -58,9 +59,7 @@ def test_only_the_display_knows_rich_and_only_the_shell_prompt_toolkit(name: str
     used = roots(imports(MODULES[name]))
     assert ("rich" in used) == (name in RICH)
     assert ("prompt_toolkit" in used) == (name in PROMPT)
-    assert ("typer" in used) == (
-        name in {"cli", "cli_options", "cli_bench", "cli_cache", "cli_config", "cli_sessions"}
-    )
+    assert ("typer" in used) == (name.startswith("cli"))
 
 
 @pytest.mark.parametrize("name", MODULES)

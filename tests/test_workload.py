@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from chatcli import turn
+from chatcli.bench.scripted import Script
 from chatcli.events import TurnRecord
 from tests.conftest import FAMILIES
 from tests.house import outcome
-from tests.scripted import PLAIN, Script, ScriptedHouse
+from tests.scripted import PLAIN, ScriptedHouse
 from tests.tiny import write_model
 
 TURNS = 40

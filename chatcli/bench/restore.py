@@ -66,20 +66,33 @@ class Restore:
 
 
 def of_talk(worker: Worker, loaded: LoadedModel, spoken: Spoken, rounds: int) -> Restore:
-    """`Checkpoints.restore` of a whole conversation, everything fresh but the model."""
+    """`of_path` of a whole conversation."""
+    name = f"{loaded.name}, {spoken.talk.turns} turns"
+    return of_path(worker, loaded, name, spoken.folder, spoken.chain, spoken.prompt, rounds)
+
+
+def of_path(
+    worker: Worker,
+    loaded: LoadedModel,
+    name: str,
+    folder: Path,
+    chain: Sequence[Segment],
+    prompt: Sequence[int],
+    rounds: int,
+) -> Restore:
+    """`Checkpoints.restore` of what lies in `folder`, everything fresh but the model."""
 
     @contextlib.contextmanager
     def ours() -> Iterator[Callable[[], object]]:
-        store = SegmentStore(spoken.folder, loaded.fingerprint)
+        store = SegmentStore(folder, loaded.fingerprint)
         fresh = Checkpoints(worker, loaded, store)
-        match = fresh.match(spoken.chain, spoken.prompt)
-        yield lambda: fresh.restore(spoken.chain, spoken.prompt, match)
+        match = fresh.match(chain, prompt)
+        yield lambda: fresh.restore(chain, prompt, match)
         store.close()
 
-    store = SegmentStore(spoken.folder, loaded.fingerprint)
-    cache = restored(worker, loaded, store, spoken.chain, spoken.prompt)
-    name = f"{loaded.name}, {spoken.talk.turns} turns"
-    return _compare(worker, name, store, spoken.chain, (cache, cache), ours, rounds)
+    store = SegmentStore(folder, loaded.fingerprint)
+    cache = restored(worker, loaded, store, chain, prompt)
+    return _compare(worker, name, store, chain, (cache, cache), ours, rounds)
 
 
 def of_shape(worker: Worker, shape: Shape, folder: Path, rounds: int) -> Restore:

@@ -1,0 +1,43 @@
+"""Runs a command and ends it when its own standard input ends; refuses to know what the command is.
+
+Whoever started this holds the other end of that pipe: however that process ends, the command ends too.
+It is run by path, as a process of its own, so nothing of chatcli can be imported here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+# Seconds that a server may take to end by itself: some write their caches then.
+GRACE = 60.0
+
+
+def main(grace: float, command: Sequence[str]) -> int:
+    """Returns the command's exit code, once nothing of its process group is left."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    threading.Thread(target=_watch, args=(process, grace), daemon=True).start()
+    process.wait()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return abs(int(process.returncode))
+
+
+def _watch(process: subprocess.Popen[bytes], grace: float) -> None:
+    # Not sys.stdin: a thread that waits in its buffer makes the interpreter abort at exit.
+    while os.read(0, 1024):
+        pass
+    process.terminate()
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,127 @@
+"""Models of random weights at the true shapes of known ones; refuses to know what is measured.
+
+Where no weights can be had, time and memory can be measured all the same: they depend on the shape.
+The shapes are those of the models' public configurations. They speak pocket's language, so a prompt
+has more tokens than the model's own tokenizer would make of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+
+from chatcli import model, prompt_cache
+from chatcli.errors import UsageError
+from chatcli.model import LoadedModel
+
+CONTEXT = 65536
+ROTATIONS = {"type": "default", "mrope_section": [11, 11, 10]}
+
+Config = dict[str, Any]
+
+
+def _qwen3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
+    return {
+        "model_type": "qwen3", "hidden_size": hidden, "num_hidden_layers": layers,
+        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
+        "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 151936, "rope_theta": 1e6,
+        "max_position_embeddings": CONTEXT, "tie_word_embeddings": False,
+    }  # fmt: skip
+
+
+def _qwen3_5(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
+    return {
+        "model_type": "qwen3_5", "tie_word_embeddings": False,
+        "text_config": {
+            "model_type": "qwen3_5_text", "hidden_size": hidden, "num_hidden_layers": layers,
+            "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
+            "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 248320,
+            "max_position_embeddings": CONTEXT, "full_attention_interval": 4,
+            "linear_num_value_heads": 2 * heads, "linear_num_key_heads": heads,
+            "linear_key_head_dim": size // 2, "linear_value_head_dim": size // 2,
+            "linear_conv_kernel_dim": 4, "tie_word_embeddings": False,
+            "rope_parameters": {**ROTATIONS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
+        },
+    }  # fmt: skip
+
+
+def _gpt_oss(hidden: int, layers: int, inner: int, heads: int, kv: int, experts: int) -> Config:
+    return {
+        "model_type": "gpt_oss", "hidden_size": hidden, "num_hidden_layers": layers,
+        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
+        "head_dim": 64, "num_local_experts": experts, "num_experts_per_tok": 4,
+        "vocab_size": 201088, "sliding_window": 128, "rms_norm_eps": 1e-5, "rope_theta": 150000,
+        "rope_scaling": {
+            "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "original_max_position_embeddings": 4096, "truncate": False,
+        },
+    }  # fmt: skip
+
+
+def _gemma3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
+    return {
+        "model_type": "gemma3_text", "hidden_size": hidden, "num_hidden_layers": layers,
+        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
+        "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 262208, "rope_theta": 1e6,
+        "rope_local_base_freq": 10000.0, "query_pre_attn_scalar": size, "sliding_window": 1024,
+        "sliding_window_pattern": 6, "max_position_embeddings": CONTEXT,
+    }  # fmt: skip
+
+
+# The small ones have their families' proportions, and the size of a model for two CPU cores.
+SHAPES: Mapping[str, Config] = {
+    "qwen3-8b": _qwen3(4096, 36, 12288, 32, 8, 128),
+    "qwen3.5-9b": _qwen3_5(4096, 32, 12288, 16, 4, 256),
+    "gpt-oss-20b": _gpt_oss(2880, 24, 2880, 64, 8, 32),
+    "gemma3-12b": _gemma3(3840, 48, 15360, 16, 8, 256),
+    "qwen3-small": _qwen3(512, 8, 1536, 8, 2, 64),
+    "qwen3.5-small": _qwen3_5(512, 8, 1536, 4, 2, 128),
+    "gpt-oss-small": _gpt_oss(512, 8, 512, 8, 2, 8),
+}
+SMALL = ("qwen3-small", "gpt-oss-small", "qwen3.5-small")
+
+
+def load(name: str) -> LoadedModel:
+    """A model of that shape, in bfloat16; the small ones in float32 on a CPU.
+
+    Always the same weights for the same name, where MLX and the device are the same.
+    Raises `UsageError` for a name that is none of `SHAPES`.
+    """
+    if name not in SHAPES:
+        raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
+    config = dict(SHAPES[name])
+    spoken = model.load(model.POCKET)
+    vocabulary = len(spoken.tokenizer.get_vocab())
+    if name in SMALL:
+        # A wide vocabulary would be most of what a small model does.
+        config |= {"vocab_size": vocabulary}
+        config["text_config"] = {**config.get("text_config", {}), "vocab_size": vocabulary}
+    made = _random(config, _dtype(name))
+    layout = prompt_cache.layout(prompt_cache.new(made))
+    told = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
+    mark = hashlib.sha256(told.encode()).hexdigest()[:32]
+    return replace(
+        spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, longest_reply=None
+    )
+
+
+def _dtype(name: str) -> Any:
+    """Half precision is slower on a CPU, and MLX has no experts in it there."""
+    return mx.float32 if name in SMALL and mx.default_device().type == mx.cpu else mx.bfloat16
+
+
+def _random(config: Config, dtype: Any) -> Any:
+    family = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    mx.random.seed(0)
+    made = family.Model(family.ModelArgs.from_dict(config))
+    made.set_dtype(dtype)
+    for _, weight in mlx_lm.utils.tree_flatten(made.parameters()):
+        mx.eval(weight)
+    return made

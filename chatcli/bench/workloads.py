@@ -1,0 +1,147 @@
+"""The published workloads as requests, each with where it was published; refuses to know contenders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chatcli.bench.contender import Request
+from chatcli.bench.race import Step
+
+SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
+SAYINGS = (
+    "My dog is called Biscuit.",
+    "I live in Lisbon, by the river.",
+    "What is my dog's name?",
+    "7 and 5?",
+    "And where do I live?",
+    "Say it once more.",
+    "My sister Ana is a nurse.",
+    "What does my sister do?",
+)
+# Words enough for a long text; a sentence's number keeps two texts apart.
+SENTENCE = "On day {} the river was calm, the market opened at nine and Ana bought bread for us. "
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests in order. `reply` is the length of each reply in tokens, `published` what others say."""
+
+    name: str
+    title: str
+    steps: Sequence[Step]
+    reply: int
+    repeats: int = 1
+    published: str = ""
+
+
+def saying(number: int) -> str:
+    """A short message, never twice the same."""
+    text = SAYINGS[number % len(SAYINGS)]
+    return text if number < len(SAYINGS) else f"{text} ({number})"
+
+
+def turns(count: int, reply: int = 64) -> Workload:
+    """A conversation of short messages."""
+    said = [saying(number) for number in range(count)]
+    steps = [
+        Step(f"turn {number}", Request(SYSTEM, tuple(said[:number])))
+        for number in range(1, count + 1)
+    ]
+    return Workload(
+        "turns", f"{count} turns, {reply} reply tokens", steps, reply,
+        published="mlx-lm PR 1042, 40 turns of 64 tokens: 97.3 % of turn 40's prompt reused, "
+        "61,116 of 64,434 tokens, prefill 40.9 s → 10.2 s",
+    )  # fmt: skip
+
+
+def branch(count: int, reply: int = 64) -> Workload:
+    """A conversation, then another follow-up at every one of its turns."""
+    said = tuple(saying(number) for number in range(count))
+    steps = [
+        Step(f"depth {depth}", Request(SYSTEM, (*said[: depth - 1], f"And what of day {depth}?")))
+        for depth in range(2, count + 1)
+    ]
+    return Workload(
+        "branch", f"another follow-up at each of {count} turns", [*turns(count).steps, *steps], reply,
+        published="vllm-mlx PR 3, a shared prefix with follow-ups that diverge: 52.1 %",
+    )  # fmt: skip
+
+
+def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Workload:
+    """A long prompt that grows a little each round, as an agent's does with each tool's result."""
+    first = long_text(int(tokens * per_token))
+    results = [long_text(int(150 * per_token), 1000 * number) for number in range(1, rounds)]
+    said = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
+    steps = [
+        Step(f"round {number}", Request(SYSTEM, tuple(said[:number])))
+        for number in range(1, rounds + 1)
+    ]
+    return Workload(
+        "agentic", f"a prompt of {tokens:,} tokens that grows in {rounds} rounds", steps, reply,
+        published="28,000 tokens (vllm-mlx PR 90, vllm-metal PR 283): 96–99 % reused, 27 s → 0.7–1.8 s",
+    )  # fmt: skip
+
+
+def shared_prefix(prefix: int, prompts: int, per_token: float, repeats: int) -> Workload:
+    """Many conversations that begin with the same system prompt, and all of them once more."""
+    system = long_text(int(prefix * per_token))
+    texts = [long_text(int(128 * per_token), 1000 * number) for number in range(1, prompts + 1)]
+    steps = [
+        Step(f"{when} {number}", Request(system, (text,)))
+        for when in ("cold", "warm")
+        for number, text in enumerate(texts, start=1)
+    ]
+    return Workload(
+        "shared-prefix", f"{prompts} prompts of 128 tokens after {prefix} shared ones",
+        steps, 100, repeats,
+        published="vllm-metal PR 283, 50 prompts after 512 tokens: 78.4 % hits cold, 97.5 % warm",
+    )  # fmt: skip
+
+
+def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
+    """After so many turns: a message to a process that was never closed, and to new ones."""
+    said: list[str] = []
+    steps: list[Step] = []
+
+    def add(label: str, **how: bool) -> None:
+        said.append(saying(len(said)))
+        steps.append(Step(label, Request(SYSTEM, tuple(said)), **how))
+
+    for count in counts:
+        while len(said) < count:
+            add(f"turn {len(said) + 1}")
+        add(f"after {count}: open")
+        add(f"after {count}: reopened", reopened=True)
+        add(f"after {count}: reopened, at once", reopened=True, typed=False)
+    return Workload("reopen", "quit and come back", steps, reply)
+
+
+def paste(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload:
+    """A long message, a few turns into a conversation."""
+    said = [saying(number) for number in range(3)]
+    steps = [Step(f"turn {n}", Request(SYSTEM, tuple(said[:n]))) for n in range(1, len(said) + 1)]
+    for length in lengths:
+        said.append(long_text(int(length * per_token), 1000 * length))
+        steps.append(Step(f"{length:,} tokens pasted", Request(SYSTEM, tuple(said))))
+    return Workload("paste", "a long message, from Enter to the first token", steps, reply)
+
+
+def exact(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload:
+    """The same prompt again, short and long."""
+    texts = [long_text(int(length * per_token), 1000 * length) for length in lengths]
+    steps = [
+        Step(f"{length:,} tokens, {when}", Request(SYSTEM, (text,)))
+        for length, text in zip(lengths, texts, strict=True)
+        for when in ("first", "again")
+    ]
+    return Workload(
+        "exact", "the same prompt again", steps, reply,
+        published="vllm-mlx PR 3, the same prompt again: 1.4 times as fast; a long one (PR 259): 26 times",
+    )  # fmt: skip
+
+
+def long_text(letters: int, first: int = 0) -> str:
+    """About so many letters of plain sentences, numbered from `first`."""
+    count = max(letters // len(SENTENCE), 1)
+    return "".join(SENTENCE.format(first + number) for number in range(count)).strip()

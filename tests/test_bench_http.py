@@ -1,0 +1,455 @@
+"""Contenders that are servers of their own: what they tell is read, and nothing of them is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatcli.bench import http
+from chatcli.bench.contender import Contender, Request
+from chatcli.bench.http import Counts, Http, LlamaServer, VllmMlx, counts, found, mlx_lm, ollama
+from chatcli.bench.http_server import Server, event_of
+from chatcli.bench.race import Step, race
+from chatcli.bench.scripted import Script
+from chatcli.errors import ChatcliError
+
+SAID = Script([1, 2, 3, 4], "Yes, it is so.")
+FIRST = Request("You are a helpful assistant.", ("My dog is called Biscuit.",))
+SECOND = replace(FIRST, said=(*FIRST.said, "What is my dog's name?"))
+DEADLINE = 20.0
+
+# A server that counts words instead of tokens. It answers as llama-server, vllm-mlx or ollama do, whichever
+# name it has, and keeps what they keep: one prompt, that can be saved, or all of them, written at the end.
+PLAYED = """#!{python} -IS
+import http.server, json, os, pathlib, signal, sys, time
+
+kind = pathlib.Path(sys.argv[0]).name
+options = dict(zip(sys.argv[1:], sys.argv[2:]))
+port = options.get("--port") or os.environ["OLLAMA_HOST"].rpartition(":")[2]
+home = pathlib.Path(os.environ["HOME"], "prefix_cache") if kind == "vllm-mlx" else None
+held = json.loads(home.read_text()) if home and home.exists() else []
+saved = 0
+{extra}
+
+def ended(*_):
+    home.write_text(json.dumps(held))
+    sys.exit()
+
+if home:
+    signal.signal(signal.SIGTERM, ended)
+
+def shared(words, held):
+    same = [one == other for one, other in zip(words, held)] + [False]
+    return same.index(False)
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def say(self, answer, status=200):
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        if self.path == "/v1/cache/stats":
+            return self.say({{"engine_cache": {{"tokens_saved": saved, "current_memory_mb": 1.5}}}})
+        self.say({{}})
+
+    def do_POST(self):
+        global held, saved
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.startswith("/slots/0?action="):
+            path = pathlib.Path(options["--slot-save-path"] + body["filename"])
+            if self.path.endswith("save"):
+                path.write_text(json.dumps(held))
+            else:
+                held = json.loads(path.read_text())
+            return self.say({{"id_slot": 0}})
+        if body["model"] == "unknown":
+            return self.say({{"error": {{"message": "model 'unknown' not found", "type": "api_error"}}}}, 404)
+        words = " ".join(one["content"] for one in body["messages"]).split()
+        cached = min(max([shared(words, one) for one in held], default=0), len(words) - 1)
+        held = [*held, words] if home else [words]
+        saved += cached
+        self.send_response(200)
+        self.end_headers()
+        self.deltas(body["max_tokens"])
+        if body["model"] == "dying":
+            os._exit(1)
+        self.wfile.write(b"data: " + json.dumps(self.usage(words, cached)).encode() + b"\\n\\n")
+        self.wfile.write(b"data: [DONE]\\n\\n")
+
+    def deltas(self, count):
+        texts = [{{"role": "assistant", "content": None}}, {{"reasoning_content": "So"}}]
+        texts += [{{"content": "a"}}] * (count - 1) + [{{}}]
+        for delta in texts:
+            event = {{"choices": [{{"delta": delta, "index": 0}}], "usage": None}}
+            self.wfile.write(b": keepalive 1/2\\n\\ndata: " + json.dumps(event).encode() + b"\\n\\n")
+            self.wfile.flush()
+            time.sleep(0.005)
+
+    def usage(self, words, cached):
+        usage = {{"prompt_tokens": len(words), "completion_tokens": 4}}
+        if kind == "llama-server":
+            return {{"choices": [], "usage": usage,
+                     "timings": {{"cache_n": cached, "prompt_n": len(words) - cached}}}}
+        return {{"choices": [], "usage": usage}}
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
+"""
+
+Made = Callable[..., Any]
+
+
+def program(folder: Path, name: str, extra: str = "") -> str:
+    """A server that plays the one of that name; `extra` is what it does first."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(PLAYED.format(python=sys.executable, extra=extra))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "folder"
+
+
+@pytest.fixture
+def llama(tmp_path: Path, folder: Path) -> Iterator[LlamaServer]:
+    made = LlamaServer(program(tmp_path, "llama-server"), tmp_path / "model.gguf", folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def vllm(tmp_path: Path, folder: Path) -> Iterator[VllmMlx]:
+    made = VllmMlx(program(tmp_path, "vllm-mlx"), tmp_path / "model", folder)
+    yield made
+    made.close()
+
+
+def listening(text: str) -> list[int]:
+    """The processes whose command has `text`."""
+    listed = subprocess.run(
+        ["ps", "-Aww", "-o", "pid=,stat=,args="], capture_output=True, check=True
+    )
+    rows = (line.split(None, 2) for line in listed.stdout.decode().splitlines())
+    return [int(pid) for pid, stat, args in rows if text in args and stat[0] != "Z"]
+
+
+def gone(text: str) -> bool:
+    ends = time.monotonic() + DEADLINE
+    while listening(text) and time.monotonic() < ends:
+        time.sleep(0.02)
+    return not listening(text)
+
+
+def words(request: Request) -> int:
+    return len(" ".join(one["content"] for one in request.messages(SAID)).split())
+
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    "event, expected",
+    [
+        # OpenAI's fields, as mlx-lm's server, a new llama-server and a new ollama have them.
+        (
+            {"usage": {"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 40}}},
+            (50, 40),
+        ),
+        ({"usage": {"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 0}}}, (50, 0)),
+        # llama-server's timings, with `cache_n` and from before it.
+        ({"usage": {"prompt_tokens": 50}, "timings": {"prompt_n": 8, "cache_n": 42}}, (50, 42)),
+        ({"usage": {"prompt_tokens": 50}, "timings": {"prompt_n": 8}}, (50, 42)),
+        ({"timings": {"prompt_n": 8, "cache_n": 42}}, (50, 42)),
+        # vllm-mlx and an older ollama.
+        ({"usage": {"prompt_tokens": 50, "completion_tokens": 3}}, (50, None)),
+        ({"usage": {"prompt_tokens": 50, "prompt_tokens_details": None}}, (50, None)),
+    ],
+)
+def test_the_counts_are_read_in_every_servers_words(
+    event: dict[str, Any], expected: tuple[int, int | None]
+) -> None:
+    assert Counts(*expected) == counts(event)
+
+
+def test_an_event_without_counts_tells_none() -> None:
+    assert counts({"choices": [{"delta": {"content": "a"}}], "usage": None}) is None
+
+
+def test_only_text_and_thinking_are_a_first_token() -> None:
+    texts: list[dict[str, Any]] = [
+        {"content": "a"}, {"reasoning": "a"}, {"reasoning_content": "a"}, {"content": ""},
+        {"role": "assistant", "content": None}, {},
+    ]  # fmt: skip
+    spoken = [http.speaks({"choices": [{"delta": delta}]}) for delta in texts]
+    assert [True, True, True, False, False, False] == spoken
+    assert not http.speaks({"choices": []})
+
+
+def test_comments_and_blanks_are_no_events() -> None:
+    assert {"a": 1} == event_of(b'data: {"a": 1}\n')
+    assert {"a": 1} == event_of(b'data:{"a": 1}\r\n')
+    assert {"error": {"message": "full"}} == event_of(b'error: {"message": "full"}\n')
+    assert [None] * 3 == [event_of(line) for line in (b": keepalive", b"\n", b"")]
+    with pytest.raises(ValueError):
+        event_of(b"data: 12\n")
+
+
+# Asking
+
+
+def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: LlamaServer) -> None:
+    llama.ask(FIRST, SAID)
+    answer = llama.ask(SECOND, SAID)
+    assert words(SECOND) == answer.prompt
+    assert words(FIRST) == answer.reused
+    assert llama.tells_reuse
+    assert len(SAID) - 1 == len(answer.gaps)
+    assert all(gap > 0.003 for gap in answer.gaps)
+    assert 0.003 < answer.first < DEADLINE
+    assert answer.after > 0.003
+    assert () == answer.greedy
+
+
+def test_a_slot_is_saved_and_restored_around_a_new_process(
+    llama: LlamaServer, folder: Path
+) -> None:
+    llama.ask(FIRST, SAID)
+    before = listening(str(folder))
+    assert before
+    llama.reopen(ahead=True)
+    assert set(before).isdisjoint(listening(str(folder)))
+    answer = llama.ask(SECOND, SAID)
+    assert words(FIRST) == answer.reused
+    assert answer.disk > 0
+
+
+def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
+    llama.ask(FIRST, SAID)
+    llama.reopen(ahead=True)
+    llama.forget()
+    answer = llama.ask(SECOND, SAID)
+    assert (0, 0) == (answer.reused, answer.disk)
+
+
+def test_what_vllm_mlx_does_not_answer_is_read_off_its_counters(vllm: VllmMlx) -> None:
+    assert 0 == vllm.ask(FIRST, SAID).reused
+    answer = vllm.ask(SECOND, SAID)
+    assert words(FIRST) == answer.reused
+    assert 3 << 19 == answer.memory
+    assert vllm.tells_reuse
+
+
+def test_vllm_mlx_keeps_its_cache_in_the_given_folder(vllm: VllmMlx, folder: Path) -> None:
+    vllm.ask(FIRST, SAID)
+    vllm.reopen(ahead=True)
+    assert (folder / "prefix_cache").exists()
+    answer = vllm.ask(SECOND, SAID)
+    assert words(FIRST) == answer.reused
+    assert answer.disk > 0
+    vllm.forget()
+    assert 0 == vllm.ask(SECOND, SAID).reused
+
+
+def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) -> None:
+    made = ollama(program(tmp_path, "ollama"), "tiny", folder)
+    try:
+        made.ask(FIRST, SAID)
+        answer = made.ask(SECOND, SAID)
+    finally:
+        made.close()
+    assert (words(SECOND), 0) == (answer.prompt, answer.reused)
+    assert not made.tells_reuse
+
+
+def test_servers_take_part_in_a_race(llama: LlamaServer, vllm: VllmMlx) -> None:
+    steps = [Step("first", FIRST), Step("second", SECOND), Step("again", SECOND, reopened=True)]
+    contenders: Sequence[Contender] = [llama, vllm]
+    found = race(contenders, steps, SAID, 1, lambda *_: None)
+    assert [words(FIRST), words(SECOND) - 1] == [one.reused for one in found.of("llama-server")][1:]
+    assert (0, 0) == found.differing("vllm-mlx")
+
+
+# Processes
+
+
+def test_nothing_is_left_after_the_end(llama: LlamaServer, folder: Path) -> None:
+    llama.ask(FIRST, SAID)
+    assert listening(str(folder))
+    llama.close()
+    assert not listening(str(folder))
+    assert not folder.exists()
+    llama.close()
+
+
+def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> None:
+    dies = program(tmp_path, "llama-server", "sys.exit('error: no such file: model.gguf\\n')")
+    made = LlamaServer(dies, tmp_path / "model.gguf", folder)
+    with pytest.raises(ChatcliError) as caught:
+        made.ask(FIRST, SAID)
+    said = str(caught.value)
+    assert (
+        "llama-server could not be started. Its last words: error: no such file: model.gguf" in said
+    )
+    assert f"{dies} --model" in said
+    assert "\n" not in said
+
+
+def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
+    made = ollama(program(tmp_path, "ollama"), "unknown", folder)
+    with pytest.raises(ChatcliError, match=r"refused .*: model 'unknown' not found"):
+        made.ask(FIRST, SAID)
+    made.close()
+    assert not listening(str(tmp_path))
+
+
+def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> None:
+    made = ollama(program(tmp_path, "ollama"), "dying", folder)
+    with pytest.raises(ChatcliError, match="ollama broke off an answer"):
+        made.ask(FIRST, SAID)
+    made.close()
+
+
+def test_a_server_that_died_between_answers_is_an_error(
+    llama: LlamaServer, tmp_path: Path, folder: Path
+) -> None:
+    llama.ask(FIRST, SAID)
+    for process in listening(str(folder)):
+        os.kill(process, signal.SIGKILL)
+    assert gone(str(folder))
+    with pytest.raises(ChatcliError, match="llama-server broke off"):
+        llama.ask(SECOND, SAID)
+
+
+STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+    stubborn = program(tmp_path, "llama-server", STUBBORN)
+    server = Server("stubborn", lambda port: [stubborn, "--port", str(port)], "/health", grace=0.2)
+    assert server.memory() > 1 << 20
+    server.close()
+    assert not listening(stubborn)
+
+
+def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
+    slow = program(tmp_path, "llama-server", "time.sleep(60)")
+    with pytest.raises(ChatcliError, match="was not ready in time"):
+        Server("slow", lambda port: [slow, "--port", str(port)], "/health", loading=0.3)
+    assert not listening(slow)
+
+
+def test_a_servers_own_children_end_with_it(tmp_path: Path) -> None:
+    mark = f"{tmp_path}/child"
+    parent = program(
+        tmp_path, "llama-server",
+        f"import subprocess; subprocess.Popen([sys.executable, '-c', 'input()', {mark!r}], stdin=-1)",
+    )  # fmt: skip
+    server = Server("parent", lambda port: [parent, "--port", str(port)], "/health")
+    assert listening(mark)
+    server.close()
+    assert gone(mark)
+
+
+INTERRUPTED = """
+import sys, time
+from chatcli.bench.http_server import Server
+server = Server("left", lambda port: [sys.argv[1], "--port", str(port)], "/health")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_benchmark_leaves_no_server(tmp_path: Path) -> None:
+    left = program(tmp_path, "llama-server")
+    bench = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, left],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[1],
+    )
+    with bench:
+        assert bench.stdout is not None
+        assert b"ready\n" == bench.stdout.readline()
+        assert listening(left)
+        bench.kill()
+    assert gone(left)
+
+
+# Which there are
+
+
+def test_only_what_is_there_takes_part(tmp_path: Path) -> None:
+    for name in ("llama-server", "vllm-mlx", "ollama"):
+        program(tmp_path / "bin", name)
+    here, nowhere = str(tmp_path / "bin"), str(tmp_path)
+    model, gguf = tmp_path / "model", tmp_path / "model.gguf"
+
+    def names(*given: Any, path: str) -> list[str]:
+        return [one.name for one in found(*given, tmp_path / "folder", path=path)]
+
+    own = "mlx-lm's server over HTTP"
+    assert [own, "vllm-mlx", "llama-server", "ollama"] == names(model, gguf, "tiny", path=here)
+    assert [own] == names(model, gguf, "tiny", path=nowhere)
+    assert ["llama-server"] == names(None, gguf, None, path=here)
+    assert [] == names(None, None, None, path=here)
+    assert not (tmp_path / "folder").exists()
+
+
+# mlx-lm's own server
+
+
+def test_mlx_lms_server_tells_what_it_reused(models: Path, folder: Path) -> None:
+    made: Http = mlx_lm(models / "qwen3", folder)
+    try:
+        first = made.ask(FIRST, SAID)
+        second = made.ask(SECOND, SAID)
+        assert made.tells_reuse
+    finally:
+        made.close()
+    assert first.prompt < second.prompt
+    assert 0 < second.reused < second.prompt
+    assert first.reused < second.reused
+    assert second.first > 0
+    assert not listening(str(models / "qwen3"))
+
+
+@pytest.mark.slow
+def test_mlx_lms_server_knows_nothing_after_a_new_start(models: Path, folder: Path) -> None:
+    made = mlx_lm(models / "qwen3", folder)
+    try:
+        first = made.ask(FIRST, SAID)
+        made.ask(SECOND, SAID)
+        made.reopen(ahead=True)
+        again = made.ask(SECOND, SAID)
+    finally:
+        made.close()
+    assert again.reused <= first.reused
+
+
+@pytest.mark.slow
+def test_a_folder_without_a_model_is_an_error(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
+    made = mlx_lm(tmp_path / "empty", folder)
+    with pytest.raises(
+        ChatcliError, match=r"could not be started.*FileNotFoundError: No safetensors"
+    ):
+        made.ask(FIRST, SAID)
+    assert not listening(str(tmp_path / "empty"))
