@@ -18,7 +18,16 @@ import platformdirs
 import typer
 from typer.core import TyperGroup
 
-from chatcli import __version__, cli_bench, cli_cache, cli_config, cli_sessions, opening
+from chatcli import (
+    __version__,
+    cli_bench,
+    cli_cache,
+    cli_config,
+    cli_doctor,
+    cli_models,
+    cli_sessions,
+    opening,
+)
 from chatcli.cli_options import (
     Name,
     Options,
@@ -28,10 +37,11 @@ from chatcli.cli_options import (
     with_options,
 )
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt
-from chatcli.events import Notice, Settled, TurnDone, TurnRecord
+from chatcli.events import Download, Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
 from chatcli.repl import early, results
+from chatcli.repl.arrival import Arrival
 from chatcli.store import files
 from chatcli.store.sessions import SessionFolder, recovered
 
@@ -68,6 +78,8 @@ app = typer.Typer(
 app.add_typer(cli_cache.app, name="cache")
 app.add_typer(cli_bench.app, name="bench")
 app.command("config")(cli_config.command)
+app.command("doctor")(cli_doctor.command)
+app.add_typer(cli_models.app)
 app.add_typer(cli_sessions.app)
 
 
@@ -213,8 +225,13 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._record: TurnRecord | None = None
+        self._arrival = Arrival(sys.stderr)
 
     def event(self, event: Any) -> None:
+        if isinstance(event, Download):
+            self._arrival.tell(event)
+            return
+        self._arrival.end()
         if isinstance(event, TurnDone):
             self._record = event.record
         elif isinstance(event, Settled) and self._record is not None:
@@ -224,6 +241,7 @@ class JsonLines:
 
     def abandon(self) -> None:
         """A turn ended without a reply: nothing of it was printed."""
+        self._arrival.end()
 
     def end_turn(self) -> None:
         if self._record is not None:

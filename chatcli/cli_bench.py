@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli.cli_options import JsonOption, configured, print_json, show_result
+from chatcli import __version__
+from chatcli.cli_options import JsonOption, ModelOption, print_json, show_result
 from chatcli.errors import UsageError
-from chatcli.settings import aliased
+from chatcli.settings import POCKET
 
 if TYPE_CHECKING:
     from chatcli.bench.report import Outcome
@@ -34,9 +35,6 @@ MEASURED = {
     "exact": "The same prompt again.",
     "paste": "A long message, prefilled while it is typed or not.",
 }
-ModelOption = Annotated[
-    str, typer.Option("-m", "--model", help="A folder, a hub name, an alias or 'pocket'.")
-]
 
 
 @app.callback()
@@ -48,7 +46,7 @@ def _measure(name: str) -> Callable[..., None]:
     """The command of one workload, or of all of them."""
 
     def command(
-        model: ModelOption = "pocket",
+        model: ModelOption = None,
         shape: Annotated[
             str | None,
             typer.Option(
@@ -91,9 +89,8 @@ def _measure(name: str) -> Callable[..., None]:
 
         if quick and full:
             raise UsageError("--quick and --full are two sizes: give one of them.")
-        model = aliased(model, configured().file.models)
         size = FULL if full else QUICK if quick else USUAL
-        plan = Plan(model, shape, size, repeats, tuple(only or ()), servers, gguf, ollama)
+        plan = Plan(model or POCKET, shape, size, repeats, tuple(only or ()), servers, gguf, ollama)
         names = list(MEASURED) if name == "all" else [name]
         _run(names, plan, plot, as_json)
 
@@ -132,19 +129,19 @@ def _machine() -> dict[str, Any]:
     """What the numbers were had with."""
     from chatcli.bench.run import device
 
-    packages = ("chatcli", "mlx", "mlx-lm")
     return {
         "date": date.today().isoformat(),
         "system": f"{platform.system()} {platform.machine()}",
         "device": device(),
         "python": platform.python_version(),
-        **{name: version(name) for name in packages},
+        "chatcli": __version__,
+        **{name: version(name) for name in ("mlx", "mlx-lm")},
     }
 
 
 @app.command()
 def store(
-    model: ModelOption = "pocket",
+    model: ModelOption = None,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the conversation.")] = 40,
     sessions: Annotated[
         int, typer.Option("--sessions-count", min=1, help="Sessions in one folder.")
@@ -161,8 +158,7 @@ def store(
     from chatcli.bench import store as bench
     from chatcli.bench import tables
 
-    model = aliased(model, configured().file.models)
-    found = bench.run(bench.Plan(model, turns, sessions, segments, quick), tell)
+    found = bench.run(bench.Plan(model or POCKET, turns, sessions, segments, quick), tell)
     if as_json:
         print_json(found.as_json())
     else:

@@ -90,7 +90,7 @@ def show_all(path: Path, sessions: Path | None, as_json: bool) -> None:
         print_json({"file": str(path), "settings": told, "models": said.models, **odd})
         return
     for key, one in settings.items():
-        print(f"{key:<12} {one.source:<8} {shown(key, one.value)}")
+        print(f"{key:<18} {one.source:<8} {shown(key, one.value)}")
     for alias, model in said.models.items():
         print(clean_line(f"{MODELS}.{alias} = {model}"))
     print(clean(f"\nThe file: {path}{'' if path.exists() else ' (not there yet)'}"))

@@ -25,7 +25,7 @@ from chatcli.config import Value
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.opening import Wanted
 from chatcli.repl import results
-from chatcli.settings import Sampling, Settings, aliased
+from chatcli.settings import POCKET, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
 
 PREFIX = "CHATCLI_"
@@ -33,6 +33,7 @@ PREFIX = "CHATCLI_"
 COMPLETING = "_CHATCLI_COMPLETE"
 DEFAULT = Settings(Path())
 SAMPLING = [field.name for field in fields(Sampling)]
+OWN = "default: the model's own"
 
 
 class Panel(str, Enum):
@@ -66,6 +67,35 @@ CacheLimitOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of models for the shell's completion: pocket, aliases, and what is here of the hub."""
+    from chatcli import hub
+
+    try:
+        aliases = list(configured().file.models)
+    except ChatcliError:
+        aliases = []
+    return [name for name in [POCKET, *aliases, *hub.names()] if name.startswith(incomplete)]
+
+
+def model_behind(name: str | None) -> str | None:
+    """The model that `-m` means: an alias of the file is what it stands for."""
+    return None if name is None else aliased(name, configured().file.models)
+
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "-m",
+        "--model",
+        metavar="MODEL",
+        help="A folder, a hub name, an alias, or 'pocket' (the default); chatcli models lists them.",
+        autocompletion=complete_model,
+        callback=model_behind,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -138,10 +168,7 @@ def limit_of(text: str | None) -> int | None:
 class Options:
     """The options that `chat`, `resume`, `branch` and `ask` share, each declared once."""
 
-    model: Annotated[
-        str | None,
-        typer.Option("-m", "--model", help="A folder, a hub name, or 'pocket' (the default)."),
-    ] = None
+    model: ModelOption = None
     system: Annotated[str | None, typer.Option("-s", "--system", help="System prompt.")] = None
     session: Annotated[
         str | None,
@@ -158,25 +185,20 @@ class Options:
     ] = None
     temp: Annotated[
         float | None,
-        typer.Option(
-            "--temp", min=0.0, help=f"Sampling temperature (default: {DEFAULT.sampling.temp})."
-        ),
+        typer.Option("--temp", min=0.0, help=f"Sampling temperature (0: none; {OWN})."),
     ] = None
     top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p", min=0.0, max=1.0, help=f"Top-p (default: {DEFAULT.sampling.top_p})."
-        ),
+        float | None, typer.Option("--top-p", min=0.0, max=1.0, help=f"Top-p (1: off; {OWN}).")
     ] = None
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", min=0, help=f"Top-k (0: off; default: {DEFAULT.sampling.top_k})."),
-    ] = None
+    top_k: Annotated[int | None, typer.Option("--top-k", min=0, help=f"Top-k (0: off; {OWN}).")] = (
+        None
+    )
     min_p: Annotated[
+        float | None, typer.Option("--min-p", min=0.0, max=1.0, help=f"Min-p (0: off; {OWN}).")
+    ] = None
+    repetition_penalty: Annotated[
         float | None,
-        typer.Option(
-            "--min-p", min=0.0, max=1.0, help=f"Min-p (default: {DEFAULT.sampling.min_p})."
-        ),
+        typer.Option("--repetition-penalty", min=0.1, help=f"Repetition penalty (1: off; {OWN})."),
     ] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Sampling seed.")] = None
     max_tokens: Annotated[
@@ -202,6 +224,14 @@ class Options:
         Panel | None,
         typer.Option(
             "--panel", help=f"What is shown of each turn's reuse (default: {DEFAULT.panel})."
+        ),
+    ] = None
+    trust_remote_code: Annotated[
+        bool | None,
+        typer.Option(
+            "--trust-remote-code/--no-trust-remote-code",
+            help="Run Python code that comes with the model. It can do whatever you can: read and "
+            "delete your files, use your network. Only for makers you trust (default: off).",
         ),
     ] = None
     plain: Annotated[
@@ -240,8 +270,6 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         chosen = {field.name: given.pop(field.name) for field in fields(Options)}
-        if chosen["model"] is not None:
-            chosen["model"] = aliased(chosen["model"], configured().file.models)
         command(**given, options=Options(**chosen))
 
     kind = inspect.Parameter.KEYWORD_ONLY

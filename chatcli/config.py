@@ -93,12 +93,18 @@ TEXT = Kind("text that is not empty", str, _is_text)
 SWITCHED = Kind("true or false", _switch, lambda value: isinstance(value, bool))
 SHARE = _number(float, "a number from 0 to 1", 0, 1)
 COUNT = _number(int, "a whole number of at least 0", 0, None)
+OWN = "as the model's makers say"
 SETTINGS = {
     "model": Setting(TEXT, "a folder, a hub name, an alias from [models], or 'pocket'"),
-    "temp": Setting(_number(float, "a number of at least 0", 0, None), "sampling temperature"),
-    "top_p": Setting(SHARE, "top-p"),
-    "top_k": Setting(COUNT, "top-k (0: off)"),
-    "min_p": Setting(SHARE, "min-p"),
+    "temp": Setting(
+        _number(float, "a number of at least 0", 0, None), "sampling temperature (0: none)", OWN
+    ),
+    "top_p": Setting(SHARE, "top-p (1: off)", OWN),
+    "top_k": Setting(COUNT, "top-k (0: off)", OWN),
+    "min_p": Setting(SHARE, "min-p (0: off)", OWN),
+    "repetition_penalty": Setting(
+        _number(float, "a number of at least 0.1", 0.1, None), "repetition penalty (1: off)", OWN
+    ),
     "seed": Setting(COUNT, "sampling seed", "another at every start"),
     "max_tokens": Setting(
         _number(int, "a whole number of at least 1", 1, None),
@@ -115,6 +121,9 @@ SETTINGS = {
     "panel": Setting(
         Kind(f"one of {', '.join(PANELS)}", str, lambda value: value in PANELS),
         "what is shown of each turn's reuse",
+    ),
+    "trust_remote_code": Setting(
+        SWITCHED, "run code that comes with a model, which can do whatever you can"
     ),
     "system": Setting(TEXT, "system prompt of sessions that are begun", "none"),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
-from mlx_lm.sample_utils import make_sampler
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from chatcli import prompt_cache
 from chatcli.model import LoadedModel
@@ -76,8 +76,12 @@ def generate(
         list(tail),
         max_tokens=min(room, sampling.max_tokens or loaded.longest_reply or room),
         sampler=make_sampler(
-            sampling.temp, top_p=sampling.top_p, min_p=sampling.min_p, top_k=sampling.top_k
+            sampling.temp or 0.0,
+            top_p=sampling.top_p or 0.0,
+            min_p=sampling.min_p or 0.0,
+            top_k=sampling.top_k or 0,
         ),
+        logits_processors=_penalties(sampling),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
@@ -94,6 +98,12 @@ def generate(
             responses.close()
             break
     _log(cache, unlogged, log)
+
+
+def _penalties(sampling: Sampling) -> list[Any]:
+    """None where nothing is penalized: the logits stay as they are, to the bit."""
+    penalty = sampling.repetition_penalty
+    return make_logits_processors(repetition_penalty=penalty) if penalty not in (None, 1) else []
 
 
 def _log(cache: PromptCache, count: int, log: RowLog) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from chatcli.plain import file_size
+
 
 @dataclass(frozen=True)
 class PrefixMatched:
@@ -41,6 +43,32 @@ class Notice:
     """Something that a person should know, in one sentence."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """How much of a model's files is here, in bytes; `rate` is bytes a second (None: not known yet)."""
+
+    done: int
+    total: int
+    files: int = 0
+    rate: float | None = None
+
+    def __str__(self) -> str:
+        """In a few words: 1.2 GB of 4.3 GB, 12 MB/s, 4 min left."""
+        if not self.total:
+            return "asking the hub"
+        told = f"{file_size(self.done)} of {file_size(self.total)}"
+        if self.rate is None or self.done >= self.total:
+            return told
+        rate = f"{told}, {file_size(int(self.rate))}/s"
+        return f"{rate}, {_time((self.total - self.done) / self.rate)} left" if self.rate else rate
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 @dataclass
@@ -123,6 +151,7 @@ Event = (
     | ThinkingDelta
     | TextDelta
     | Notice
+    | Download
     | TurnDone
     | Settled
     | Drafted

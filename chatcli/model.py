@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,16 @@ except ImportError as error:
 
 import mlx_lm
 import xxhash
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-from chatcli import pocket, prompt_cache
+from chatcli import hub, models, pocket, prompt_cache
+from chatcli.settings import POCKET as POCKET
+from chatcli.settings import Sampling
 
-POCKET = "pocket"
 SAMPLES = 64
 SAMPLE_BYTES = 4096
 WHOLE_BYTES = 64 << 20
 # About what is read of the weights between two words about how far it is.
 GROUP_BYTES = 128 << 20
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 UNLIMITED = 1 << 20
 # gpt-oss writes channels that mlx-lm's tokenizer does not name: text, and whether thinking follows.
 HARMONY = {
@@ -54,7 +54,8 @@ Progress = Callable[[float], None]
 class LoadedModel:
     """A model ready to run. `context` is the longest prompt plus reply, in tokens.
 
-    `longest_reply` is the model's own limit, which an explicit one overrides (None: the context).
+    `longest_reply` is the model's own limit, which an explicit one overrides (None: the context);
+    `sampling` is how its makers choose tokens, where they say so.
     """
 
     name: str
@@ -64,16 +65,24 @@ class LoadedModel:
     context: int
     prefill_step: int
     longest_reply: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
 
 
-def load(name: str, progress: Progress = lambda _: None) -> LoadedModel:
+def load(
+    name: str,
+    progress: Progress = lambda _: None,
+    downloading: hub.Told = lambda _: None,
+    *,
+    trust_remote_code: bool = False,
+) -> LoadedModel:
     """Load `pocket`, a folder or a hub name through mlx-lm.
 
-    Raises `ModelNotFound`, `ModelBroken` or `NoChatTemplate`.
+    What `progress` or `downloading` raises ends it. `trust_remote_code` lets code that came with
+    the model run. Raises `ModelNotFound`, `ModelBroken` or `NoChatTemplate`.
     """
-    folder = resolve(name)
-    with _loadable(name):
-        model, tokenizer, config = _load_lazily(folder, name)
+    folder = resolve(name, downloading)
+    with _loadable(name), _refused(name, folder, trust_remote_code):
+        model, tokenizer, config = _load_lazily(folder, name, trust_remote_code)
     if not tokenizer.has_chat_template:
         raise NoChatTemplate(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
@@ -88,8 +97,11 @@ def load(name: str, progress: Progress = lambda _: None) -> LoadedModel:
     layout = prompt_cache.layout(prompt_cache.new(model))
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
     mark = fingerprint(folder, kind + digest)
-    limit = _generation_config(folder).get("max_new_tokens")
-    return LoadedModel(name, model, tokenizer, mark, _context(config), step, limit)
+    own = _generation_config(folder)
+    return LoadedModel(
+        name, model, tokenizer, mark, _context(config), step, own.get("max_new_tokens"),
+        own_sampling(own),
+    )  # fmt: skip
 
 
 def prefill_step() -> int:
@@ -97,29 +109,19 @@ def prefill_step() -> int:
     return 64 if mx.default_device().type == mx.cpu else 2048
 
 
-def resolve(name: str) -> Path:
+def resolve(name: str, downloading: hub.Told = lambda _: None) -> Path:
     """The folder of a model, downloaded if it is a hub name. Raises `ModelNotFound`."""
     if name == POCKET:
         return pocket.FOLDER
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    if not HUB_NAME.fullmatch(name):
+    if not hub.NAME.fullmatch(name):
         raise ModelNotFound(
             f"There is no model folder '{name}': give -m a folder, a hub name such as "
             "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
         )
-    return _download(name)
-
-
-def _download(name: str) -> Path:
-    try:
-        return Path(mlx_lm.utils._download(name))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise ModelNotFound(
-            f"The model '{name}' is neither a folder here nor could it be had from the hub "
-            f"({type(error).__name__}): check the name and the network, or give -m a folder."
-        ) from error
+    return hub.find(name, downloading)
 
 
 @contextlib.contextmanager
@@ -127,12 +129,29 @@ def _loadable(name: str) -> Iterator[None]:
     """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
     try:
         yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError,
+            ImportError) as error:  # fmt: skip
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
 
 
-def _load_lazily(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
+@contextlib.contextmanager
+def _refused(name: str, folder: Path, trust: bool) -> Iterator[None]:
+    """Say so where a model cannot be loaded because its own code may not run."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        said = str(error)
+        lacks_tokenizer = "tokenizer" in said and models.own_code(folder)
+        if trust or not ("trust_remote_code" in said or lacks_tokenizer):
+            raise
+        raise ModelBroken(
+            f"The model '{name}' needs code that comes with it, which can do on this machine "
+            "whatever you can: if you trust whoever made it, give --trust-remote-code."
+        ) from error
+
+
+def _load_lazily(folder: Path, name: str, trust: bool) -> tuple[Any, Any, dict[str, Any]]:
     """The model with its weights still on disk, the tokenizer and the configuration."""
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
@@ -142,7 +161,14 @@ def _load_lazily(folder: Path, name: str) -> tuple[Any, Any, dict[str, Any]]:
         raise ModelBroken(
             f"The model '{name}' cannot be loaded: its config.json is not valid JSON ({error})."
         ) from error
-    model, tokenizer, config = mlx_lm.load(str(folder), lazy=True, return_config=True)
+    # Said in so many words, or transformers would ask on the terminal. mlx-lm has a switch of its
+    # own for a model's code, which older ones do not know.
+    switch = {"trust_remote_code": True} if trust else {}
+    model, tokenizer, config = mlx_lm.load(
+        str(folder), {"trust_remote_code": trust}, lazy=True, return_config=True, **switch
+    )
+    # Its warnings would be written across the screen.
+    logging.getLogger("transformers").setLevel(logging.ERROR)
     return model, tokenizer, config
 
 
@@ -215,6 +241,29 @@ def _generation_config(folder: Path) -> dict[str, Any]:
         return dict(json.loads((folder / "generation_config.json").read_bytes()))
     except (OSError, ValueError, TypeError):
         return {}
+
+
+def own_sampling(config: Mapping[str, Any]) -> Sampling:
+    """What generation_config.json says about sampling; what makes no sense there is left out."""
+    temp = _share(config.get("temperature"), most=float("inf"))
+    if config.get("do_sample") is False:
+        temp = 0.0
+    elif config.get("do_sample") and temp is None:
+        temp = 1.0  # transformers' default
+    top_k, penalty = config.get("top_k"), _share(config.get("repetition_penalty"), float("inf"))
+    return Sampling(
+        temp=temp,
+        top_p=_share(config.get("top_p")),
+        top_k=top_k if isinstance(top_k, int) and top_k >= 0 else None,
+        min_p=_share(config.get("min_p")),
+        repetition_penalty=penalty or None,
+    )
+
+
+def _share(value: Any, most: float = 1.0) -> float | None:
+    """A number from 0 to `most`, not infinite; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= most and value != float("inf") else None
 
 
 def fingerprint(folder: Path, settings: str) -> str:

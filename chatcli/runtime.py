@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from chatcli import model, upkeep
+from chatcli import hub, model, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
-from chatcli.settings import Settings
+from chatcli.settings import Sampling, Settings
 from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
 from chatcli.store.segments import SegmentStore
@@ -27,13 +27,16 @@ class Runtime:
         settings: Settings,
         name: str,
         progress: Callable[[float], None] = lambda _: None,
+        downloading: hub.Told = lambda _: None,
     ) -> None:
-        """`progress` is told how much of the model is there, from 0 to 1.
+        """`progress` is told how much of the model is in memory, from 0 to 1, and `downloading` how
+        much of it is on this machine, if that has to change. What they raise ends the loading.
 
         Raises `ModelError` as `model.load` does.
         """
         self.settings = settings
-        self.loaded = worker.call(model.load, name, progress)
+        trust = settings.trust_remote_code
+        self.loaded = worker.call(model.load, name, progress, downloading, trust_remote_code=trust)
         self._memory = Memory.of(self.loaded.tokenizer)
         self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
@@ -50,7 +53,12 @@ class Runtime:
     def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
         """A conversation that has no file yet: it can be drafted."""
         template = Template(self.loaded.tokenizer, conversation.date, think, self._memory)
-        return Chat(None, conversation, template, self._checkpoints, self.settings.sampling)
+        return Chat(None, conversation, template, self._checkpoints, self.sampling)
+
+    @property
+    def sampling(self) -> Sampling:
+        """What was asked for, and the model's own for the rest."""
+        return self.settings.sampling.over(self.loaded.sampling)
 
     def _open_elsewhere(self) -> set[str]:
         """The segments of sessions that are open in other processes; the writer's thread asks."""

@@ -14,14 +14,24 @@ PANELS = ("line", "full", "off")
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen, in mlx-lm's terms. `max_tokens` None: until the context is full."""
+    """How a token is chosen, in mlx-lm's terms.
 
-    temp: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
+    None: as the model's makers say, else the likeliest token of all. `max_tokens` None: until the
+    context is full. A `repetition_penalty` of 1 is none.
+    """
+
+    temp: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
+    repetition_penalty: float | None = None
+
+    def over(self, own: Sampling) -> Sampling:
+        """This, and the model's own where nothing was asked for."""
+        asked = {key: value for key, value in vars(self).items() if value is not None}
+        return replace(own, **asked)
 
     def shifted(self, number: int) -> Sampling:
         """The same for reply `number` to one question: another seed gives another reply."""
@@ -33,8 +43,9 @@ class Settings:
     """What a run was asked for. `think` None leaves it to the model's template.
 
     `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows.
-    `panel` is one of `PANELS`. `model` and `system` are those of a session that is begun; one that
-    goes on keeps its own. `models` are the person's own names of models.
+    `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with a model run. `model`
+    and `system` are those of a session that is begun; one that goes on keeps its own. `models` are
+    the person's own names of models.
     """
 
     sessions: Path
@@ -44,6 +55,7 @@ class Settings:
     draft: bool = True
     cache_limit: int | None = None
     panel: str = "line"
+    trust_remote_code: bool = False
     model: str = POCKET
     system: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)

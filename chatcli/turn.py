@@ -142,7 +142,7 @@ def render(chat: Chat, user: Entry) -> Prompt:
     """The path to `user` as tokens and segments. Raises `TemplateRefused` or `ContextFull`."""
     messages = history(chat, user)
     tokens = chat.template.prompt(messages)
-    room_left(chat, len(tokens))
+    room_left(chat, len(tokens), alone=user.parent is None)
     chain = cut(chat, tokens, messages, user)
     prompt = Prompt(tokens, chain, chat.template.opening(messages))
     more = len(prompt.tail) > len(chat.template.encode(prompt.opening))
@@ -199,15 +199,20 @@ def template_key(chat: Chat) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def room_left(chat: Chat, used: int) -> int:
-    """Tokens that the context still takes. Raises `ContextFull` if there is none."""
+def room_left(chat: Chat, used: int, alone: bool = False) -> int:
+    """Tokens that the context still takes. `alone`: nothing was said before. Raises `ContextFull`."""
     context = chat.checkpoints.loaded.context
-    if used >= context:
+    if used < context:
+        return context - used
+    if alone:
         raise ContextFull(
-            f"The conversation no longer fits the model: {used:,} tokens of {context:,}. Branch from an "
-            "earlier turn or start a new session; in a chat, /compact goes on from a summary."
+            f"This message does not fit the model: {used:,} tokens with the system prompt, of {context:,}. "
+            "Send a shorter one, or choose a model with a longer context with -m."
         )
-    return context - used
+    raise ContextFull(
+        f"The conversation no longer fits the model: {used:,} tokens of {context:,}. Branch from an "
+        "earlier turn or start a new session; in a chat, /compact goes on from a summary."
+    )
 
 
 def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Match:

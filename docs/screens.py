@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parent))
 from tests import terminal as tty  # noqa: E402
 
 CHATCLI = [sys.executable, "-m", "chatcli"]
-PANEL = r"━ [\d.]+% reused"
+PANEL = r"━ [\d.]+% (?:reused|ready)"
 PATIENCE = 180.0
 # Seconds: from the last letter to Enter, before a picture, and from look to look at a thinking.
 TYPING, STILL, GLANCE = 1.0, 2.0, 0.1

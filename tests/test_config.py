@@ -283,7 +283,7 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
     assert "CHATCLI_TOP_P has to be a number from 0 to 1, not '2'" in sentence
     done = run(chatcli, "config", CHATCLI_TOP_P="2")
     assert "CHATCLI_TOP_P" in done.errors and "top_p" in done.text
-    assert (1.0, "default") == held(chatcli, CHATCLI_TOP_P="")["top_p"]
+    assert (None, "default") == held(chatcli, CHATCLI_TOP_P="")["top_p"]
     said = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
     assert "CHATCLI_TOP_P is set and wins" in said.errors
 
@@ -292,7 +292,8 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
     ("key", "word", "value"),
     [
         ("model", "org/name", "org/name"), ("temp", "1", 1.0), ("top_p", "0.9", 0.9),
-        ("top_k", "40", 40), ("min_p", "0.05", 0.05), ("seed", "7", 7), ("max_tokens", "9", 9),
+        ("top_k", "40", 40), ("min_p", "0.05", 0.05), ("repetition_penalty", "1.1", 1.1),
+        ("trust_remote_code", "yes", True), ("seed", "7", 7), ("max_tokens", "9", 9),
         ("think", "off", False), ("cache", "no", False), ("draft", "TRUE", True),
         ("cache_limit", "5GiB", "5GiB"), ("sessions", "/x", "/x"), ("panel", "off", "off"),
         ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
@@ -410,5 +411,5 @@ def test_toml_is_imported_only_where_there_is_a_file(
 def test_help_tells_the_defaults(chatcli: Program) -> None:
     env = environment(chatcli, COLUMNS="200")
     text = " ".join(chatcli.run("ask", "--help", env=env).text.split())
-    for default in ("temperature (default: 0.0)", "Top-p (default: 1.0)", "(default: cache)"):
+    for default in ("Top-p (1: off; default: the model's own)", "(default: cache)"):
         assert default in text

@@ -43,7 +43,7 @@ def test_anything_else_is_a_message(line: str) -> None:
 
 
 def test_every_name_and_alias_that_is_found_is_a_command() -> None:
-    for name in ["h", "?", "exit", "q", "bye", *(known.name for known in all_commands())]:
+    for name in ["h", "?", "exit", "q", "bye", "fork", *(known.name for known in all_commands())]:
         assert find(name) in all_commands()
         assert is_command(f"/{name}"), name
 
@@ -90,6 +90,30 @@ def test_a_slash_completes_every_command(state: SimpleNamespace) -> None:
     assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in found]
     assert {-1} == {start for _, start, _ in found}
     assert all(help for _, _, help in found)
+
+
+def test_another_name_completes_where_the_commands_own_does_not(state: SimpleNamespace) -> None:
+    assert [("/fork", -3, find("branch").help)] == completions(state, "/fo")
+    assert ["/branch", "/bye"] == [text for text, _, _ in completions(state, "/b")]
+    assert ["/quit"] == [text for text, _, _ in completions(state, "/q")]
+
+
+def test_the_help_tells_the_other_names(state: SimpleNamespace) -> None:
+    told = {known.name: known.help for known in registry.run(state, "/help").commands}
+    assert [known.name for known in all_commands()] == list(told)
+    assert told["branch"].endswith(" · also /fork")
+    assert told["quit"].endswith(" · also /exit, /q, /bye")
+    assert find("tree").help == told["tree"]
+
+
+@pytest.mark.parametrize("line", ["/hlep", "/resume nobody", "/fork x", "/THINK maybe", "/rewind"])
+def test_a_line_that_may_be_right_in_other_words_is_to_be_mended(line: str) -> None:
+    assert registry.is_to_mend(line)
+
+
+@pytest.mark.parametrize("line", ["/stats", "/tree now", "/exit"])
+def test_a_command_that_takes_nothing_cannot_be_mended(line: str) -> None:
+    assert not registry.is_to_mend(line)
 
 
 def test_a_beginning_completes_what_begins_so(state: SimpleNamespace) -> None:

@@ -818,6 +818,13 @@ def test_what_was_mended_is_told_in_sentences() -> None:
         ("../../etc/passwd", "etc-passwd"),
         ("--help", "help"),
         ("one two three four five six seven eight nine", "one-two-three-four-five-six"),
+        ("My dog is called Biscuit and I live in Lisbon.", "my-dog-is-called-biscuit"),
+        ("Tell me about the history of the oldest bridge", "tell-me-about-the-history"),
+        ("What is the internationalization2?", "what"),
+        ("where are you from", "where-are-you"),
+        ("to be or not to be", "to-be-or-not-to-be"),
+        ("Of the", "of-the"),
+        ("a" * 32 + " b", "a" * 32),
     ],
 )
 def test_a_slug_is_made_of_the_first_words(text: str, name: str) -> None:

@@ -23,7 +23,7 @@ from tests.terminal import (
 from tests.test_cli import block, generation_prompt, size
 from tests.tiny import write_model
 
-PANEL = r"━ [\d.]+% reused"
+PANEL = r"━ [\d.]+% (?:reused|ready)"
 BUSY = "Esc stops"
 
 
@@ -62,6 +62,13 @@ def command(terminal: Terminal, line: str, answer: str) -> None:
     terminal.wait_for(lambda: ready(terminal))
 
 
+def mended(terminal: Terminal, line: str) -> None:
+    """A line that was refused is in the box again: take it out."""
+    terminal.wait_for(lambda: terminal.count(rf"(?m)^› {re.escape(line)}$") > 1)
+    terminal.send(CTRL_C)
+    terminal.wait_for(lambda: "› Say something" in terminal.text())
+
+
 def picked(terminal: Terminal, line: str, row: str, keys: str) -> None:
     """Run a command that takes the whole screen, wait for a row there, and press keys."""
     terminal.wait_for(lambda: ready(terminal))
@@ -77,9 +84,9 @@ def panels(terminal: Terminal) -> list[str]:
 
 
 def check_panel(panel: str, turn: dict[str, Any]) -> None:
-    assert f"{turn['hit_ratio']:.1%} reused" in panel
-    assert f" · {turn['prefilled_tokens']:,} prefilled" in panel
     drafted = turn["drafted_tokens"]
+    assert f"{turn['hit_ratio']:.1%} {'ready' if drafted else 'reused'} · " in panel
+    assert f" · {turn['prefilled_tokens']:,} prefilled" in panel
     assert (f" · {drafted:,} drafted" in panel) == bool(drafted)
     assert 10 == panel.count("━") and "first token" in panel
 
@@ -114,6 +121,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         command(terminal, "/rename greeting", "This session is called 'greeting' now.")
         assert terminal.wait_for(" greeting ·")
         command(terminal, "/hlep", "did you mean /help?")
+        mended(terminal, "/hlep")
         command(terminal, "/think off", "Thinking is off.")
         command(terminal, "/system Be kind.", "The system prompt is changed")
         command(terminal, "/system", "System prompt: Be kind.")

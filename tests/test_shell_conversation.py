@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.conftest import Program
@@ -56,6 +57,60 @@ def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path:
         terminal.wait_for(lambda: ready(terminal))
         leave(terminal)
     assert ["first", "second"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
+def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
+    models: Path, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, models / "speaker")
+    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
+    with open_shell(program, "chat", *args) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("first")
+        some_of_the_reply(terminal)
+        for line in ("second", "/stats", "third", "fourth"):
+            terminal.line(line)
+            terminal.wait_for(f"  waits: {line}")
+        assert "waits: second" not in terminal.text()  # the newest three are shown
+        assert "1 more · ↑ takes the newest back · Esc stops" in terminal.text()
+        terminal.send(UP)
+        terminal.wait_for("› fourth")
+        terminal.wait_for(lambda: "waits: fourth" not in terminal.text())
+        assert "waits: second" in terminal.text()
+        terminal.send(ESCAPE)
+        terminal.wait_for("(stopped: what came is kept")
+        terminal.wait_for("› second\n\n  third\n\n  fourth\n")
+        terminal.wait_for(lambda: ready(terminal))
+        assert "not sent: /stats" in terminal.text() and "waits:" not in terminal.text()
+        assert 1 == terminal.count(PANEL)
+        terminal.send(CTRL_C)
+        terminal.wait_for("› Say something")
+        leave(terminal)
+    assert ["first"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
+def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(
+    models: Path, tmp_path: Path
+) -> None:
+    program = Program(tmp_path, models / "hermit")
+    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
+
+    def taken() -> list[int]:
+        bar = terminal.text().rstrip().rpartition("\n")[2]
+        assert bar.startswith("  talk · Esc stops · ")
+        return [int(count) for count in re.findall(r"([\d,]+) of 4,096 tokens", bar)]
+
+    with open_shell(program, "chat", *args) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("first")
+        terminal.wait_for("  ┊ ")
+        (before,) = terminal.wait_for(taken)
+        terminal.wait_for(lambda: taken()[0] > before + 5)
+        thinking, above, prompt = terminal.text().rstrip().split("\n")[-4:-1]
+        assert thinking.startswith("  ┊ ") and "" == above and prompt.startswith("› ")
+        terminal.send(CTRL_C)
+        terminal.wait_for(lambda: ready(terminal))
+        leave(terminal)
 
 
 def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Path) -> None:
@@ -117,6 +172,30 @@ def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) 
         leave(terminal)
     said = [turn["user"] for turn in turns_of(chatcli, "talk")]
     assert ["the first words", "other words and more"] == said
+
+
+def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) -> None:
+    def said() -> list[str]:
+        return [turn["user"] for turn in turns_of(chatcli, "talk")]
+
+    args = ("-m", chatcli.model, "-S", "talk", "-n", "4")
+    with open_shell(chatcli, *args) as terminal:
+        for message in ("one", "two", "three"):
+            say(terminal, message)
+        command(terminal, "/undo", "goes on after turn 2")
+        assert ["one", "two"] == said()
+        command(terminal, "/rewind 1", "goes on after turn 1")
+        assert ["one"] == said()
+        picked(terminal, "/tree", "3 › three", "three" + ENTER)
+        terminal.wait_for("› three")
+        terminal.send(CTRL_C)
+        terminal.wait_for("› Say something")
+        leave(terminal)
+    assert ["one", "two"] == said()
+    with open_shell(chatcli, *args, "--at", "1") as terminal:
+        terminal.wait_for("· turn 1 ·")
+        leave(terminal)
+    assert ["one", "two"] == said()
 
 
 def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
@@ -199,6 +278,8 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
         command(terminal, "/search biscuit", "talk  turn 1 · you")
         command(terminal, "/export talk.json", "Written to talk.json.")
         command(terminal, "/export talk.json", "talk.json is there already.")
+        terminal.send(CTRL_C)
+        terminal.wait_for("› Say something")
         terminal.send(CTRL_C)
         terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")
         leave(terminal)

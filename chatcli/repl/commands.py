@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import exchange, opening
+from chatcli import exchange, hub, opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
-from chatcli.repl.registry import all_commands, command
+from chatcli.repl.registry import command, explained
 from chatcli.repl.results import (
     Help,
     Listing,
@@ -25,7 +25,7 @@ from chatcli.repl.results import (
     Tree,
 )
 from chatcli.repl.state import State
-from chatcli.settings import PANELS
+from chatcli.settings import PANELS, POCKET
 from chatcli.store import files
 from chatcli.store import search as searching
 
@@ -39,6 +39,7 @@ SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "min_p": (float, 0, 1),
     "seed": (int, 0, (1 << 63) - 1),
     "max_tokens": (int, 1, float("inf")),
+    "repetition_penalty": (float, 0.1, float("inf")),
 }
 
 
@@ -48,7 +49,7 @@ def _session_names(state: State) -> list[str]:
 
 @command("help", "", "show the commands and keys", aliases=("h", "?"))
 def help_(state: State, argument: str) -> Result:
-    return Help(all_commands())
+    return Help(explained())
 
 
 @command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
@@ -70,14 +71,16 @@ def resume(state: State, argument: str) -> Result:
     return Opened(name, session.conversation, notes)
 
 
-@command("branch", "[TURN] [NAME]", "go on from a turn in a new session; this one stays as it is")
+@command(
+    "branch", "[TURN] [NAME]", "go on from a turn in a new session; this one stays as it is",
+    aliases=("fork",),
+)  # fmt: skip
 def branch(state: State, argument: str) -> Result:
     words = argument.split()
     at = turn_number(words.pop(0)) if words and words[0].isdecimal() else None
     source = state.conversation
     made = opening.branch_from(state.folder, str(state.name), source, at, " ".join(words) or None)
-    state.switch(made)
-    return Opened(made.name, made.conversation)
+    return Opened(made.name, made.conversation, state.switch(made))
 
 
 def turn_number(word: str) -> int:
@@ -121,8 +124,7 @@ def import_(state: State, argument: str) -> Result:
     with files.explained(f"read {path}"):
         data = path.read_bytes()
     made = exchange.save(state.folder, exchange.read(data))
-    state.switch(made)
-    return Opened(made.name, made.conversation)
+    return Opened(made.name, made.conversation, state.switch(made))
 
 
 @command("tree", "", "draw the conversation with its branches")
@@ -135,8 +137,8 @@ def new(state: State, argument: str) -> Result:
     name = files.check_name(argument) if argument else None
     if name is not None and state.folder.exists(name):
         raise UsageError(f"There is a session '{name}' already: /resume {name} goes on with it.")
-    state.new(name)
-    return Said("A new conversation begins with your next message.")
+    notes = state.new(name)
+    return Said("\n".join(("A new conversation begins with your next message.", *notes)))
 
 
 @command("rename", "NAME", "give this session another name")
@@ -149,7 +151,14 @@ def rename(state: State, argument: str) -> Result:
     return Said(f"This session is called '{name}' now.")
 
 
-@command("model", "[NAME]", "show the model, or go on with another: a folder or a hub name")
+def _model_names(state: State) -> list[str]:
+    return [POCKET, *state.settings.models, *hub.names()]
+
+
+@command(
+    "model", "[NAME]", "show the model, or go on with another: a folder, a hub name or an alias",
+    complete=_model_names,
+)  # fmt: skip
 def model(state: State, argument: str) -> Result:
     if not argument:
         return Said(f"The model is {state.model}.")
@@ -220,20 +229,21 @@ def stats(state: State, argument: str) -> Result:
 @command(
     "set",
     "[KEY VALUE]",
-    "show or set how tokens are chosen: temp, top_p, top_k, min_p, seed, max_tokens",
+    f"show or set how tokens are chosen: {', '.join(SAMPLING)}",
     complete=lambda _: [f"{key} " for key in SAMPLING],
 )
 def set_(state: State, argument: str) -> Result:
     sampling = state.settings.sampling
     if not argument:
-        return Said("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
+        whole = state.sampling()
+        return Said("  ".join(f"{key} {_shown(getattr(whole, key))}" for key in SAMPLING))
     key, _, value = argument.replace("=", " ").partition(" ")
     if key not in SAMPLING:
         raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
     if value.strip():
         changed: dict[str, Any] = {key: _number(key, value.strip())}
         state.set_sampling(replace(sampling, **changed))
-    return Said(f"{key} is {_shown(getattr(state.settings.sampling, key))}.")
+    return Said(f"{key} is {_shown(getattr(state.sampling(), key))}.")
 
 
 def _shown(value: object) -> str:

@@ -6,12 +6,14 @@ Everything that a model, a file or a person wrote passes through `plain.clean` o
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +23,7 @@ from chatcli import __version__
 from chatcli.bench.table import Table as BenchTable
 from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
+    Download,
     Event,
     Notice,
     TextDelta,
@@ -29,12 +32,16 @@ from chatcli.events import (
 )
 from chatcli.plain import age, clean, clean_line, file_size, shorten
 from chatcli.repl import results
+from chatcli.repl.arrival import Arrival
 from chatcli.repl.excerpts import excerpts
-from chatcli.repl.panel import ACCENT, DIM, context_table, hit_line, hit_panel, stats
+from chatcli.repl.folding import wrap
+from chatcli.repl.panel import ACCENT, DIM, ContextTable, hit_line, hit_panel, stats
 from chatcli.repl.reply import Reply
 from chatcli.store import search
 
-PROGRESS_AFTER = 0.4
+TAB = 4
+# Columns of a list of sessions that their names take at most.
+LONGEST_NAME = 36
 
 
 class Screen:
@@ -81,10 +88,10 @@ class Screen:
 
     def message(self, text: str) -> None:
         """What the person sent, as it stays on the screen."""
-        first, *others = clean(text).split("\n")
-        self.console.print(Text.assemble(("› ", f"bold {ACCENT}"), first))
-        for line in others:
-            self.console.print(Text(f"  {line}"))
+        mark = Text("› ", f"bold {ACCENT}")
+        for line in wrap(Text(clean(text).expandtabs(TAB)), max(self.console.width - 3, 8)):
+            self.console.print(mark + line, soft_wrap=True)
+            mark = Text("  ")
 
     def event(self, event: Event) -> None:
         """Draw one event of a turn."""
@@ -144,8 +151,13 @@ class Pipe:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._unfinished: TextIO | None = None
+        self._arrival = Arrival(self._err)
 
     def event(self, event: Event) -> None:
+        if isinstance(event, Download):
+            self._arrival.tell(event)
+            return
+        self._arrival.end()
         if isinstance(event, ThinkingDelta):
             self._write(self._err, event.text)
             self._unfinished = self._err
@@ -162,6 +174,7 @@ class Pipe:
 
     def abandon(self) -> None:
         """End the line that is being written, whether its turn ended or not."""
+        self._arrival.end()
         if self._unfinished is not None:
             self._write(self._unfinished, "\n")
             self._unfinished = None
@@ -203,17 +216,22 @@ def _listing(result: results.Listing) -> RenderableType:
     if not result.summaries:
         return Text("No saved sessions yet.")
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    widest = max(len(summary.name) for summary in result.summaries)
-    for column, least in (("session", min(widest, 36)), ("turns", 5), ("last used", 9)):
+    ages = [age(summary.last_used) for summary in result.summaries]
+    names = [clean_line(summary.name) for summary in result.summaries]
+    widest = min(max(map(cell_len, ["session", *names])), LONGEST_NAME)
+    for column, least in (
+        ("session", widest),
+        ("turns", 5),
+        ("last used", max(map(len, ["last used", *ages]))),
+    ):
         table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=least)
     table.add_column("begins with", no_wrap=True, overflow="ellipsis")
-    for summary in result.summaries:
+    for summary, name, last_used in zip(result.summaries, names, ages, strict=True):
         if summary.problem:
-            table.add_row(clean_line(summary.name), "?", "", Text("cannot be read", "red"))
+            table.add_row(name, "?", "", Text("cannot be read", "red"))
         else:
             words = Text(shorten(summary.first_words, 60), style=DIM)
-            name = Text(clean_line(summary.name), style=ACCENT)
-            table.add_row(name, str(summary.turns), age(summary.last_used), words)
+            table.add_row(Text(name, style=ACCENT), str(summary.turns), last_used, words)
     if result.more > 0:
         return Group(table, Text(f"… and {result.more:,} more: chatcli list --all", style=DIM))
     return table
@@ -224,8 +242,8 @@ def _transcript(result: results.Transcript) -> RenderableType:
     turns = result.conversation.turns()
     shown = turns if result.last is None else turns[-result.last :]
     lines: list[RenderableType] = []
-    if result.last is not None and len(turns) > len(shown):
-        lines.append(Text(f"… {len(turns) - len(shown)} earlier turns", style=DIM))
+    if (earlier := len(turns) - len(shown)) > 0:
+        lines.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
     for turn in shown:
         asked = _spoken(
             f"{turn.number} › ", turn.user.message.content, f"bold {ACCENT}", asked_most
@@ -335,9 +353,12 @@ def _collected(result: results.Collected) -> RenderableType:
     return Group(*lines, Text(f"{file_size(result.freed)} {verb}.", style=DIM))
 
 
+# What must not be overlooked below a table: a missed target, a peer that is better, other tokens.
+TO_HEED = re.compile("^MISSED|chatcli loses|differs? from|differ!")
+
+
 def _bench(result: BenchTable) -> RenderableType:
-    notes = [Text(note, style="bold yellow" if note.startswith("MISSED") else DIM)
-             for note in result.notes]  # fmt: skip
+    notes = [Text(note, style="yellow" if TO_HEED.search(note) else DIM) for note in result.notes]
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
     for number, column in enumerate(result.columns):
         table.add_column(column, justify="right" if number else "left")
@@ -373,9 +394,11 @@ def _opened(result: results.Opened) -> RenderableType:
 REMINDER = (6, 24)
 LINE = 72
 KEYS = """\
-Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line · Esc or Ctrl-C stops a reply
-Ctrl-T shows the thinking · Esc Esc opens the tree · Up and Ctrl-R bring back what you wrote
-@file attaches a text file · Ctrl-O opens a folded paste · Ctrl-G opens your editor · Ctrl-D leaves"""
+Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line
+Esc or Ctrl-C stops a reply · Ctrl-T shows the thinking
+Up and Ctrl-R bring back what you wrote, Up also what waits
+Esc Esc opens the tree · Ctrl-G opens your editor · Ctrl-D leaves
+@file attaches a text file · Ctrl-O opens a folded paste"""
 
 RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Said: _said,
@@ -392,6 +415,6 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.Written: _written,
     results.Copied: _copied,
     results.PanelMode: _panel_mode,
-    results.Context: context_table,
+    results.Context: ContextTable,
     search.Found: excerpts,
 }

@@ -24,7 +24,14 @@ def cells(text: str) -> int:
     """Columns of `text` in a terminal that joins no emoji: never less than it really takes."""
     if text.isascii():
         return len(text)
-    return sum(get_character_cell_size(char) + (char == "\ufe0f") for char in text)
+    return sum(_cells(char) for char in text)
+
+
+def _cells(char: str) -> int:
+    # Where a flag is drawn as two letters, and the colour of a skin as a square, they are wide.
+    if "\U0001f1e6" <= char <= "\U0001f1ff" or "\U0001f3fb" <= char <= "\U0001f3ff":
+        return 2
+    return get_character_cell_size(char) + (char == "\ufe0f")
 
 
 def wrap(text: Text, width: int) -> list[Text]:

@@ -1,4 +1,4 @@
-"""What a shell does with the conversation besides talking: other replies, other places, less of it.
+"""What a shell does with the conversation besides talking: other replies, other places.
 
 Refuses to know the terminal. MLX is imported only once a model is there.
 """
@@ -8,16 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from chatcli import opening
 from chatcli.conversation import Turn
 from chatcli.errors import TurnOutOfRange, UsageError
-from chatcli.events import Event, Notice, TurnDone
-from chatcli.repl.state import SUMMARY, State, without_summary
-
-SUMMARIZE = (
-    "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
-    "names, numbers and decisions, what was asked for, and what is still open. Only the summary."
-)
+from chatcli.events import Event
+from chatcli.repl.state import State
 
 
 def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
@@ -39,16 +33,12 @@ def go_on(state: State, cancelled: threading.Event) -> Iterator[Event]:
 def go_to(state: State, entry_id: str) -> str:
     """Go on from a reply, or beside a message: its text is returned then, to be written anew.
 
-    In memory only: the message that continues from there says so on disk.
+    Raises `FolderError` if it cannot be kept, and stays where it was.
     """
-    conversation = state.conversation
-    entry = conversation.entries[entry_id]
-    state.stop_settling()
-    if entry.message.role == "user":
-        conversation.head = entry.parent
-        return entry.message.content
-    conversation.head = entry_id
-    return ""
+    entry = state.conversation.entries[entry_id]
+    asked = entry.message.role == "user"
+    state.move_head(entry.parent if asked else entry_id)
+    return entry.message.content if asked else ""
 
 
 def edit(state: State, number: int | None) -> str:
@@ -57,14 +47,16 @@ def edit(state: State, number: int | None) -> str:
 
 
 def rewind(state: State, number: int | None) -> int:
-    """Go on after turn `number`; None: before the last turn. Returns the turns that there are then."""
+    """Go on after turn `number`; None: before the last turn. Returns the turns that there are then.
+
+    Raises `FolderError` if it cannot be kept, and stays where it was.
+    """
     conversation = state.conversation
     if number is None:
         head = _turn(state, None).user.parent
     else:
         head = conversation.end_of_turn(number) if number else None
-    state.stop_settling()
-    conversation.head = head
+    state.move_head(head)
     return len(conversation.turns())
 
 
@@ -85,38 +77,6 @@ def reply_text(state: State, number: int | None) -> str:
     if reply is None:
         raise UsageError("That turn has no reply yet.")
     return reply.message.content
-
-
-def compact(state: State, cancelled: threading.Event) -> Iterator[Event]:
-    """Go on in a new session that knows a summary instead of the turns. This one stays as it is."""
-    state.runtime(cancelled)  # nothing is copied before there is a model
-    source, name = state.conversation, str(state.name)
-    made = opening.branch_from(state.folder, name, source, None, None)
-    state.switch(made)
-    summary = ""
-    try:
-        for event in state.take(SUMMARIZE, cancelled):
-            if isinstance(event, TurnDone) and event.record.finish_reason == "stop":
-                summary = event.record.text
-            yield event
-    finally:
-        if not summary:
-            _back(state, name, source.head, made.name)
-    if not summary:
-        yield Notice("The summary was not finished: the conversation is as it was.")
-        return
-    before = without_summary(source.system)
-    system = "\n\n".join(part for part in (before, f"{SUMMARY}\n{summary}") if part)
-    made.set_system(system)
-    made.move_head(None)
-    yield Notice(f"'{made.name}' goes on from the summary; the session before is untouched.")
-
-
-def _back(state: State, name: str, head: str | None, copy: str) -> None:
-    """The session that a failed summary was made of, at the place where it was."""
-    state.switch(state.folder.open(name))
-    state.conversation.head = head
-    state.folder.delete(copy)
 
 
 def cost(state: State, entry_id: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -15,21 +15,25 @@ from chatcli.plain import clean
 from chatcli.repl.picker_text import wrapped
 
 STYLE = {"asked": "ansicyan bold", "thinking": "ansibrightblack italic", "dim": "ansibrightblack"}
+THINKING = "class:thinking"
 WIDEST = 100
-KEYS = " ↑↓ PgUp PgDn Home End · Ctrl-T, q or Esc closes"
+KEYS = (
+    "  ↑↓ PgUp PgDn Home End · Ctrl-T, q or Esc closes",
+    "  Ctrl-T, q or Esc closes · ↑↓ PgUp PgDn",
+)
 LEAST_ROWS = 1
 
 
 class Pager:
-    """Lines of a conversation, the last of them first in sight."""
+    """Lines of a conversation, the last thinking first in sight."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._turns = conversation.turns()
         self._width = 0
         self._lines: list[StyleAndTextTuples] = []
-        self._top = 1 << 30
-        body = Window(FormattedTextControl(self._visible), wrap_lines=False)
-        foot = Window(FormattedTextControl([("class:dim", KEYS)]), height=1)
+        self._top = -1
+        body = Window(FormattedTextControl(self.visible), wrap_lines=False)
+        foot = Window(FormattedTextControl(_keys_shown), height=1)
         self.app: Application[None] = Application(
             Layout(HSplit([body, foot])),
             Style.from_dict(STYLE),
@@ -42,11 +46,13 @@ class Pager:
     def _rows(self) -> int:
         return max(get_app().output.get_size().rows - 1, LEAST_ROWS)
 
-    def _visible(self) -> StyleAndTextTuples:
+    def visible(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns
         if width != self._width:
             self._width = width
             self._lines = [line for turn in self._turns for line in lines_of(turn, width)]
+        if self._top < 0:
+            self._top = _last_thinking(self._lines)
         self._scroll(0)
         shown: StyleAndTextTuples = []
         for line in self._lines[self._top : self._top + self._rows()]:
@@ -70,14 +76,26 @@ class Pager:
         return keys
 
 
+def _last_thinking(lines: Sequence[StyleAndTextTuples]) -> int:
+    """The line at which the last thinking begins; the last line if nobody thought."""
+    at = len(lines) - 1
+    while at >= 0 and not _is_thinking(lines[at]):
+        at -= 1
+    while at > 0 and _is_thinking(lines[at - 1]):
+        at -= 1
+    return at if at >= 0 else len(lines)
+
+
+def _is_thinking(line: StyleAndTextTuples) -> bool:
+    return line[0][0] == THINKING
+
+
 def lines_of(turn: Turn, width: int) -> Iterator[StyleAndTextTuples]:
     """A turn as lines that fit."""
     yield from _block(f"{turn.number} › ", turn.user.message.content, "class:asked", width)
     if turn.reply is not None:
         if turn.reply.message.thinking:
-            yield from _block(
-                "  ┊ ", turn.reply.message.thinking, "class:thinking", width, every=True
-            )
+            yield from _block("  ┊ ", turn.reply.message.thinking, THINKING, width, every=True)
         yield from _block("  ", turn.reply.message.content, "", width)
     yield [("", "")]
 
@@ -89,6 +107,11 @@ def _block(
     for number, line in enumerate(wrapped(clean(text).strip("\n"), room)):
         lead = mark if every or number == 0 else " " * len(mark)
         yield [(style or "class:dim", lead), (style, line)]
+
+
+def _keys_shown() -> StyleAndTextTuples:
+    width = get_app().output.get_size().columns
+    return [("class:dim", next((keys for keys in KEYS if len(keys) <= width), KEYS[-1]))]
 
 
 async def show_transcript(conversation: Conversation) -> None:

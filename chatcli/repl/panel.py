@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -19,32 +26,49 @@ from chatcli.repl import results
 ACCENT = "cyan"
 DIM = "dim"
 BAR_WIDTH = 28
-LINE_BAR = 10
+LINE_BAR, NARROW_LINE_BAR = 10, 6
+# A terminal of fewer columns than this has no room to spare for bars.
+NARROW = 60
 # Less time than this (seconds) is not worth telling that it was saved.
 LEAST_SAVED = 0.05
-# A table of turns in a terminal of this many columns has them all, and a longer bar.
+# From this many columns on, a table of turns has all its columns and a longer bar.
 WIDE = 110
-WIDE_ONLY = ("settled", "tok/s")
-STATS_BAR = 24
-CONTEXT_BAR = 40
+STATS_BAR, NARROW_STATS_BAR = 20, 6
+GAP = 2
+# What a table of turns tells, in the order in which a narrow one has room for it.
+BY_WEIGHT = (
+    "prompt", "prefilled", "first", "reused", "drafted", "saved", "written", "tok/s", "settled",
+)  # fmt: skip
+CONTEXT_BAR, LEAST_CONTEXT_BAR = 40, 4
+# A table's column: its name and its cells.
+Column = tuple[str, list[Text]]
+# What the frame of a panel takes, on both sides.
+FRAME = 4
 
 
 def hit_line(record: TurnRecord, width: int) -> RenderableType:
     """The turn in one line; what matters least is left out where the line is too short."""
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
     line = Text.assemble(
-        "  ", bar(shares, record.prompt_tokens, LINE_BAR),
-        (f" {record.hit_ratio:.1%} reused", "green" if shares[0] else ACCENT if shares[1] else DIM),
+        "  ", bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW else NARROW_LINE_BAR),
+        (f" {_hit(record)}", "green" if shares[0] else ACCENT if shares[1] else DIM),
     )  # fmt: skip
     for part in _line_parts(record):
-        if line.cell_len + len(part) + 3 < width:
-            line.append(f" · {part}", DIM)
+        if line.cell_len + len(part) + 3 >= width:
+            break
+        line.append(f" · {part}", DIM)
     if not record.miss_reason:
         return line
     return Group(line, Text(f"  why: {clean_line(record.miss_reason)}", style="yellow"))
 
 
+def _hit(record: TurnRecord) -> str:
+    """Drafted tokens were run ahead of time, so what they are part of was not all reused."""
+    return f"{record.hit_ratio:.1%} {'ready' if record.drafted_tokens else 'reused'}"
+
+
 def _line_parts(record: TurnRecord) -> list[str]:
+    """What the line may tell, the most important first."""
     drafted = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
     return [*drafted, f"{record.prefilled_tokens:,} prefilled", *_times(record)]
 
@@ -52,18 +76,22 @@ def _line_parts(record: TurnRecord) -> list[str]:
 def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     """The turn in one glance: what was reused, what was run, how long it took, what was written."""
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
+    short = record.drafted_tokens or width < NARROW
     first = Text.assemble(
-        bar(shares, record.prompt_tokens, BAR_WIDTH // 2 if record.drafted_tokens else BAR_WIDTH),
-        (f" {record.hit_ratio:.1%} reused", "bold green" if record.reused_tokens else "bold"),
-        f"  {_counts(record)}",
+        bar(shares, record.prompt_tokens, BAR_WIDTH // 2 if short else BAR_WIDTH),
+        (f" {_hit(record)}", "bold green" if record.reused_tokens else "bold"),
     )
-    lines = [first, Text(" · ".join(_times(record)), style=DIM)]
+    counts = Text(" · ".join(_counts(record)))
+    if first.cell_len + GAP + counts.cell_len <= width - FRAME:
+        first, lines = Text.assemble(first, " " * GAP, counts), []
+    else:
+        lines = [Text(line) for line in flow(_counts(record), width - FRAME)]
+    lines += [Text(line, DIM) for line in flow(_times(record), width - FRAME)]
     if record.miss_reason:
         lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
-    title = Text(f"turn {record.turn}", style=DIM)
     return Panel(
-        Group(*lines),
-        title=title,
+        Group(first, *lines),
+        title=Text(f"turn {record.turn}", style=DIM),
         title_align="left",
         box=box.ROUNDED,
         border_style=DIM,
@@ -71,11 +99,22 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     )
 
 
-def _counts(record: TurnRecord) -> str:
+def _counts(record: TurnRecord) -> list[str]:
     """Drafted tokens are told apart: they were run ahead of time, not found."""
     counts = [f"{record.reused_tokens - record.drafted_tokens:,} reused"]
     counts += [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return " · ".join([*counts, f"{record.prefilled_tokens:,} prefilled"])
+    return [*counts, f"{record.prefilled_tokens:,} prefilled"]
+
+
+def flow(parts: Sequence[str], width: int) -> list[str]:
+    """The parts in lines that are broken between them only."""
+    lines = list(parts[:1])
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part)
+    return lines
 
 
 def bar(shares: Sequence[int], whole: int, width: int) -> Text:
@@ -91,19 +130,19 @@ def _times(record: TurnRecord) -> list[str]:
     first = record.time_to_first_token
     saved = record.avoided_seconds
     return [
-        *([f"saved {seconds(saved)}"] if saved >= LEAST_SAVED else []),
         f"first token {seconds(first)}" if first is not None else "no token",
+        *([f"saved {seconds(saved)}"] if saved >= LEAST_SAVED else []),
         f"{record.generation_tps:.0f} tok/s",
         f"{file_size(record.checkpoint_bytes)} written",
     ]
 
 
 def seconds(value: float) -> str:
-    """A duration as a person reads it: 3 ms, 0.21 s, 12 s, 3 min."""
-    if value < 0.0995:
+    """A duration as a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
+    if value < 0.9995:
         return f"{value * 1000:.0f} ms"
     if value < 9.95:
-        return f"{value:.2g} s"
+        return f"{value:.1f} s"
     return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
@@ -114,31 +153,59 @@ class StatsTable:
     turns: Sequence[tuple[int, Mapping[str, Any]]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = options.max_width >= WIDE
-        table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-        table.add_column("turn", justify="right")
-        table.add_column("hit ratio", no_wrap=True)
-        cells = [_stat_cells(record) for _, record in self.turns]
-        columns = [name for name in cells[0] if wide or name not in WIDE_ONLY]
-        for name in columns:
-            table.add_column(name, justify="right", no_wrap=True)
-        for (number, record), row in zip(self.turns, cells, strict=True):
-            ratio = _stat_bar(record, STATS_BAR if wide else STATS_BAR // 4)
-            table.add_row(str(number), ratio, *(row[name] for name in columns))
+        width = STATS_BAR if options.max_width >= WIDE else NARROW_STATS_BAR
+        fixed = [("turn", [Text(str(number)) for number, _ in self.turns]),
+                 ("hit ratio", [_stat_bar(record, width) for _, record in self.turns])]  # fmt: skip
+        rows = [_stat_cells(record) for _, record in self.turns]
+        numbers = [(name, [Text(row[name]) for row in rows]) for name in rows[0]]
+        table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)
+        shown = [*fixed, *_fitting(numbers, options.max_width - _width(fixed))]
+        for name, _ in shown:
+            side: JustifyMethod = "left" if name == "hit ratio" else "right"
+            table.add_column(name, justify=side, no_wrap=True)
+        for row in zip(*(cells for _, cells in shown), strict=True):
+            table.add_row(*row)
         yield table
 
 
-def context_table(result: results.Context) -> RenderableType:
+def _fitting(columns: Sequence[Column], room: int) -> list[Column]:
+    """The columns that have a place behind others, in their order; the most important have it first."""
+    kept = set()
+    for column in sorted(columns, key=lambda column: BY_WEIGHT.index(column[0])):
+        if (room := room - GAP - _width([column])) < 0:
+            break
+        kept.add(column[0])
+    return [column for column in columns if column[0] in kept]
+
+
+def _width(columns: Sequence[Column]) -> int:
+    widths = [max(len(name), *(cell.cell_len for cell in cells)) for name, cells in columns]
+    return sum(widths) + GAP * (len(columns) - 1)
+
+
+@dataclass(frozen=True)
+class ContextTable:
     """Where the tokens are, as bars of the whole context."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    used = sum(tokens for _, tokens in result.parts)
-    for what, tokens in [*result.parts, ("free", max(result.limit - used, 0))]:
-        style = "bright_black" if what == "free" else "green"
-        full = round(tokens / max(result.limit, 1) * CONTEXT_BAR)
-        table.add_row(Text(what), f"{tokens:,}", Text("━" * max(full, 1 if tokens else 0), style))
-    table.columns[1].justify = "right"
-    share = used / max(result.limit, 1)
-    return Group(table, Text(f"{used:,} of {result.limit:,} tokens, {share:.1%}", style=DIM))
+
+    result: results.Context
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        limit, parts = self.result.limit, self.result.parts
+        used = sum(tokens for _, tokens in parts)
+        rows = [*parts, ("free", max(limit - used, 0))]
+        names = [("", [Text(what) for what, _ in rows]), ("", [Text(f"{n:,}") for _, n in rows])]
+        room = options.max_width - _width(names) - GAP
+        bar_width = max(min(CONTEXT_BAR, room), LEAST_CONTEXT_BAR)
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        for what, tokens in rows:
+            style = "bright_black" if what == "free" else "green"
+            full = round(tokens / max(limit, 1) * bar_width)
+            ratio = Text("━" * max(full, 1 if tokens else 0), style)
+            table.add_row(Text(what), Text(f"{tokens:,}", no_wrap=True), ratio)
+        table.columns[1].justify = "right"
+        yield table
+        share = used / max(limit, 1)
+        yield Text(f"{used:,} of {limit:,} tokens, {share:.1%}", style=DIM)
 
 
 def stats(result: results.Stats) -> RenderableType:
@@ -155,6 +222,7 @@ def _stat_bar(record: Mapping[str, Any], width: int) -> Text:
 def _stat_cells(record: Mapping[str, Any]) -> dict[str, str]:
     drafted, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
     return {
+        "prompt": f"{record.get('prompt_tokens', 0):,}",
         "reused": f"{record.get('reused_tokens', 0) - drafted:,}",
         "drafted": f"{drafted:,}",
         "prefilled": f"{record.get('prefilled_tokens', 0):,}",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chatcli.errors import UsageError
@@ -25,6 +25,7 @@ class Command:
     help: str
     handler: Handler
     complete: Completer | None = None
+    aliases: tuple[str, ...] = ()
 
 
 _COMMANDS: dict[str, Command] = {}
@@ -42,8 +43,8 @@ def command(
     """Register a handler, which takes the shell's state and the argument's text."""
 
     def register(handler: Handler) -> Handler:
-        _COMMANDS[name] = Command(name, argument, help, handler, complete)
-        _ALIASES.update({alias: name for alias in aliases})
+        known = _COMMANDS[name] = Command(name, argument, help, handler, complete, tuple(aliases))
+        _ALIASES.update(dict.fromkeys(known.aliases, name))
         return handler
 
     return register
@@ -52,6 +53,20 @@ def command(
 def all_commands() -> list[Command]:
     """In the order they were registered."""
     return list(_COMMANDS.values())
+
+
+def explained() -> list[Command]:
+    """All commands, each one's help with its other names."""
+    return [
+        replace(known, help=f"{known.help} · also {_listed(known.aliases)}")
+        if known.aliases
+        else known
+        for known in all_commands()
+    ]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"/{name}" for name in names)
 
 
 def is_command(text: str) -> bool:
@@ -76,17 +91,32 @@ def run(state: Any, line: str) -> Any:
     return find(word.lower()).handler(state, "".join(argument))
 
 
+def is_to_mend(line: str) -> bool:
+    """Whether a command line that was refused may be right in other words: its name, its argument."""
+    known = _COMMANDS.get(_named(line))
+    return known is None or bool(known.argument)
+
+
+def _named(line: str) -> str:
+    """The name of a line's command, what was written if there is none of that name."""
+    word = line.split(maxsplit=1)[0].removeprefix("/").lower()
+    return _ALIASES.get(word, word)
+
+
 def completions(state: Any, line: str) -> list[tuple[str, int, str]]:
     """(text, start position, help) of what may complete `line`, which begins with a slash."""
     word, space, argument = line.removeprefix("/").partition(" ")
     if not space:
-        return [
-            (f"/{known.name}", -len(line), known.help)
-            for known in all_commands()
-            if known.name.startswith(word.lower())
-        ]
+        offered = ((_offered(known, word.lower()), known) for known in all_commands())
+        return [(f"/{name}", -len(line), known.help) for name, known in offered if name]
     known = _COMMANDS.get(_ALIASES.get(word, word))
     if known is None or known.complete is None:
         return []
     values = known.complete(state)
     return [(value, -len(argument), "") for value in values if value.startswith(argument)]
+
+
+def _offered(known: Command, word: str) -> str:
+    """The name by which a command completes a word: its own, else another; empty if none does."""
+    names = (known.name, *(known.aliases if word else ()))
+    return next((name for name in names if name.startswith(word)), "")

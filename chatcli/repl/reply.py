@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -53,6 +54,11 @@ class Reply:
         self._live: Sequence[Text] = ()
         self._active = False
 
+    @property
+    def active(self) -> bool:
+        """Whether a reply is coming."""
+        return self._active
+
     def begin(self, waiting: Callable[[], str]) -> None:
         """A message was sent; `waiting` says for what, while nothing else is known."""
         self._reset()
@@ -71,7 +77,8 @@ class Reply:
         elif isinstance(event, TurnDone):
             self.finish()
             if event.record.finish_reason == "cancelled":
-                self._print([Text("(stopped: what came is kept, /continue goes on)", DIM)])
+                told = Text("(stopped: what came is kept, /continue goes on)", DIM)
+                self._print(wrap(told, self._console.width - len(INDENT) - 1))
 
     def _think(self, event: ThinkingDelta) -> None:
         if not self._thinking:
@@ -91,7 +98,7 @@ class Reply:
         """From a box to one line."""
         if self._thinking:
             thought, self._thinking = self._clock() - self._phase_began, ""
-            self._print([thought_line(thought, self._tokens)])
+            self._print([thought_line(thought, self._tokens, self._console.width)])
 
     def finish(self) -> None:
         """The reply is over, or was given up: leave the screen in order."""
@@ -133,29 +140,45 @@ class Reply:
         return self._clock() - self._phase_began
 
     def _box(self, height: int) -> list[Text]:
-        head = f"{INDENT}{MARK} Thinking · {self._tokens:,} tokens · {seconds(self._elapsed())}"
-        keys = " · Esc stops · Ctrl-T " + ("less" if self.opened else "more")
+        head = fitting(
+            f"{INDENT}{MARK} Thinking", f"{self._tokens:,} tokens", seconds(self._elapsed()),
+            "Esc stops", f"Ctrl-T {'less' if self.opened else 'more'}", width=self._console.width,
+        )  # fmt: skip
         most = min(OPEN_LINES if self.opened else BOX_LINES, height - 1)
         text = Text(self._thinking[-LAID_OUT:].strip("\n"), f"{DIM} italic")
         width = min(self._console.width - len(BOX) - 1, 100)
         lines = [row for line in text.split("\n") for row in wrap(line, width)][-most:]
-        return [Text(head + keys, DIM), *(Text(BOX, DIM) + line for line in lines if most > 0)]
+        return [Text(head, DIM), *(Text(BOX, DIM) + line for line in lines if most > 0)]
 
     def _reading(self, progress: PrefillProgress) -> Text:
         share = progress.done / max(progress.total, 1)
         full = round(share * BAR)
         speed = progress.done / max(self._elapsed(), 0.001)
         left = (progress.total - progress.done) / max(speed, 0.001)
-        return Text.assemble(
-            (f"{INDENT}{MARK} reading ", DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"),
-            (f" {progress.done:,} of {progress.total:,} tokens · {speed:,.0f}/s · "
-             f"{seconds(left)} left · Esc stops", DIM),
+        head = f"{INDENT}{MARK} reading "
+        told = fitting(
+            f" {progress.done:,} of {progress.total:,} tokens", f"{seconds(left)} left",
+            "Esc stops", f"{speed:,.0f}/s", width=self._console.width - len(head) - BAR,
         )  # fmt: skip
+        return Text.assemble(
+            (head, DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"), (told, DIM)
+        )
 
 
-def thought_line(duration: float, tokens: int) -> Text:
-    """What is left of a thinking."""
-    return Text(f"{MARK} Thought for {seconds(duration)}, {tokens:,} tokens · Ctrl-T shows it", DIM)
+def thought_line(duration: float, tokens: int, width: int) -> Text:
+    """What is left of a thinking, in one line where the width allows it."""
+    told = f"{MARK} Thought for {seconds(duration)}, {tokens:,} tokens"
+    return Text(fitting(told, "Ctrl-T shows it", width=width - len(INDENT)), DIM)
+
+
+def fitting(first: str, *others: str, width: int) -> str:
+    """The first part, and as many of the others as leave the last column free."""
+    line = first
+    for part in others:
+        if cell_len(f"{line} · {part}") >= width:
+            break
+        line += f" · {part}"
+    return line
 
 
 def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from chatcli.errors import UsageError
-from chatcli.repl import moves
+from chatcli.repl import moves, summary
 from chatcli.repl.commands import turn_number
 from chatcli.repl.registry import command
 from chatcli.repl.results import Context, Copied, Result, Said, Streamed, Written
@@ -78,7 +78,7 @@ def context(state: State, argument: str) -> Result:
 def compact(state: State, argument: str) -> Result:
     if not state.conversation.turns():
         raise UsageError("There is nothing to summarize yet: say something first.")
-    return Streamed(partial(moves.compact, state))
+    return Streamed(partial(summary.compact, state))
 
 
 def _turn(word: str) -> int | None:

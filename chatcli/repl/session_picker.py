@@ -64,7 +64,8 @@ class SessionRows(Rows[str]):
         self._elsewhere: frozenset[str] = frozenset()
         self._previews: dict[str, Conversation | ChatcliError] = {}
         self._matcher = Matcher(self._texts)
-        self._name_width = min(max((len(one.name) for one in self._all), default=0), LONGEST_NAME)
+        widths = (get_cwidth(clean_line(one.name)) for one in self._all)
+        self._name_width = min(max(widths, default=0), LONGEST_NAME)
         self._picker: Picker[str] | None = None
         self._reader = Behind(actions.load, self._loaded, READ_REST) if actions.load else None
         self._searcher = (

@@ -11,9 +11,8 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,9 @@ from prompt_toolkit.styles import Style
 import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.events import Event
-from chatcli.plain import clean_line, shorten
-from chatcli.repl import attach, clipboard, composer, moves, registry, results, toolbar
+from chatcli.events import Event, Notice
+from chatcli.plain import shorten
+from chatcli.repl import attach, clipboard, composer, moves, registry, results, toolbar, waiting
 from chatcli.repl.composer import Composer
 from chatcli.repl.display import Screen
 from chatcli.repl.lines import CommandCompleter
@@ -42,6 +41,7 @@ from chatcli.repl.sessions import actions_on
 from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.tree_picker import choose_entry
+from chatcli.repl.waiting import Sent, Unsent, Waiting
 from chatcli.store.sessions import recovered
 
 # Seconds without a key after which what is typed is drafted, and in which a second Ctrl-C leaves.
@@ -49,12 +49,13 @@ PAUSE = 0.3
 AGAIN = 2.0
 # Seconds to wait for the rest of a key's escape sequence, and for the next key of a chord.
 ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
-# Rows that the live part leaves to the box, the toolbar and what was said before.
-ROWS_LEFT = 6
+# Rows that the live part leaves to the line below it, the box, the toolbar and what was said before.
+ROWS_LEFT = 7
 MENU_ROWS = 8
 STYLE = {
     **composer.STYLE,
     **toolbar.STYLE,
+    **waiting.STYLE,
     "completion-menu": "bg:default default",
     "completion-menu.completion": "bg:default ansicyan",
     "completion-menu.completion.current": "reverse",
@@ -63,16 +64,8 @@ STYLE = {
     "scrollbar.background": "bg:default",
     "scrollbar.button": "bg:ansibrightblack",
 }
-Work = Callable[[], "results.Result | None"]
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What was written, the same with the files that it names, and as it is shown."""
-
-    text: str
-    whole: str
-    shown: str
+Outcome = results.Result | Unsent | None
+Work = Callable[[], Outcome]
 
 
 class Shell:
@@ -92,7 +85,9 @@ class Shell:
         self._jobs = ThreadPoolExecutor(1, "chatcli-turn")
         self._cancelled = threading.Event()
         self._busy = False
-        self._queued: list[Sent] = []
+        self._waiting = Waiting()
+        self._meter = toolbar.Meter()
+        self._job: Future[Outcome] | None = None
         self._failed: BaseException | None = None
         self._draft_soon: asyncio.TimerHandle | None = None
         self._leaving = 0.0
@@ -118,7 +113,11 @@ class Shell:
         )
         menu.content.height = self._menu_rows  # type: ignore[attr-defined]
         bar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
-        below = HSplit([self._composer.container, menu, bar])
+        streaming = Condition(lambda: self._screen.reply.active)
+        gap = ConditionalContainer(Window(height=1), streaming)
+        queue = Window(FormattedTextControl(self._queue), dont_extend_height=True)
+        waits = ConditionalContainer(queue, Condition(lambda: bool(self._waiting)))
+        below = HSplit([gap, waits, self._composer.container, menu, bar])
         app: Application[None] = Application(
             Layout(HSplit([self._stage.container, ConditionalContainer(below, shown)]),
                    self._composer.window),
@@ -143,10 +142,12 @@ class Shell:
         finally:
             self._cancelled.set()
             self._jobs.shutdown()
+        if self._failed is None and self._job is not None:
+            # What ended after the person left was told to nobody.
+            self._failed = self._job.exception()
         if self._failed is not None:
             raise self._failed
-        for line in self._queued:
-            self._screen.say(f"not sent: {shorten(line.shown, 60)}", "yellow")
+        self._not_sent(self._waiting.all())
         self._screen.goodbye(self._state.name)
 
     def _greet(self) -> None:
@@ -175,36 +176,39 @@ class Shell:
         is_command = registry.is_command(text)
         pastes = self._composer.pastes
         sent = text if is_command else attach.expand(text, Path.cwd(), pastes).text
-        self._queued.append(Sent(text, sent, self._composer.shortened(text)))
+        self._waiting.add(Sent(text, sent, self._composer.shortened(text), is_command))
         self._next()
 
-    def _begin(self, work: Work, text: str = "") -> None:
+    def _begin(self, work: Work, line: Sent | None = None) -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
         self._busy, self._cancelled, self._leaving = True, threading.Event(), 0.0
         self._state.stopping = self._cancelled
+        self._meter.reset()
         self._stop_drafting()
         loop = asyncio.get_running_loop()
 
-        def back(done: Future[results.Result | None]) -> None:
-            with contextlib.suppress(RuntimeError):  # the person has left meanwhile
+        def back(done: Future[Outcome]) -> None:
+            with contextlib.suppress(RuntimeError):  # the person has left meanwhile: see `run`
                 loop.call_soon_threadsafe(self._ended, done)
 
-        self._jobs.submit(self._guarded, work, text).add_done_callback(back)
+        self._job = self._jobs.submit(self._guarded, work, line)
+        self._job.add_done_callback(back)
 
-    def _guarded(self, work: Work, text: str = "") -> results.Result | None:
+    def _guarded(self, work: Work, line: Sent | None) -> Outcome:
         """A person's mistake costs one line of text: what was written comes back to the box."""
         try:
             return work()
         except ChatcliError as error:
             self._screen.abandon()
             self._screen.error(str(error))
+            return Unsent(line)
         except KeyboardInterrupt:
             self._screen.abandon()
-            self._screen.say("Stopped.", "dim")
-        return results.Written(text) if text and not registry.is_command(text) else None
+            self._screen.say("Stopped.\n", "dim")
+            return Unsent(None if line is not None and line.is_command else line)
 
-    def _command_or_turn(self, line: Sent) -> results.Result | None:
-        if registry.is_command(line.text):
+    def _command_or_turn(self, line: Sent) -> Outcome:
+        if line.is_command:
             result: results.Result = registry.run(self._state, line.text)
             return result
         self._stream(self._state.take(line.whole, self._cancelled, title=line.text))
@@ -212,26 +216,36 @@ class Shell:
 
     def _stream(self, events: Iterator[Event]) -> None:
         self._screen.reply.begin(lambda: self._state.activity if self._state.loading else "")
+        event: Event | None = None
         for event in events:
+            self._meter.event(event)
             self._screen.event(event)
             self._stage.wake()
+        if isinstance(event, Notice):
+            self._screen.say("")  # a line between it and the prompt, as below a reply
 
-    def _ended(self, done: Future[results.Result | None]) -> None:
+    def _ended(self, done: Future[Outcome]) -> None:
         self._busy = False
         if (surprise := done.exception()) is not None:
             self._fail(surprise)
         else:
-            self._show(done.result())
+            self._came(done.result())
             self._next()
+
+    def _came(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Unsent):
+            self._bring_back(outcome.line)
+        elif outcome is not None:
+            self._show(outcome)
 
     def _next(self) -> None:
         """The next message that waits, or what can be done while none does."""
         if self._busy or self._app.is_done:
             return
-        if self._queued:
-            line = self._queued.pop(0)
+        if self._waiting:
+            line = self._waiting.next()
             self._screen.message(line.shown)
-            self._begin(lambda: self._command_or_turn(line), line.text)
+            self._begin(lambda: self._command_or_turn(line), line)
         else:
             self._rest()
 
@@ -239,7 +253,7 @@ class Shell:
         self._state.settle_behind(self._app.invalidate)
         self._typed(self._composer.text, False)
 
-    def _show(self, result: results.Result | None) -> None:
+    def _show(self, result: results.Result) -> None:
         """What a command returned. What needs the whole screen gets it."""
         if isinstance(result, results.Quit):
             self._leave()
@@ -249,19 +263,39 @@ class Shell:
             self._apart(self._choose_entry())
         elif isinstance(result, results.Listing):
             self._apart(self._choose_session())
-        elif isinstance(result, results.Written):
-            self._write(result)
-        elif result is not None:
+        else:
             if isinstance(result, results.Copied):
                 clipboard.copy(result.text, self._app.output.write_raw)
+            if isinstance(result, results.Written):
+                self._composer.set_text(result.text)
             self._screen.result(result)
 
-    def _write(self, result: results.Written) -> None:
-        """Into the box; what failed only if the person has not begun something else there."""
-        if self._composer.is_empty or result.said:
-            self._composer.set_text(result.text)
-        if result.said:
-            self._screen.result(result)
+    # What waits comes back: nothing is lost, and nothing starts by itself
+
+    def _stop(self) -> None:
+        """Stop what runs, and take back what waits for it."""
+        self._cancelled.set()
+        self._bring_back()
+
+    def _bring_back(self, failed: Sent | None = None) -> None:
+        """What failed, what waits and what is being written, into the box in this order."""
+        lines = [failed] if failed is not None and self._is_to_mend(failed) else []
+        lines += self._waiting.all()
+        if lines:
+            text, left_out = waiting.together(lines, self._composer.text)
+            self._composer.set_text(text)
+            self._not_sent(line for line in left_out if line is not failed)
+
+    def _is_to_mend(self, line: Sent) -> bool:
+        """A message always; a command if it can be written otherwise, and the box is free for it."""
+        return not line.is_command or (self._composer.is_empty and registry.is_to_mend(line.text))
+
+    def _not_sent(self, lines: Iterable[Sent]) -> None:
+        for line in lines:
+            self._screen.say(f"not sent: {shorten(line.shown, 60)}", "yellow")
+
+    def _take_back(self) -> None:
+        self._composer.set_text(self._waiting.newest().text)
 
     def _fail(self, error: BaseException) -> None:
         self._failed = error
@@ -310,7 +344,7 @@ class Shell:
         chosen = await choose_session(folder.summaries(), actions_on(folder))
         if chosen is not None:
             line = f"/resume {chosen}"
-            self._queued.insert(0, Sent(line, line, line))
+            self._waiting.add(Sent(line, line, line, is_command=True), first=True)
 
     # Typing
 
@@ -340,7 +374,11 @@ class Shell:
         keys = KeyBindings()
         busy = Condition(lambda: self._busy)
         empty = Condition(lambda: self._composer.is_empty)
-        keys.add("escape", filter=busy)(lambda _: self._cancelled.set())
+        waits = Condition(lambda: bool(self._waiting)) & has_focus(self._composer.buffer)
+        keys.add("escape", filter=busy)(lambda _: self._stop())
+        # Before the box's own: it would go to the history.
+        for key in ("up", "c-p"):
+            keys.add(key, filter=empty & waits, eager=True)(lambda _: self._take_back())
         keys.add("c-c")(lambda _: self._interrupt())
         keys.add("<sigint>")(lambda _: self._interrupt())
         keys.add("c-d", filter=empty)(lambda _: self._leave())
@@ -353,7 +391,7 @@ class Shell:
     def _interrupt(self) -> None:
         """Stop the reply; without one, leave at the second time."""
         if self._busy:
-            self._cancelled.set()
+            self._stop()
         elif time.monotonic() - self._leaving < AGAIN:
             self._leave()
         else:
@@ -369,11 +407,16 @@ class Shell:
     # What is drawn
 
     def _live(self) -> str:
-        return self._screen.live(max(self._app.output.get_size().rows - ROWS_LEFT, 1))
+        taken = ROWS_LEFT + self._waiting.rows
+        return self._screen.live(max(self._app.output.get_size().rows - taken, 1))
+
+    def _queue(self) -> FormattedText:
+        return FormattedText(self._waiting.drawn(self._app.output.get_size().columns))
 
     def _toolbar(self) -> FormattedText:
         if time.monotonic() - self._leaving < AGAIN:
-            return FormattedText([("", " Ctrl-C again, or Ctrl-D, to leave.")])
-        waiting = [clean_line(line.shown) for line in self._queued]
+            return FormattedText([("", f"{composer.INDENT}Ctrl-C again, or Ctrl-D, to leave.")])
         columns = self._app.output.get_size().columns
-        return toolbar.text(self._state, self._busy, waiting, columns)
+        # Only then it is known what the reply takes without its thinking.
+        running = self._meter.tokens if self._busy or self._state.settling else None
+        return toolbar.text(self._state, self._busy, running, columns)

@@ -5,6 +5,8 @@ Refuses to move the cursor, to colour and to draw anything again.
 
 from __future__ import annotations
 
+import threading
+
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
 from chatcli.plain import clean
@@ -33,6 +35,9 @@ def run(state: State) -> None:
     print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
     if state.session is not None:
         shown.result(results.Opened(state.session.name, state.conversation))
+    for download in state.arriving(threading.Event()):
+        shown.event(download)
+    shown.abandon()
     state.runtime()
     while (line := _read()) is not None:
         try:

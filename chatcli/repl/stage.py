@@ -6,7 +6,6 @@ Knows prompt_toolkit; refuses to know what is printed. Anything may print, from 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import sys
 import threading
@@ -79,10 +78,15 @@ class Stage(io.TextIOBase):
             self.wake()
 
     def wake(self) -> None:
-        """Draw soon."""
-        if self._loop is not None and not self._loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # it has just ended
-                self._loop.call_soon_threadsafe(self._changed.set)
+        """Draw soon. Once the prompt has ended there is nothing to draw: `attached` writes the rest."""
+        loop = self._loop  # another thread may take it away
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._changed.set)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
 
     @contextmanager
     def attached(self, app: Application[Any]) -> Iterator[Callable[[], None]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from chatcli import opening
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, UsageError
-from chatcli.events import Event, PrefillProgress, PrefixMatched, Settled
+from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, shorten
 from chatcli.settings import Sampling, Settings, aliased
@@ -55,6 +55,7 @@ class State:
         self._stop_drafting = threading.Event()
         self._closing = threading.Event()
         self._changing: Future[Runtime] | None = None
+        self._download: Download | None = None
         # Set by whoever runs a command: it stops what the command waits for.
         self.stopping: threading.Event | None = None
         kept = self.session.conversation.model if self.session else None
@@ -63,19 +64,35 @@ class State:
         if self.session is not None:
             self.read_ahead(self.session.conversation, self.model)
 
-    def _load(self, name: str) -> Future[Runtime]:
+    def _load(self, name: str, unwanted: threading.Event | None = None) -> Future[Runtime]:
+        """Load a model on its thread; once `unwanted` is set, no more of it is read."""
         self.activity = f"loading {_short(name)}…"
-        return self._worker.submit(self._open_runtime, name)
+        return self._worker.submit(self._open_runtime, name, unwanted or threading.Event())
 
-    def _open_runtime(self, name: str) -> Runtime:
+    def _open_runtime(self, name: str, unwanted: threading.Event) -> Runtime:
+        """Raises `ModelError`, and `KeyboardInterrupt` if the model is not wanted any more."""
+
+        def go_on(activity: str) -> None:
+            if unwanted.is_set():
+                raise KeyboardInterrupt
+            self.activity = activity
+
         def progress(done: float) -> None:
-            self.activity = f"loading {_short(name)}… {done * 100:.0f} %"
+            self._download = None
+            go_on(f"loading {_short(name)}… {done * 100:.0f} %")
+
+        def downloading(told: Download) -> None:
+            self._download = told
+            go_on(f"downloading {_short(name)}… {told}")
 
         try:
+            if unwanted.is_set():
+                raise KeyboardInterrupt
             from chatcli.runtime import Runtime
 
-            return Runtime(self._worker, self.settings, name, progress)
+            return Runtime(self._worker, self.settings, name, progress, downloading)
         finally:
+            self._download = None
             self.activity = ""
 
     def read_ahead(self, conversation: Conversation, model: str) -> None:
@@ -83,6 +100,11 @@ class State:
         wanted = readahead.needed(conversation, model) if self.settings.cache else None
         if wanted is not None:
             readahead.begin(self.settings.sessions, wanted, self._closing)
+
+    @property
+    def settling(self) -> bool:
+        """Whether the last reply is still being run as history will show it."""
+        return self._settling is not None and not self._settling.done()
 
     @property
     def loading(self) -> bool:
@@ -114,6 +136,13 @@ class State:
         """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
         return _wait(self._runtime, cancelled)
 
+    def arriving(self, cancelled: threading.Event) -> Iterator[Download]:
+        """How far the download of the model is, several times a second, until it loads."""
+        while self.loading and not cancelled.is_set():
+            if self._download is not None:
+                yield self._download
+            concurrent.futures.wait([self._runtime], timeout=0.1)
+
     def _ready(self) -> Runtime | None:
         """The model if it is there; None while it loads and if it could not be loaded."""
         ready = self._runtime.done() and self._runtime.exception() is None
@@ -134,6 +163,7 @@ class State:
 
         A new session is named after `title`, by default the text.
         """
+        yield from self.arriving(cancelled)
         runtime = self.runtime(cancelled)
         self.stop_settling()
         from chatcli import turn
@@ -232,18 +262,25 @@ class State:
             self._stop_settling.clear()
 
     def switch(self, session: SessionFile | None) -> list[str]:
-        """Close the open session and go on with another. Returns what opening it found."""
-        self.stop_settling()
-        if self.session is not None:
-            self.session.close()
-        self.session = session
-        return list(recovered(session.transcript)) if session else []
+        """Go on with another session and close the one before.
 
-    def new(self, name: str | None) -> None:
-        """Begin a new session with the next message."""
+        Returns what opening the one found, and what went wrong with closing the other.
+        """
+        self.stop_settling()
+        before, self.session = self.session, session
+        notes = list(recovered(session.transcript)) if session else []
+        if before is not None:
+            try:
+                before.close()
+            except FolderError as error:
+                notes.append(str(error))
+        return notes
+
+    def new(self, name: str | None) -> list[str]:
+        """Begin a new session with the next message. Returns what went wrong with closing this one."""
         date = self.wanted.date if self.session is None else None
         self.wanted = Wanted(name=name, system=without_summary(self.system()), date=date)
-        self.switch(None)
+        return self.switch(None)
 
     def system(self) -> str | None:
         if self.session is not None:
@@ -257,18 +294,27 @@ class State:
         encode = runtime.loaded.tokenizer.encode
         return len(encode(text, add_special_tokens=False))
 
-    def used(self) -> tuple[int, int] | None:
-        """Tokens of the context that the conversation takes, and those that it has; None: not known."""
+    def limit(self) -> int | None:
+        """The most tokens that the context has; None while the model loads."""
         runtime = self._ready()
-        if runtime is None or self.session is None:
+        return None if runtime is None else runtime.loaded.context
+
+    def used(self) -> int | None:
+        """Tokens of the context that the conversation takes up to its last reply; None: not known."""
+        if self.session is None:
             return None
         conversation = self.session.conversation
         last = conversation.unanswered()
         reply = conversation.entries.get((last.parent if last else conversation.head) or "")
         if reply is None:
             return None
-        places = reply.record.get("boundaries", {})
-        return places.get("reply", reply.record.get("prompt_tokens", 0)), runtime.loaded.context
+        found = reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
+        return found if isinstance(found, int) else None
+
+    def sampling(self) -> Sampling:
+        """How tokens are chosen: as asked for, and as the model's makers say once it is there."""
+        runtime = self._ready()
+        return self.settings.sampling if runtime is None else runtime.sampling
 
     def set_sampling(self, sampling: Sampling) -> None:
         """How tokens are chosen from the next message on."""
@@ -293,6 +339,16 @@ class State:
             return self.session.conversation.date
         return self.wanted.date or datetime.date.today().isoformat()
 
+    def move_head(self, entry_id: str | None) -> None:
+        """Go on from another place of the open session, on disk too: resumed, it goes on from there.
+
+        Raises `UsageError` before the first message, `FolderError` if it cannot be written.
+        """
+        if self.session is None:
+            raise UsageError(NOTHING_YET)
+        self.stop_settling()
+        self.session.move_head(entry_id)
+
     def set_date(self, date: str) -> None:
         if self.session is None:
             self.wanted = replace(self.wanted, date=date)
@@ -301,16 +357,21 @@ class State:
             self.session.set_date(date)
 
     def change_model(self, name: str) -> None:
-        """Load another model; the transcript stays. Raises `ModelError` and keeps the old one."""
+        """Load another model; the transcript stays.
+
+        Raises `ModelError`, or `KeyboardInterrupt` if it was stopped, and keeps the old one.
+        """
         name = absolute(aliased(name, self.settings.models))
         if name == self.model:
             return
         self.stop_settling()
-        loading = self._load(name)
-        self._changing = loading
+        unwanted = threading.Event()
+        loading = self._changing = self._load(name, unwanted)
         try:
             _wait(loading, self.stopping)
         except KeyboardInterrupt:
+            unwanted.set()
+            self.activity = ""
             loading.add_done_callback(_close_unwanted)
             raise
         self._changing = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.utils import get_cwidth
 
+from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.plain import clean_line, shorten
 from chatcli.repl.state import State
 
@@ -21,34 +21,70 @@ STYLE = {
 AMBER, RED = 0.7, 0.9
 # The share from which on there are words too, and an unlimited context.
 UNLIMITED = 1 << 20
-NAME = 32
+# Columns for a name, and as a share of a narrow terminal.
+NAME, SHARE = 32, 3
 # Columns in which the beginning of something is worth showing.
 LEAST = 24
+# As the text behind the prompt begins.
+INDENT, BETWEEN = "  ", " · "
+# From so many columns on there is room for how many tokens there are.
+NARROW = 60
 
-Parts = list[tuple[str, str]]
+# In their order: how early each gets a place (0: first), its style and text.
+Parts = list[tuple[int, str, str]]
 
 
-def text(state: State, busy: bool, waiting: Sequence[str], columns: int) -> FormattedText:
-    """Name, turn, model, context and activity, as many of them as fit."""
-    name = shorten(state.name or "new conversation", NAME)
-    made: Parts = [("class:toolbar.name", f" {name}")]
-    for style, told in _parts(state, busy, waiting):
-        room = columns - sum(get_cwidth(part) for _, part in made) - 4
-        if get_cwidth(told) <= room or room >= LEAST:
-            made += [("", " · "), (style, shorten(told, room))]
+class Meter:
+    """How many tokens the running turn has of the context, by its events; None between turns.
+
+    Replies are counted by what is shown of them, which may miss a token that shows nothing.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: int | None = None
+        self._prompt = 0
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, PrefixMatched):
+            self.tokens = self._prompt = event.prompt_tokens
+        elif isinstance(event, ThinkingDelta):
+            self.tokens = self._prompt + event.tokens
+        elif isinstance(event, TextDelta) and self.tokens is not None:
+            self.tokens += 1
+
+    def reset(self) -> None:
+        self.tokens = None
+
+
+def text(state: State, busy: bool, running: int | None, columns: int) -> FormattedText:
+    """Name, turn, model, context and activity, as many of them as fit.
+
+    `running` is how many tokens the turn that runs takes.
+    """
+    name = shorten(state.name or "new conversation", max(min(NAME, columns // SHARE), 1))
+    room = columns - len(INDENT) - get_cwidth(name) - 1
+    shown: dict[int, tuple[str, str]] = {}
+    parts = _parts(state, busy, running, columns)
+    for place, (_, style, told) in sorted(enumerate(parts), key=lambda part: part[1][0]):
+        left = room - len(BETWEEN)
+        if get_cwidth(told) <= left or left >= LEAST:
+            shown[place] = style, shorten(told, left)
+            room = left - get_cwidth(shown[place][1])
+    made: list[tuple[str, str]] = [("class:toolbar.name", f"{INDENT}{name}")]
+    for place in sorted(shown):
+        made += [("", BETWEEN), shown[place]]
     return FormattedText(made)
 
 
-def _parts(state: State, busy: bool, waiting: Sequence[str]) -> Parts:
+def _parts(state: State, busy: bool, running: int | None, columns: int) -> Parts:
     parts: Parts = []
-    if waiting:
-        parts.append(("class:toolbar.amber", f"{len(waiting)} waiting: {shorten(waiting[0], 24)}"))
     if busy and not state.loading:
-        parts.append(("", "Esc stops"))
-    parts += [("", place)] if (place := _place(state)) else []
+        parts.append((0, "", "Esc stops"))
+    if place := _place(state):
+        parts.append((2, "", place))
+    model = [(3, "", clean_line(Path(state.model).name)), *_context(state, running, columns)]
     # What one waits for is told before what fits else.
-    activity = [("", state.activity)] if state.activity else []
-    model = [("", clean_line(Path(state.model).name)), *_context(state)]
+    activity = [(0 if state.catching_up else 4, "", state.activity)] if state.activity else []
     return [*parts, *activity, *model] if state.catching_up else [*parts, *model, *activity]
 
 
@@ -61,14 +97,16 @@ def _place(state: State) -> str:
     return f"turn {turns}" if ends < 2 else f"turn {turns}, {ends} branches"
 
 
-def _context(state: State) -> Parts:
-    found = state.used()
-    if found is None:
+def _context(state: State, running: int | None, columns: int) -> Parts:
+    limit = state.limit()
+    used = running if running is not None else state.used()
+    if used is None or limit is None:
         return []
-    used, limit = found
     share = used / limit
     style = "class:toolbar.red" if share >= RED else "class:toolbar.amber" if share >= AMBER else ""
     if limit >= UNLIMITED:
-        return [(style, f"{used:,} tokens")]
+        return [(1, style, f"{used:,} tokens")]
+    if columns < NARROW:
+        return [(1, style, f"{share:.0%} full")]
     hint = ", /compact makes room" if share >= AMBER else ""
-    return [(style, f"{used:,} of {limit:,} tokens{hint}")]
+    return [(1, style, f"{used:,} of {limit:,} tokens{hint}")]

@@ -253,8 +253,15 @@ class TreeRows(Rows[Chosen]):
         row = self._rows[index]
         columns = _columns(width)
         room = width - sum(taken + GAP for _, taken in columns)
-        facts = {name: " " * GAP + self._fact(row, name).rjust(taken) for name, taken in columns}
-        return [*self._spoken(row, room), ("class:dim", "".join(facts.values()))]
+        facts = [
+            # What costs something stands out among what costs nothing.
+            (
+                "" if name == "prefill" else "class:dim",
+                " " * GAP + self._fact(row, name).rjust(taken),
+            )
+            for name, taken in columns
+        ]
+        return [*self._spoken(row, room), *facts]
 
     def _spoken(self, row: Row, room: int) -> StyleAndTextTuples:
         """Guide, mark, turn and words, in exactly `room` columns."""
@@ -286,7 +293,7 @@ class TreeRows(Rows[Chosen]):
         return self._price(entry.id)
 
     def _price(self, entry_id: str) -> str:
-        """What going there costs; a sign that it is not known yet if asking takes long."""
+        """What going there costs, if anything; a sign that it is not known yet if asking takes long."""
         if entry_id not in self._costs:
             started = time.monotonic()
             if started < self._asked_until:
@@ -294,7 +301,7 @@ class TreeRows(Rows[Chosen]):
             self._costs[entry_id] = self._cost(entry_id)
             self._rest_from_asking(started)
         cost = self._costs[entry_id]
-        return "–" if cost is None else f"~{_number(cost)} tok" if cost else "ready"
+        return "–" if cost is None else f"~{_number(cost)} tok" if cost else ""
 
     def _rest_from_asking(self, started: float) -> None:
         if time.monotonic() - started > ASKING and self._picker is not None:

@@ -41,6 +41,11 @@ from chatcli.store.transcript import (
 __all__ = ["SessionFile", "SessionFolder", "Summary", "recovered", "slug"]
 
 LONGEST_SLUG = 32
+# What says nothing at the end of a name.
+FILLERS = re.compile(
+    "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
+    "|the|their|to|was|were|when|where|which|while|who|with|your"
+)
 # Who asks whether a session is open holds its lock for microseconds.
 LOCK_PATIENCE = 0.1
 LOCK_STEP = 0.005
@@ -328,14 +333,17 @@ class SessionFile:
 
 
 def slug(text: str) -> str:
-    """A session's name from its first message."""
+    """A session's name: the first words of its first message, the last of which says something."""
     words = re.findall(r"[^\W_]+", re.sub("['’]", "", text.lower()))
-    name = ""
+    kept: list[str] = []
     for word in words:
-        if len(name) + len(word) + 1 > LONGEST_SLUG:
+        if len("-".join((*kept, word))) > LONGEST_SLUG:
             break
-        name = f"{name}-{word}" if name else word
-    return name or time.strftime("chat-%Y%m%d-%H%M%S")
+        kept.append(word)
+    end = len(kept)
+    while end and FILLERS.fullmatch(kept[end - 1]):
+        end -= 1
+    return "-".join(kept[:end] or kept) or time.strftime("chat-%Y%m%d-%H%M%S")
 
 
 def _lock(descriptor: int, name: str) -> None:

@@ -1,0 +1,231 @@
+"""Checks the disk under the sessions folder: room, file system, locks, speed; refuses to leave a file there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatcli.doctor import child
+from chatcli.doctor.finding import Finding, advice, ok, problem
+from chatcli.plain import file_size
+from chatcli.store import files
+
+MIB = 1 << 20
+STEP = 8 * MIB
+PATIENCE = 5.0
+FLUSHES, SMALL = 5, 4096
+# Less a second than this is told, in bytes; and so is a flush that takes longer (seconds).
+SLOW, SLOW_FLUSH = 100 * 10**6, 0.05
+CHECKPOINT = 10**9
+LITTLE = 10**9
+NETWORK = re.compile(
+    r"nfs\d?|cifs|smb\w*|afpfs|webdav|9p|afs|ceph|glusterfs|lustre|gpfs|beegfs|vboxsf|virtiofs"
+    r"|prl_fs|fuse\.(sshfs|s3fs|rclone|gcsfuse|glusterfs|davfs)|davfs2?"
+)
+IN_MEMORY = ("tmpfs", "ramfs")
+# A line of /proc/mounts, and one of what `mount` prints on macOS.
+LINUX_MOUNT = re.compile(r"\S+ (\S+) (\S+) .*")
+MAC_MOUNT = re.compile(r".+? on (.+) \((\w+).*\)")
+ELSEWHERE = "mend its permissions or choose another with --sessions DIR."
+
+
+def there(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there and can be seen."""
+    return next(path for path in (folder, *folder.absolute().parents) if _seen(path))
+
+
+def _seen(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def readable(folder: Path) -> bool:
+    """Whether what is there can be listed, or seen not to be there."""
+    place = there(folder)
+    return place.is_dir() and os.access(place, os.X_OK | (os.R_OK if place == folder else 0))
+
+
+def usable(folder: Path) -> bool:
+    """Whether files can be made there, or the folder itself."""
+    place = there(folder)
+    return place.is_dir() and os.access(place, os.R_OK | os.W_OK | os.X_OK)
+
+
+def folder(path: Path) -> Iterator[Finding]:
+    """Whether sessions can be kept there."""
+    place = there(path)
+    if place != path:
+        if usable(path):
+            yield ok("folder", f"{path} (not there yet: the first chat makes it)", path=str(path))
+        else:
+            todo = f"{place} does not let it be made: {ELSEWHERE}"
+            yield problem("folder", f"{path} is not there", todo, path=str(path))
+    elif usable(path):
+        yield ok("folder", str(path), path=str(path))
+    elif path.is_dir():
+        todo = f"It cannot be read and written: {ELSEWHERE}"
+        yield problem("folder", str(path), todo, path=str(path))
+    else:
+        todo = "It is not a folder: choose one with --sessions DIR."
+        yield problem("folder", str(path), todo, path=str(path))
+
+
+def room(path: Path) -> Iterator[Finding]:
+    """What is free on the disk for this user (bytes)."""
+    facts = shutil.disk_usage(there(path))
+    value = f"{file_size(facts.free)} free of {file_size(facts.total)}"
+    data = {"free_bytes": facts.free, "total_bytes": facts.total}
+    if facts.free < files.RESERVE:
+        yield problem("disk", value, "Make room: no checkpoint is written now.", **data)
+    elif facts.free < LITTLE:
+        yield advice("disk", value, "Make room: long conversations need some gigabytes.", **data)
+    else:
+        yield ok("disk", value, **data)
+
+
+def file_system(path: Path) -> Iterator[Finding]:
+    """What kind it is, where the system tells."""
+    kind = kind_at(there(path).resolve(), mounts())
+    if kind is None:
+        yield ok("file system", "not known")
+    elif NETWORK.fullmatch(kind):
+        todo = "Checkpoints come back quicker from a disk of this machine: --sessions DIR."
+        yield advice("file system", f"{kind}, on the network or another machine", todo, kind=kind)
+    elif kind in IN_MEMORY:
+        todo = "Conversations there are gone after a restart: choose a disk with --sessions DIR."
+        yield advice("file system", f"{kind}, in memory", todo, kind=kind)
+    else:
+        yield ok("file system", kind, kind=kind)
+
+
+def mounts() -> list[tuple[str, str]]:
+    """(where, kind) of each file system, in the order in which they were mounted."""
+    try:
+        text, line = Path("/proc/mounts").read_text(errors="surrogateescape"), LINUX_MOUNT
+    except OSError:
+        try:
+            text, line = child.output(["/sbin/mount"], 5), MAC_MOUNT
+        except child.ChildFailed:
+            return []
+    found = filter(None, map(line.fullmatch, text.splitlines()))
+    return [(_unescaped(one[1]), one[2]) for one in found]
+
+
+def _unescaped(place: str) -> str:
+    """Blanks and the like are octal in /proc/mounts."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place)
+
+
+def kind_at(path: Path, mounted: list[tuple[str, str]]) -> str | None:
+    """The kind of the file system that holds `path`: the innermost, and the last mounted there."""
+    around = [(len(Path(place).parts), number, kind)
+              for number, (place, kind) in enumerate(mounted)
+              if path.is_relative_to(place)]  # fmt: skip
+    return max(around)[2] if around else None
+
+
+def locks(path: Path) -> Iterator[Finding]:
+    """Whether one lock keeps another away, as sessions need it."""
+    # The name is that of a file which a killed process left: it would be swept.
+    scratch = there(path) / f".{uuid.uuid4().hex}{files.UNNAMED}"
+    todo = "Two chatcli in this folder could write over each other: " + ELSEWHERE
+    descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = files.is_locked(scratch)
+    except OSError as error:
+        yield problem("file locks", f"refused: {error.strerror}", todo)
+        return
+    finally:
+        os.close(descriptor)
+        scratch.unlink(missing_ok=True)
+    yield ok("file locks", "work") if held else problem("file locks", "do not hold", todo)
+
+
+def speed(path: Path, size: int) -> Iterator[Finding]:
+    """Write, flush and read back about `size` bytes; then how long a small flush takes."""
+    place = there(path)
+    if shutil.disk_usage(place).free < size + files.RESERVE:
+        yield advice("speed", "not measured", "Make room: there is too little for a measurement.")
+        return
+    # It has no name, so nothing stays whatever happens.
+    with tempfile.TemporaryFile(dir=place, buffering=0) as file:
+        written, write_seconds = _write(file.fileno(), size)
+        read_seconds = _read(file.fileno(), written)
+        flush = _flush_seconds(file.fileno())
+    yield _throughput(written / write_seconds, written / read_seconds)
+    yield _latency(flush)
+
+
+def _write(descriptor: int, size: int) -> tuple[int, float]:
+    """Bytes written and flushed, and the seconds; it ends early on a disk that is very slow."""
+    _uncached(descriptor)
+    piece, written = os.urandom(MIB), 0
+    began = time.perf_counter()
+    while written < size and time.perf_counter() - began < PATIENCE:
+        for _ in range(STEP // MIB):
+            written += os.write(descriptor, piece)
+        os.fsync(descriptor)
+    return written, time.perf_counter() - began
+
+
+def _read(descriptor: int, size: int) -> float:
+    """Seconds for reading it back, from the disk where the system lets one ask for that."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    began = time.perf_counter()
+    for at in range(0, size, MIB):
+        os.pread(descriptor, MIB, at)
+    return time.perf_counter() - began
+
+
+def _uncached(descriptor: int) -> None:
+    """macOS keeps no copy in memory then."""
+    if hasattr(fcntl, "F_NOCACHE"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)
+
+
+def _flush_seconds(descriptor: int) -> float:
+    """The median of some flushes after a small write, as after each message."""
+    taken = []
+    for _ in range(FLUSHES):
+        os.write(descriptor, os.urandom(SMALL))
+        began = time.perf_counter()
+        os.fsync(descriptor)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
+
+
+def _throughput(write: float, read: float) -> Finding:
+    """Both in bytes a second."""
+    back = f"a checkpoint of 1 GB comes back in about {_seconds(CHECKPOINT / read)}"
+    value = f"write {file_size(int(write))}/s, read {file_size(int(read))}/s: {back}"
+    data = {"write_bytes_per_second": write, "read_bytes_per_second": read}
+    if min(write, read) < SLOW:
+        return advice("speed", value, "A faster disk helps: choose it with --sessions DIR.", **data)
+    return ok("speed", value, **data)
+
+
+def _seconds(count: float) -> str:
+    return f"{count:.1f} s" if count < 10 else f"{count:.0f} s"
+
+
+def _latency(flush: float) -> Finding:
+    value = f"{1000 * flush:.1f} ms (each message waits for one)"
+    if flush > SLOW_FLUSH:
+        todo = "That is slow: another disk helps, --sessions DIR chooses it."
+        return advice("flush", value, todo, flush_seconds=flush)
+    return ok("flush", value, flush_seconds=flush)

@@ -1,0 +1,42 @@
+"""What a check of this machine found: a status, a short value, what to do; refuses to know any check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "advice", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`advice` is one sentence that says what to do; empty where nothing is to be done.
+
+    `data` are the numbers behind `value`: bytes, seconds, bytes a second.
+    """
+
+    name: str
+    status: Status
+    value: str
+    advice: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ok(name: str, value: str, **data: Any) -> Finding:
+    return Finding(name, "ok", value, "", data)
+
+
+def advice(name: str, value: str, todo: str, **data: Any) -> Finding:
+    """It works, and could be better."""
+    return Finding(name, "advice", value, todo, data)
+
+
+def problem(name: str, value: str, todo: str = "", **data: Any) -> Finding:
+    """Something does not work."""
+    return Finding(name, "problem", value, todo, data)
+
+
+def count(number: int, noun: str) -> str:
+    """1 file, 2 files."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

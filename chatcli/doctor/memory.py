@@ -1,0 +1,64 @@
+"""Checks the memory of the machine, as the system tells it; refuses to know what it is for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatcli.doctor import child
+from chatcli.doctor.finding import Finding, advice, ok
+from chatcli.plain import file_size
+
+# A container's own limit: version 2 of control groups, then version 1.
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+# What a small model, its cache and Python take.
+LITTLE = 2 * 10**9
+# Pages that macOS gives to whoever asks.
+FREE_PAGES = re.compile(r"Pages (?:free|inactive|speculative|purgeable):\s+(\d+)")
+
+
+def system() -> Iterator[Finding]:
+    """How much there is, and how much of it is available now (bytes)."""
+    total = _total()
+    free = _available()
+    if free is None:
+        yield ok("memory", file_size(total), total_bytes=total)
+        return
+    value = f"{file_size(total)}, {file_size(free)} of it available"
+    if free < LITTLE:
+        todo = "End what you do not need: a model that does not fit is read from the disk again and again."
+        yield advice("memory", value, todo, total_bytes=total, available_bytes=free)
+    else:
+        yield ok("memory", value, total_bytes=total, available_bytes=free)
+
+
+def _total() -> int:
+    """The machine's memory or the container's, whichever is less. Raises `OSError`, `ValueError`."""
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([whole, *(limit for path in LIMITS if (limit := _number(path)))])
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):  # there is no such file, or it says "max"
+        return None
+
+
+def _available() -> int | None:
+    """Linux tells it, macOS in pages. None: this system does not."""
+    try:
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        return _available_pages()
+    return 1024 * int(found[1]) if found else None
+
+
+def _available_pages() -> int | None:
+    try:
+        pages = FREE_PAGES.findall(child.output(["vm_stat"], 5))
+    except child.ChildFailed:
+        return None
+    return sum(map(int, pages)) * os.sysconf("SC_PAGE_SIZE") if pages else None

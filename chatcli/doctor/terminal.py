@@ -1,0 +1,139 @@
+"""Checks what the terminal can show, from the environment and one stream; refuses to draw or to ask it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+from chatcli.doctor import child
+from chatcli.doctor.finding import Finding, advice, ok
+from chatcli.plain import shorten
+from chatcli.repl.clipboard import TOOLS
+
+Environment = Mapping[str, str]
+
+COLUMNS, LINES = 60, 15
+# Terminals that take OSC 52 as they come, by a variable that they set.
+TAKES_OSC52 = {
+    "KITTY_WINDOW_ID": "kitty", "WEZTERM_PANE": "WezTerm", "GHOSTTY_RESOURCES_DIR": "Ghostty",
+    "ALACRITTY_WINDOW_ID": "Alacritty", "WT_SESSION": "Windows Terminal",
+}  # fmt: skip
+# And by a name in TERM, which goes along over ssh.
+TAKES_BY_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot")
+TAKES_BY_PROGRAM = ("WezTerm", "ghostty", "vscode", "WarpTerminal")
+# From here on an escape key waits too long (milliseconds).
+ESCAPE_TIME = 50
+
+
+def stream(environment: Environment, output: TextIO) -> Iterator[Finding]:
+    """Whether there is a terminal, of which kind and size."""
+    if not output.isatty():
+        yield ok("output", "not a terminal: replies are plain text there", terminal=False)
+        return
+    term = environment.get("TERM", "")
+    if term in ("", "dumb"):
+        todo = "Conversations run line by line; for more: export TERM=xterm-256color."
+        yield advice("output", f"a terminal, TERM={term or '(not set)'}", todo, terminal=True)
+    else:
+        yield ok("output", f"a terminal, TERM={term}", terminal=True, term=term)
+    yield _size(output)
+
+
+def _size(output: TextIO) -> Finding:
+    columns, lines = os.get_terminal_size(output.fileno())
+    value = f"{columns} columns, {lines} lines"
+    data = {"columns": columns, "lines": lines}
+    if columns < COLUMNS or lines < LINES:
+        todo = f"Make the window larger: lists want {COLUMNS} columns and {LINES} lines."
+        return advice("size", value, todo, **data)
+    return ok("size", value, **data)
+
+
+def colours(environment: Environment, output: TextIO) -> Iterator[Finding]:
+    """How many a terminal of this kind is taken to have."""
+    term, more = environment.get("TERM", ""), environment.get("COLORTERM", "")
+    if term in ("", "dumb"):
+        yield ok("colours", "none without TERM", colours=1)
+    elif environment.get("NO_COLOR"):
+        yield ok("colours", "none, as NO_COLOR is set", colours=1)
+    elif more in ("truecolor", "24bit"):
+        yield ok("colours", f"16 million (COLORTERM={more})", colours=1 << 24)
+    elif "256color" in term or "kitty" in term or "ghostty" in term:
+        yield ok("colours", "256", colours=256)
+    else:
+        todo = "If it can show 256, say so: export TERM=xterm-256color."
+        yield _hint(output, "colours", f"16, as TERM is {term}", todo, colours=16)
+
+
+def _hint(output: TextIO, name: str, value: str, todo: str, **data: Any) -> Finding:
+    """Advice about the terminal, for who sits at one."""
+    return advice(name, value, todo, **data) if output.isatty() else ok(name, value, **data)
+
+
+def characters(environment: Environment, output: TextIO) -> Iterator[Finding]:
+    """How text is encoded on its way to the terminal."""
+    encoding = output.encoding or "ascii"
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    locale = next((f"{name}={environment[name]}" for name in names if environment.get(name)), "")
+    value = f"{encoding}{f', {locale}' if locale else ', no locale is set'}"
+    if codecs.lookup(encoding).name != "utf-8":
+        todo = "Marks and other scripts become question marks; for them: export LC_ALL=C.UTF-8."
+        yield advice("characters", value, todo, encoding=encoding)
+    else:
+        yield ok("characters", value, encoding=encoding)
+
+
+def inside(environment: Environment) -> Iterator[Finding]:
+    """What stands between chatcli and the terminal."""
+    around = [name for variable, name in (("TMUX", "tmux"), ("STY", "screen"), ("ZELLIJ", "zellij"))
+              if environment.get(variable)]  # fmt: skip
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        around.append("ssh")
+    value = ", ".join(around) or "neither tmux nor ssh"
+    wait = _tmux("escape-time") if "tmux" in around else ""
+    if wait.isdecimal() and int(wait) > ESCAPE_TIME:
+        todo = f"tmux holds Esc back for {wait} ms; for less: tmux set -s escape-time 10"
+        yield advice("inside", value, todo, around=around)
+    else:
+        yield ok("inside", value, around=around)
+
+
+def clipboard(environment: Environment, output: TextIO) -> Iterator[Finding]:
+    """Whether /copy reaches a clipboard: by a tool, or by the terminal's own sequence (OSC 52)."""
+    tool = next((one[0] for one in TOOLS if shutil.which(one[0])), None)
+    takes = _osc52(environment)
+    far = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
+    data = {"osc52": takes, "tool": tool}
+    if environment.get("TMUX") and (set_to := _tmux("set-clipboard")) in ("off", "external"):
+        todo = "tmux drops it; to let it through: tmux set -s set-clipboard on"
+        yield advice("clipboard", f"OSC 52 with set-clipboard {set_to}", todo, **data)
+    elif takes:
+        yield ok("clipboard", f"OSC 52 likely works ({takes})", **data)
+    elif tool and not far:
+        yield ok("clipboard", f"by {tool}", **data)
+    else:
+        todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
+        yield _hint(
+            output, "clipboard", "not known whether the terminal takes OSC 52", todo, **data
+        )
+
+
+def _osc52(environment: Environment) -> str | None:
+    """The terminal's name if it is one that takes OSC 52 as it comes."""
+    term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
+    named = [name for variable, name in TAKES_OSC52.items() if environment.get(variable)]
+    named += [name for name in TAKES_BY_TERM if name in term]
+    named += [name for name in TAKES_BY_PROGRAM if name == program]
+    return next(iter(named), None)
+
+
+def _tmux(option: str) -> str:
+    """A server option of tmux; nothing where it does not tell."""
+    try:
+        told = child.output(["tmux", "show-options", "-s", "-v", option], 3)
+    except child.ChildFailed:
+        return ""
+    return shorten(told, 20)

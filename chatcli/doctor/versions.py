@@ -1,0 +1,93 @@
+"""Checks what is installed, from the packages' own records; refuses to import any of them."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+
+from chatcli import __version__
+from chatcli.doctor.finding import Finding, ok, problem
+
+# MLX's builds, and the extra of mlx that installs each on Linux.
+BACKENDS = {"mlx-cpu": "cpu", "mlx-cuda-12": "cuda12", "mlx-cuda-13": "cuda13", "mlx-cuda": "cuda",
+            "mlx-metal": ""}  # fmt: skip
+LIBRARIES = ("mlx-lm", "transformers", "safetensors", "prompt-toolkit", "rich")
+
+
+def version(package: str) -> str | None:
+    """What is installed of a package, by its record; None: nothing, or no whole record."""
+    try:
+        return metadata.version(package) or None
+    except (metadata.PackageNotFoundError, KeyError):
+        return None
+
+
+def backends() -> dict[str, str]:
+    """MLX's builds that are installed, with their versions."""
+    found = {name: version(name) for name in BACKENDS}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def pip(words: str) -> str:
+    """A command that a person can copy, for this Python."""
+    return f"{sys.executable} -m pip {words}"
+
+
+def mlx_package() -> str:
+    """What to install MLX as on this machine: with the build that is there, else for the CPU."""
+    if platform.system() != "Linux":
+        return "mlx"
+    return f"'mlx[{next((BACKENDS[name] for name in backends() if BACKENDS[name]), 'cpu')}]'"
+
+
+def python() -> Iterator[Finding]:
+    system, machine = platform.system(), platform.machine()
+    value = f"{platform.python_version()} on {system} {machine}"
+    if system == "Darwin" and machine == "x86_64":
+        todo = "MLX needs Apple silicon and a native Python: install Python for arm64."
+        yield problem("Python", value, todo)
+    else:
+        yield ok("Python", value, executable=sys.executable)
+    yield ok("chatcli", __version__)
+
+
+def mlx() -> Iterator[Finding]:
+    """MLX and its build, which have to be one of each, and of one version."""
+    number, builds = version("mlx"), backends()
+    names = " and ".join(f"{name} {found}" for name, found in builds.items())
+    value = f"{number or 'not installed'}{f' with {names}' if builds else ''}"
+    if todo := _todo(number, builds):
+        yield problem("mlx", value, todo, version=number, backends=builds)
+    else:
+        yield ok("mlx", value, version=number, backends=builds)
+
+
+def _todo(number: str | None, builds: dict[str, str]) -> str:
+    """What is to be done about MLX's packages; nothing if they fit."""
+    if len(builds) > 1:
+        return (
+            "They put the same library in the same place, so remove all and install one: "
+            f"{pip('uninstall')} {' '.join(builds)}, then {pip('install')} "
+            "'mlx[cpu]' (or 'mlx[cuda13]', 'mlx[cuda12]' for an NVIDIA GPU)."
+        )
+    if number is None or (not builds and platform.system() == "Linux"):
+        return (
+            f"Run {pip('install')} {mlx_package()} "
+            "('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
+        )
+    if any(found != number for found in builds.values()):
+        return f"Both have to be of one version: {pip('install -U')} {mlx_package()}."
+    return ""
+
+
+def libraries() -> Iterator[Finding]:
+    found = {name: version(name) for name in LIBRARIES}
+    value = ", ".join(f"{name} {number or '(missing)'}" for name, number in found.items())
+    missing = [name for name, number in found.items() if number is None]
+    if missing:
+        todo = f"Run {pip('install')} {' '.join(missing)}."
+        yield problem("libraries", value, todo, versions=found)
+    else:
+        yield ok("libraries", value, versions=found)

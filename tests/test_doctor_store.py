@@ -1,0 +1,102 @@
+"""What the doctor finds among real sessions and checkpoints, whole and damaged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from chatcli.doctor import store as doctor_store
+from chatcli.doctor.finding import Finding
+from chatcli.store import inventory
+from tests.conftest import everything
+from tests.house import House
+
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a conversation and its checkpoints."""
+    folder = tmp_path_factory.mktemp("talked")
+    with House(models / "qwen3_5", folder, tokens=6) as house:
+        house.say(house.chat("talk"), "My dog is called Biscuit.")
+    return folder
+
+
+@pytest.fixture
+def saved(talked: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    shutil.copytree(talked, tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def look(folder: Path, *, whole: bool = False, limit: int | None = GIB) -> dict[str, Finding]:
+    found = [
+        *doctor_store.sessions(folder, whole),
+        *doctor_store.checkpoints(folder, limit),
+        *doctor_store.headers(folder),
+        *doctor_store.leftovers(folder),
+    ]
+    return {one.name: one for one in found}
+
+
+def test_what_is_whole_is_counted(saved: Path) -> None:
+    before, found = everything(saved), look(saved, whole=True)
+    (usage,) = inventory.usage(saved)
+    assert {"ok"} == {one.status for one in found.values()}
+    assert usage.bytes == found["checkpoints"].data["bytes"] > 0
+    assert usage.segments == found["checkpoints"].data["segments"]
+    assert 1 == found["sessions"].data["sessions"]
+    assert usage.rows_files + usage.states == found["headers"].data["read"]
+    assert before == everything(saved)
+
+
+def test_an_empty_folder_and_none_are_whole(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        assert {"ok"} == {one.status for one in look(folder, limit=None).values()}
+
+
+@pytest.mark.parametrize("kind", ["rows", "state"])
+def test_a_damaged_header_is_found(saved: Path, kind: str) -> None:
+    path = min(saved.glob(f"kv/*/*/*.{kind}.safetensors"))
+    os.truncate(path, 10)
+    found = look(saved)["headers"]
+    assert "problem" == found.status
+    assert [str(path)] == found.data["damaged"]
+    assert "cache verify --repair" in found.advice
+
+
+def test_a_damaged_line_is_found_where_there_is_time(saved: Path) -> None:
+    path = saved / "talk.jsonl"
+    head, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([head, b"{\n", *rest]))
+    assert "problem" == look(saved, whole=True)["sessions"].status
+
+
+def test_what_was_left_behind_is_advice_to_collect_it(saved: Path) -> None:
+    path = min(saved.glob("kv/*/*/*.state.safetensors"))
+    path.rename(path.with_name(f"{path.name}.damaged"))
+    (saved / f".{'0' * 32}.new").write_bytes(b"begun")
+    found = look(saved)["leftovers"]
+    assert ("advice", 2) == (found.status, found.data["files"])
+    assert "cache gc" in found.advice
+
+
+def test_checkpoints_of_no_session_are_advice_once_they_are_old(saved: Path) -> None:
+    (saved / "talk.jsonl").unlink()
+    assert "ok" == look(saved)["leftovers"].status
+    for path in saved.glob("kv/*/*/*"):
+        os.utime(path, (0, 0))
+    assert "no session needs it" in look(saved)["leftovers"].value
+
+
+def test_a_full_cache_is_advice_and_one_that_cannot_be_kept_a_problem(saved: Path) -> None:
+    assert "advice" == look(saved, limit=1000)["checkpoints"].status
+    shutil.rmtree(saved / "kv")
+    (saved / "kv").write_text("")
+    found = look(saved)["checkpoints"]
+    assert "problem" == found.status
+    assert "not a folder" in found.value

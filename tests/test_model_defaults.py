@@ -1,0 +1,204 @@
+"""How a model's makers say that it samples, what they say ends a reply, and code that came with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from chatcli import model
+from chatcli.errors import ModelBroken
+from chatcli.settings import Sampling
+from tests.conftest import Program
+from tests.house import House
+from tests.tiny import SPECIAL, write_model
+
+OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
+# A tokenizer's class in a file of the model's, which leaves a mark when it runs.
+CODE = """
+from pathlib import Path
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+class OwnTokenizer(PreTrainedTokenizerFast):
+    def __init__(self, *args, **kwargs):
+        folder = Path({folder!r})
+        (folder / "ran").touch()
+        words = Tokenizer.from_file(str(folder / "words.json"))
+        super().__init__(*args, **{{**kwargs, "tokenizer_object": words}})
+"""
+
+
+@pytest.fixture
+def folder(models: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
+
+
+def says(folder: Path, **config: Any) -> Path:
+    (folder / "generation_config.json").write_text(json.dumps(config))
+    return folder
+
+
+# What the makers say
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, Sampling()),
+        (OWN, Sampling(1.3, 0.9, 30, 0.01)),
+        ({"do_sample": False, "temperature": 0.6}, Sampling(0.0)),
+        ({"do_sample": True, "top_k": 64}, Sampling(1.0, top_k=64)),
+        ({"temperature": 0.6}, Sampling(0.6)),
+        ({"temperature": 1, "repetition_penalty": 1.05}, Sampling(1.0, repetition_penalty=1.05)),
+        ({"temperature": "hot", "top_p": 7, "top_k": -1, "min_p": None}, Sampling()),
+        ({"temperature": True, "top_k": 2.5, "repetition_penalty": 0}, Sampling()),
+        ({"temperature": float("nan"), "top_p": float("inf")}, Sampling()),
+    ],
+)
+def test_what_makes_sense_of_a_generation_config_is_taken(
+    config: dict[str, Any], expected: Sampling
+) -> None:
+    assert expected == model.own_sampling(config)
+
+
+def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
+    own = Sampling(1.3, 0.9, 30, repetition_penalty=1.1)
+    assert Sampling(0.0, 0.9, 0, seed=4, repetition_penalty=1.1) == Sampling(
+        temp=0.0, top_k=0, seed=4
+    ).over(own)
+    assert own == Sampling().over(own)
+
+
+def test_pocket_stays_greedy_and_as_long_as_it_was() -> None:
+    loaded = model.load("pocket")
+    assert (Sampling(0.0), 300) == (loaded.sampling, loaded.longest_reply)
+
+
+@pytest.mark.parametrize("asked", [{}, {"temp": 0.0}, {"top_k": 1}, {"temp": 0.7, "top_p": 1.0}])
+def test_a_model_samples_as_its_makers_say_unless_it_is_asked_otherwise(
+    folder: Path, tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    def tokens(where: Path, sampling: Sampling) -> list[int]:
+        with House(where, tmp_path / "sessions", cache=False) as house:
+            house.runtime.settings = house.settings = with_sampling(house, sampling)
+            return house.say(house.chat("talk"), "Tell me.", settle=False).tokens
+
+    plain = tmp_path / "plain"
+    shutil.copytree(folder, plain)
+    says(folder, **OWN)
+    whole = Sampling(**{"temp": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01, **asked})
+    expected = tokens(plain, Sampling(**{**vars(whole), "seed": 7, "max_tokens": 20}))
+    shutil.rmtree(tmp_path / "sessions")
+    assert expected == tokens(folder, Sampling(**asked, seed=7, max_tokens=20))
+    shutil.rmtree(tmp_path / "sessions")
+    greedy = tokens(plain, Sampling(max_tokens=20))
+    assert (greedy == expected) == (asked in ({"temp": 0.0}, {"top_k": 1}))
+
+
+def with_sampling(house: House, sampling: Sampling) -> Any:
+    from dataclasses import replace
+
+    return replace(house.settings, sampling=sampling)
+
+
+def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(
+    folder: Path, tmp_path: Path
+) -> None:
+    said = {}
+    for penalty in (None, 1.0, 3.0):
+        with House(folder, tmp_path / str(penalty), cache=False) as house:
+            sampling = Sampling(max_tokens=30, repetition_penalty=penalty)
+            house.runtime.settings = with_sampling(house, sampling)
+            record = house.say(house.chat("talk"), "Tell me.", settle=False)
+            said[penalty] = (record.tokens, record.logprobs)
+    assert said[None] == said[1.0]
+    assert said[None][0] != said[3.0][0]
+
+
+def test_every_token_that_the_makers_name_ends_a_reply(folder: Path) -> None:
+    ends = [SPECIAL.index("<|endoftext|>"), SPECIAL.index("<|im_end|>")]
+    loaded = model.load(str(says(folder, eos_token_id=ends)))
+    assert set(ends) == set(loaded.tokenizer.eos_token_ids)
+
+
+def test_flags_and_file_win_over_the_makers(folder: Path, chatcli: Program) -> None:
+    says(folder, **OWN)
+    first = ["ask", "Tell me.", "-n", 12, "--json", "-m", folder, "--no-cache"]
+    greedy = chatcli.run(*first, "--temp", 0).json()["tokens"]
+    chatcli.run("config", "temp", 0)
+    assert greedy == chatcli.run(*first).json()["tokens"]
+
+
+# Code that comes with a model
+
+
+@pytest.fixture(params=["qwen3", "unknown"])
+def with_code(request: pytest.FixtureRequest, folder: Path) -> Path:
+    """A model, known to transformers or not, whose tokenizer is read by a class of its own."""
+    (folder / "own.py").write_text(CODE.format(folder=str(folder)))
+    (folder / "tokenizer.json").rename(folder / "words.json")
+    change(folder, "tokenizer_config.json", tokenizer_class="OwnTokenizer",
+           auto_map={"AutoTokenizer": ["own.OwnTokenizer", None]})  # fmt: skip
+    if request.param == "unknown":
+        # To mlx-lm it is a llama, which has no norms of queries and keys.
+        change(folder, "config.json", model_type="iquestcoder")
+        weights = mx.load(str(folder / "model.safetensors"))
+        plain = {
+            name: weight
+            for name, weight in weights.items()
+            if "q_norm" not in name and "k_norm" not in name
+        }
+        mx.eval(plain)
+        mx.save_safetensors(str(folder / "model.safetensors"), plain)
+    return folder
+
+
+def change(folder: Path, file: str, **changes: Any) -> None:
+    path = folder / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_code_of_a_model_runs_only_when_it_is_asked_for(with_code: Path, chatcli: Program) -> None:
+    environment = chatcli.environment(HF_HOME=str(chatcli.home / "hf"))
+    ask = ["ask", "Tell me.", "-n", 2, "--json", "-m", with_code]
+    refused = chatcli.run(*ask, env=environment, expect=1)
+    assert "give --trust-remote-code" in refused.errors and 1 == len(refused.errors.splitlines())
+    assert not (with_code / "ran").exists()
+    said = chatcli.run(*ask, "--trust-remote-code", env=environment).json()
+    assert 2 == len(said["tokens"]) and (with_code / "ran").exists()
+
+
+def test_damage_is_not_taken_for_lack_of_trust(with_code: Path) -> None:
+    (with_code / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(ModelBroken, match="cannot be loaded"):
+        model.load(str(with_code))
+
+
+def test_an_architecture_of_its_own_runs_only_when_it_is_asked_for(folder: Path) -> None:
+    change(folder, "config.json", model_file="arch.py")
+    (folder / "arch.py").write_text("from mlx_lm.models.qwen3 import Model, ModelArgs")
+    with pytest.raises(ModelBroken, match="give --trust-remote-code"):
+        model.load(str(folder))
+    assert model.load(str(folder), trust_remote_code=True).context
+
+
+def test_trust_does_not_change_the_fingerprint(folder: Path) -> None:
+    trusting = model.load(str(folder), trust_remote_code=True)
+    assert trusting.fingerprint == model.load(str(folder)).fingerprint
+
+
+def test_what_the_code_lacks_is_one_sentence(folder: Path) -> None:
+    change(folder, "config.json", model_file="arch.py")
+    (folder / "arch.py").write_text("import nothing_of_this_name")
+    with pytest.raises(ModelBroken, match="No module named 'nothing_of_this_name'"):
+        model.load(str(folder), trust_remote_code=True)
+
+
+def test_write_model_has_no_makers(tmp_path: Path) -> None:
+    """A folder without generation_config.json is sampled greedily, as before."""
+    assert Sampling() == model.load(str(write_model(tmp_path / "m", "qwen3"))).sampling

@@ -1,0 +1,304 @@
+"""What a shell holds open, without its terminal: sessions that change, models that are given up, summaries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import create_app_session
+from prompt_toolkit.input import DummyInput
+from prompt_toolkit.output import DummyOutput
+from prompt_toolkit.utils import get_cwidth
+
+import chatcli.repl.commands
+import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
+from chatcli import pocket
+from chatcli.conversation import Conversation, Entry, Message
+from chatcli.errors import ContextFull, FolderError
+from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
+from chatcli.opening import Wanted
+from chatcli.repl import registry, toolbar, waiting
+from chatcli.repl.pager import Pager
+from chatcli.repl.results import Opened, Said, Streamed
+from chatcli.repl.stage import Stage
+from chatcli.repl.state import State
+from chatcli.repl.waiting import Sent, Waiting
+from chatcli.settings import Sampling, Settings
+from chatcli.store.sessions import SessionFile, SessionFolder
+from tests.conftest import everything
+from tests.test_loading import Watched
+from tests.tiny import write_model
+
+PATIENCE = 20.0
+NEVER = threading.Event()
+
+
+@pytest.fixture
+def state(models: Path, tmp_path: Path) -> Iterator[State]:
+    opened = State(settings(tmp_path), Wanted(), str(models / "qwen3"))
+    yield opened
+    opened.close()
+
+
+def settings(folder: Path, tokens: int | None = 4) -> Settings:
+    return Settings(folder / "saved", Sampling(max_tokens=tokens))
+
+
+def say(state: State, text: str) -> None:
+    for _ in state.take(text, NEVER):
+        pass
+
+
+def said(state: State) -> list[str]:
+    return [turn.user.message.content for turn in state.conversation.turns()]
+
+
+def stream(state: State, line: str) -> list[Event]:
+    result = registry.run(state, line)
+    assert isinstance(result, Streamed)
+    return list(result.events(NEVER))
+
+
+# Sessions
+
+
+class Unflushed(SessionFile):
+    """A session whose last words the disk refuses when it is closed."""
+
+    def close(self) -> None:
+        super().close()
+        raise FolderError("Cannot save to the session: the disk is full.")
+
+
+@pytest.mark.parametrize("line", ["/new", "/fork", "/resume other"])
+def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_told(
+    state: State, line: str
+) -> None:
+    state.folder.create("other", model=None, system=None).close()
+    say(state, "one")
+    name = str(state.name)
+    before = state.session
+    assert before is not None
+    before.close()
+    state.session = Unflushed(before.path)
+    result = registry.run(state, line)
+    assert isinstance(result, Said | Opened)
+    told = result.text if isinstance(result, Said) else "".join(result.notes)
+    assert told.endswith("Cannot save to the session: the disk is full.")
+    say(state, "two")
+    assert "two" == said(state)[-1] and name != state.name
+    with SessionFolder(state.settings.sessions).open(name) as left:
+        assert 1 == len(left.conversation.turns())
+
+
+# Models
+
+
+def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_further(
+    models: Path, tmp_path: Path
+) -> None:
+    state = Watched(settings(tmp_path), Wanted(), str(models / "qwen3"))
+    say(state, "one")
+    # It cannot be read beyond this file before someone writes there.
+    pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    model, state.stopping = state.model, threading.Event()
+    with ThreadPoolExecutor() as behind:
+        changing = behind.submit(registry.run, state, f"/model {pipe.parent}")
+        with pipe.open("w") as file:  # once it is opened for reading
+            pipe.unlink()
+            state.stopping.set()
+            with pytest.raises(KeyboardInterrupt):
+                changing.result(PATIENCE)
+            assert "" == state.activity and model == state.model
+            file.write("{}")
+    say(state, "two")
+    assert ["one", "two"] == said(state)
+    assert "loading slow…" in state.shown and "loading slow… 100 %" not in state.shown
+    state.stopping = None
+    registry.run(state, f"/model {pipe.parent}")
+    assert "loading slow… 100 %" in state.shown and model != state.model
+    state.close()
+
+
+# Summaries
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built-in model with a context that a short conversation fills."""
+    folder = tmp_path_factory.mktemp("small") / "pocket"
+    shutil.copytree(pocket.FOLDER, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["max_position_embeddings"] = 400
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+MESSAGES = (
+    "My dog is called Biscuit.",
+    "I live in Lisbon.",
+    "My sister is called Clara. " + "Remember it well. " * 20,
+    "Our train leaves at seven. " + "Remember it well. " * 20,
+)
+
+
+@pytest.fixture
+def full(small: Path, tmp_path: Path) -> Iterator[State]:
+    """A conversation whose next message does not fit."""
+    opened = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    for message in MESSAGES:
+        say(opened, message)
+    with pytest.raises(ContextFull):
+        say(opened, MESSAGES[-1] * 2)
+    yield opened
+    opened.close()
+
+
+def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept(
+    full: State,
+) -> None:
+    before = everything(full.settings.sessions)["talk.jsonl"]
+    events = stream(full, "/compact")
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert "talk-2" == full.name
+    assert told == [
+        "Turn 4 was left out of the summary and stands after it as it was.",
+        "'talk-2' goes on from the summary; the session before is untouched.",
+    ]
+    assert [MESSAGES[3]] == said(full)
+    assert "Summary of the conversation so far:" in str(full.system())
+    say(full, "Hello again.")
+    assert "Hello again." == said(full)[-1]
+    assert before == everything(full.settings.sessions)["talk.jsonl"]
+    with SessionFolder(full.settings.sessions).open("talk") as original:
+        assert list(MESSAGES) == [
+            turn.user.message.content for turn in original.conversation.turns()
+        ]
+
+
+def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_path: Path) -> None:
+    state = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    for message in (*MESSAGES[:2], "Remember it well. " * 60):
+        say(state, message)
+    told = [event.text for event in stream(state, "/compact") if isinstance(event, Notice)]
+    assert told[0] == (
+        "Turn 3 was left out of the summary and is not in the new session: it does not fit. "
+        "The session before has it."
+    )
+    assert "talk-2" == state.name and [] == said(state)
+    state.close()
+
+
+def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(
+    small: Path, tmp_path: Path
+) -> None:
+    state = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    say(state, "Remember it well. " * 75)
+    with pytest.raises(ContextFull, match="/rewind goes back"):
+        stream(state, "/compact")
+    assert "talk" == state.name and ["talk"] == state.folder.names()
+    state.close()
+
+
+# The terminal's side
+
+
+def test_what_is_printed_when_the_prompt_has_just_ended_comes_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stage = Stage()
+    with create_app_session(DummyInput(), DummyOutput()):
+        app: Application[None] = Application()
+        with stage.attached(app) as begun:
+
+            async def prompt() -> None:
+                begun()
+
+            asyncio.run(prompt())
+            print("too late to be drawn", file=stage, flush=True)
+            assert "" == capsys.readouterr().out
+    print("and after", file=stage, flush=True)
+    assert "too late to be drawn\nand after\n" == capsys.readouterr().out
+
+
+def test_the_running_turn_is_counted_from_its_prompt_on() -> None:
+    meter = toolbar.Meter()
+    meter.event(TextDelta("nothing is known yet"))
+    assert None is meter.tokens
+    for event in (PrefixMatched(100, 90, None), ThinkingDelta("a", 1), ThinkingDelta("b", 5)):
+        meter.event(event)
+    assert 105 == meter.tokens
+    meter.event(TextDelta("c"))
+    assert 106 == meter.tokens
+    meter.reset()
+    assert None is meter.tokens
+
+
+def line(text: str) -> Sent:
+    return Sent(text, text, text, text.startswith("/"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "after", "text", "left_out"),
+    [
+        (["one"], "", "one", []),
+        (["one", "two\nlines"], "", "one\n\ntwo\nlines", []),
+        (["one"], "typed", "one\n\ntyped", []),
+        (["/stats"], "", "/stats", []),
+        (["/stats"], "typed", "typed", ["/stats"]),
+        (["one", "/stats", "two"], "", "one\n\ntwo", ["/stats"]),
+    ],
+)
+def test_what_comes_back_to_the_box_is_joined_and_commands_only_come_alone(
+    lines: list[str], after: str, text: str, left_out: list[str]
+) -> None:
+    found, dropped = waiting.together([line(one) for one in lines], after)
+    assert (text, left_out) == (found, [one.text for one in dropped])
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_what_waits_fits_its_rows(columns: int) -> None:
+    queue = Waiting()
+    assert 0 == queue.rows
+    for number in range(5):
+        queue.add(
+            line(f"message {number} " + "with many words " * 9 if number % 2 else "日本語" * 40)
+        )
+    rows = "".join(text for _, text in queue.drawn(columns)).split("\n")
+    assert queue.rows == len(rows) == 4
+    assert rows[1].startswith("  waits: message 3") and rows[3].startswith("  2 more · ↑")
+    assert all(get_cwidth(row) < columns for row in rows)
+
+
+def shown(turns: list[tuple[str, str, str]]) -> list[str]:
+    """The first screen of a conversation of (asked, thought, said), at 80 by 40."""
+    conversation, parent = Conversation("2025-03-01"), None
+    for number, (asked, thought, answer) in enumerate(turns):
+        user = conversation.add(Entry(f"u{number}", parent, Message("user", asked), 0))
+        reply = Message("assistant", answer, thought)
+        parent = conversation.add(Entry(f"a{number}", user.id, reply, 0)).id
+    with create_app_session(DummyInput(), DummyOutput()):
+        pager = Pager(conversation)
+        return "".join(part[1] for part in pager.visible()).split("\n")
+
+
+def test_the_thinking_opens_at_the_last_one() -> None:
+    long = "\n".join(f"line {number}" for number in range(100))
+    rows = shown([("one", "first thoughts", long), ("two", "last thoughts\nand more", long)])
+    assert ["  ┊ last thoughts", "  ┊ and more", "  line 0"] == rows[:3]
+    rows = shown([("one", long, long), ("two", "", "short")])
+    assert "  ┊ line 0" == rows[0]
+    rows = shown([("one", "", long), ("two", "", "the end")])
+    assert ["  the end", ""] == rows[-2:]
+    rows = shown([("one", "thoughts", "short")])
+    assert ["1 › one", "  ┊ thoughts", "  short", ""] == rows
