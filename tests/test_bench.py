@@ -195,6 +195,7 @@ def test_quick_is_a_tenth_and_has_no_large_cache() -> None:
     assert restore.LARGE in replace(plan, quick=False).shapes
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_object_and_leaves_nothing(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,6 +228,7 @@ def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: Llam
     assert () == answer.greedy
 
 
+@pytest.mark.slow
 def test_a_slot_is_saved_and_restored_around_a_new_process(
     llama: LlamaServer, folder: Path
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_slot_is_saved_and_restored_around_a_new_process(
     assert answer.disk > 0
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
     llama.ask(FIRST, SAID)
     llama.reopen(ahead=True)
@@ -249,6 +251,7 @@ def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
     assert (0, 0) == (answer.reused, answer.disk)
 
 
+@pytest.mark.slow
 def test_what_vllm_mlx_does_not_answer_is_read_off_its_counters(vllm: VllmMlx) -> None:
     assert 0 == vllm.ask(FIRST, SAID).reused
     answer = vllm.ask(SECOND, SAID)
@@ -257,6 +260,7 @@ def test_what_vllm_mlx_does_not_answer_is_read_off_its_counters(vllm: VllmMlx) -
     assert vllm.tells_reuse
 
 
+@pytest.mark.slow
 def test_vllm_mlx_keeps_its_cache_in_the_given_folder(vllm: VllmMlx, folder: Path) -> None:
     vllm.ask(FIRST, SAID)
     vllm.reopen(ahead=True)
@@ -268,6 +272,7 @@ def test_vllm_mlx_keeps_its_cache_in_the_given_folder(vllm: VllmMlx, folder: Pat
     assert 0 == vllm.ask(SECOND, SAID).reused
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "tiny", folder)
     try:
@@ -279,6 +284,7 @@ def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) ->
     assert not made.tells_reuse
 
 
+@pytest.mark.slow
 def test_servers_take_part_in_a_race(llama: LlamaServer, vllm: VllmMlx) -> None:
     steps = [Step("first", FIRST), Step("second", SECOND), Step("again", SECOND, reopened=True)]
     contenders: Sequence[Contender] = [llama, vllm]
@@ -312,6 +318,7 @@ def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> N
     assert "\n" not in said
 
 
+@pytest.mark.slow
 def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "unknown", folder)
     with pytest.raises(ChatcliError, match=r"refused .*: model 'unknown' not found"):
@@ -320,6 +327,7 @@ def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
     assert not listening(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "dying", folder)
     with pytest.raises(ChatcliError, match="ollama broke off an answer"):
@@ -327,6 +335,7 @@ def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> 
     made.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_died_between_answers_is_an_error(
     llama: LlamaServer, tmp_path: Path, folder: Path
 ) -> None:
@@ -341,6 +350,7 @@ def test_a_server_that_died_between_answers_is_an_error(
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
     stubborn = program(tmp_path, "llama-server", STUBBORN)
     server = Server("stubborn", lambda port: [stubborn, "--port", str(port)], "/health", grace=0.2)
@@ -349,6 +359,7 @@ def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
     assert not listening(stubborn)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     slow = program(tmp_path, "llama-server", "time.sleep(60)")
     with pytest.raises(ChatcliError, match="was not ready in time"):
@@ -356,6 +367,7 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     assert not listening(slow)
 
 
+@pytest.mark.slow
 def test_a_servers_own_children_end_with_it(tmp_path: Path) -> None:
     mark = f"{tmp_path}/child"
     parent = program(

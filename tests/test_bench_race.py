@@ -20,6 +20,8 @@ from chatcli.worker import Worker
 
 REPLY = 12
 SYSTEM = workloads.SYSTEM
+# Where one family is enough: the hard one.
+HYBRID = pytest.mark.parametrize("model", ["qwen3_5"], indirect=True)
 
 
 @contextlib.contextmanager
@@ -59,6 +61,7 @@ def test_everyone_runs_the_same_prompts_and_says_the_same(model: Path) -> None:
         assert all(0 < answer.first < 60 for answer in found.of(name))
 
 
+@HYBRID
 def test_what_is_reused_grows_with_the_conversation(model: Path) -> None:
     found = held(model, list(workloads.turns(4, REPLY).steps))
     assert [0, 0, 0, 0] == reused(found, "no reuse")
@@ -73,6 +76,7 @@ def test_what_is_reused_grows_with_the_conversation(model: Path) -> None:
     assert [0] * 4 == [answer.ahead for answer in found.of("mlx-lm's server")]
 
 
+@HYBRID
 def test_a_new_process_finds_what_is_on_disk(model: Path) -> None:
     found = held(model, list(workloads.reopen((2,), REPLY).steps), "chatcli", "mlx-lm's server")
     opened, ready, at_once = found.of("chatcli")[2:]
@@ -82,6 +86,7 @@ def test_a_new_process_finds_what_is_on_disk(model: Path) -> None:
     assert [0, 0] == reused(found, "mlx-lm's server")[3:]
 
 
+@HYBRID
 def test_a_follow_up_at_any_turn_reuses_what_came_before(model: Path) -> None:
     workload = workloads.branch(4, REPLY)
     found = held(model, list(workload.steps), "chatcli")
@@ -91,6 +96,7 @@ def test_a_follow_up_at_any_turn_reuses_what_came_before(model: Path) -> None:
         assert ours[depth - 1].reused == answer.reused > 0
 
 
+@pytest.mark.slow
 def test_another_repeat_begins_with_nothing(model: Path) -> None:
     with contenders(model) as (every, said):
         steps = list(workloads.turns(2, REPLY).steps)
@@ -101,6 +107,7 @@ def test_another_repeat_begins_with_nothing(model: Path) -> None:
             assert 0 == second[0].reused
 
 
+@pytest.mark.slow
 def test_one_system_prompt_serves_many_conversations(model: Path) -> None:
     texts = ("The quick brown fox.", "My dog is called Biscuit.")
     system = f"{SYSTEM} {workloads.long_text(600)}"
@@ -173,6 +180,7 @@ def test_each_request_goes_on_from_one_before_it(name: str, size: int) -> None:
         asked.add(step.request.said)
 
 
+@HYBRID
 def test_a_contender_that_is_not_there_is_refused_with_the_names(model: Path) -> None:
     with pytest.raises(UsageError, match="'chatcli'"):
         run.run("turns", run.Plan(str(model), only=("vllm",)), lambda *_: None)

@@ -154,6 +154,7 @@ def generation_prompt(model: Path) -> str:
     return "<|im_start|>assistant\n" + ("<think>\n" if model.name == "qwen3_5" else "")
 
 
+@pytest.mark.slow
 def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
     for seed in range(1, 5):
@@ -336,6 +337,7 @@ def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: 
     assert set() == names(env=unset)
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_and_settings_are_heard(chatcli: Program) -> None:
     sampled = ("--temp", "1.5", "-n", "24", "--think", "--seed")
     first = chatcli.ask("Hello", "-S", "a", *sampled, 5)

@@ -82,6 +82,7 @@ def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Progr
     assert str(file_of(chatcli)) in text and "(not there yet)" in text
 
 
+@pytest.mark.slow
 def test_a_switch_in_the_file_is_heard_and_a_flag_turns_it_back(chatcli: Program) -> None:
     written(chatcli, "cache = false\nmax_tokens = 2\nthink = false\n")
     cold = run(chatcli, "ask", "one", "-S", "off", "--json").json()

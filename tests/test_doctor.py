@@ -108,6 +108,7 @@ def test_a_whole_machine_has_no_problem_and_every_number_is_there(doctor: Doctor
     assert "work" == found["file locks"]["value"]
 
 
+@pytest.mark.slow
 def test_without_quick_mlx_lm_is_imported_too(doctor: Doctor) -> None:
     told = doctor.program.run("doctor", "--json").json()
     assert "mlx-lm" in [one["name"] for one in told["findings"]]
@@ -119,6 +120,7 @@ def test_without_quick_mlx_lm_is_imported_too(doctor: Doctor) -> None:
     assert "no_such_module" in found["value"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_told_and_not_made(doctor: Doctor) -> None:
     assert "not there yet" in doctor.look()["folder"]["value"]
     assert not doctor.sessions.exists()
@@ -143,6 +145,7 @@ def test_mlx_that_cannot_be_imported_is_one_problem_and_the_rest_goes_on(
     assert "environment" in found
 
 
+@pytest.mark.slow
 def test_mlx_that_computes_wrongly_is_a_problem_and_its_memory_is_told(doctor: Doctor) -> None:
     path = doctor.path_with("mlx", __init__="", core=WRONG)
     found = doctor.look(expect=1, PYTHONPATH=path)
@@ -159,11 +162,13 @@ def test_two_builds_of_mlx_at_once_are_a_problem(doctor: Doctor) -> None:
     assert "uninstall" in found["mlx"]["advice"]
 
 
+@pytest.mark.slow
 def test_a_build_of_another_version_than_mlx_is_a_problem(doctor: Doctor) -> None:
     found = doctor.look(expect=1, PYTHONPATH=doctor.path_with_record("mlx", "0.1"))
     assert "of one version" in found["mlx"]["advice"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["numpy", "huggingface_hub"])
 def test_a_broken_library_is_a_problem_of_what_needs_it(doctor: Doctor, package: str) -> None:
     path = doctor.path_with(package, __init__="raise ImportError('wrong ELF class')")
@@ -212,6 +217,7 @@ def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor
     assert "hf_mine" not in done.text
 
 
+@pytest.mark.slow
 def test_the_folder_and_the_limit_come_from_the_settings(doctor: Doctor, tmp_path: Path) -> None:
     path = doctor.program.home / "mine.toml"
     path.write_text('sessions = "here"\ncache_limit = "3GB"\n')
@@ -220,12 +226,14 @@ def test_the_folder_and_the_limit_come_from_the_settings(doctor: Doctor, tmp_pat
     assert 3 * 10**9 == found["checkpoints"]["data"]["limit_bytes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["", "hf_mine"])
 def test_whether_there_is_a_token(doctor: Doctor, token: str) -> None:
     found = doctor.look(HF_TOKEN=token, HUGGING_FACE_HUB_TOKEN="", HF_HOME=str(doctor.program.home))
     assert bool(token) == found["token"]["data"]["present"]
 
 
+@pytest.mark.slow
 def test_models_that_were_downloaded_are_counted(doctor: Doctor) -> None:
     home = doctor.program.home / "hf"
     made = home / "hub" / "models--some--model"
@@ -241,6 +249,7 @@ def test_models_that_were_downloaded_are_counted(doctor: Doctor) -> None:
     assert "advice" == doctor.look(HF_HOME=str(home))["models"]["status"]
 
 
+@pytest.mark.slow
 def test_models_below_a_file_can_never_be_downloaded(doctor: Doctor) -> None:
     home = doctor.program.home / "hf"
     home.write_text("")
@@ -280,6 +289,7 @@ def test_a_page_in_a_pipe_is_plain_and_what_is_strange_in_a_name_is_harmless(
     assert json.loads(doctor.run("--json", CHATCLI_SESSIONS=name).out)
 
 
+@pytest.mark.slow
 def test_an_empty_environment_is_enough(doctor: Doctor) -> None:
     done = doctor.program.run("doctor", "--quick", "--sessions", doctor.sessions,
                               env={"PYTHONPATH": str(ROOT), "HF_HOME": str(doctor.program.home)})  # fmt: skip

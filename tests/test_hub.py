@@ -130,6 +130,7 @@ def test_a_download_brings_what_mlx_lm_reads_and_the_next_time_asks_nobody(
     assert asked == len(hub.requests)
 
 
+@pytest.mark.slow
 def test_what_is_told_grows_to_the_whole_with_a_rate(hub: Hub, home: Path, repo: Path) -> None:
     hub.delay = 0.03
     out, _ = find(hub, home)
@@ -206,6 +207,7 @@ def downloading(home: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_what_the_listener_raises_ends_the_download_at_once(hub: Hub, home: Path) -> None:
     hub.delay = 0.02
     process = start(hub, home, code=STOPPED)
@@ -220,6 +222,7 @@ def test_what_the_listener_raises_ends_the_download_at_once(hub: Hub, home: Path
     process.communicate()
 
 
+@pytest.mark.slow
 def test_a_part_longer_than_its_file_begins_again(hub: Hub, home: Path, repo: Path) -> None:
     blobs = home / "hf" / "hub" / f"models--{NAME.replace('/', '--')}" / "blobs"
     blobs.mkdir(parents=True)
@@ -239,6 +242,7 @@ def test_damaged_bytes_are_found_and_thrown_away(hub: Hub, home: Path) -> None:
     assert "" == err and out[-1].startswith("folder ")
 
 
+@pytest.mark.slow
 def test_two_at_once_download_each_file_once(hub: Hub, home: Path) -> None:
     hub.delay = 0.01
     both = [start(hub, home) for _ in range(2)]
@@ -302,6 +306,7 @@ def test_a_hub_that_is_not_there_is_told_within_seconds(hub: Hub, home: Path) ->
     assert "the hub cannot be reached" in err and "chatcli models" in err
 
 
+@pytest.mark.slow
 def test_a_hub_that_never_answers_is_given_up(hub: Hub, home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()

@@ -128,7 +128,11 @@ class Talk:
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param("qwen3", marks=pytest.mark.slow), "qwen3_5", "gpt_oss"]
+    scope="module",
+    params=[
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("qwen3", "gpt_oss")),
+        "qwen3_5",
+    ],
 )
 def talk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Talk:
     """Forty turns of a model that thinks: full attention, recurrent, sliding window."""

@@ -1,0 +1,56 @@
+"""`chatcli bench WORKLOAD` as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Program, escapes_in
+
+
+def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path: Path) -> None:
+    picture = tmp_path / "curves.svg"
+    done = chatcli.run(
+        "bench", "turns", "-m", str(chatcli.model), "--quick", "--only", "chatcli",
+        "--plot", str(picture), "--json",
+    )  # fmt: skip
+    told = json.loads(done.out)
+    assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(
+        told["machine"]
+    )
+    (outcome,) = told["outcomes"]
+    assert ["no reuse", "chatcli"] == [one["name"] for one in outcome["contenders"]]
+    cold, ours = (one["summary"] for one in outcome["contenders"])
+    assert 0 == cold["all_but_first"]["reused_tokens"]
+    assert 0.9 < ours["all_but_first"]["hit_ratio"] < 1
+    assert 0 == ours["greedy_differing"] < ours["greedy_compared"]
+    assert picture.read_text().startswith("<?xml")
+    # The person's own folder is not touched.
+    assert not chatcli.sessions.exists()
+
+
+@pytest.mark.slow
+def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
+    narrow = chatcli.environment(COLUMNS="80")
+    done = chatcli.run("bench", "exact", "-m", str(chatcli.model), "--quick", env=narrow)
+    assert [] == escapes_in(done.out)
+    lines = done.out.decode().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith("mlx-lm's server") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["turns", "--quick", "--full"], "--quick and --full"),
+        (["turns", "--random", "qwen9"], "qwen3-8b"),
+        (["turns", "--plot", "curves.txt"], ".svg"),
+        (["turns", "--only", "vllm"], "mlx-lm's server"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], said: str) -> None:
+    done = chatcli.run("bench", *given, "-m", str(chatcli.model), expect=2)
+    assert said in done.err.decode()
+    assert b"Traceback" not in done.err
