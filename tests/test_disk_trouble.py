@@ -135,7 +135,7 @@ def put_in_its_place(program: Program, folder: Path, text: str) -> None:
 # Checkpoints
 
 
-@pytest.mark.parametrize("family", ["gpt_oss", "qwen3_5"])
+@pytest.mark.parametrize("family", [pytest.param("gpt_oss", marks=pytest.mark.slow), "qwen3_5"])
 def test_without_room_for_checkpoints_the_replies_are_right(
     family: str, models: Path, tmp_path: Path
 ) -> None:
