@@ -392,14 +392,25 @@ class Checkpoints:
         room: int,
         cancelled: threading.Event,
         said: Sequence[int] = (),
+        opening: str = "",
     ) -> Iterator[Token]:
         """Run the rest of the prompt, of which `said` is the reply so far, and generate.
 
+        `opening` is the generation prompt, which may have begun the thinking that has a budget.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
         log, ran, self._ahead = RowLog(), list(tail), []
         tokens = self._worker.pump(
-            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log, said
+            engine.generate,
+            self.loaded,
+            self._cache,
+            tail,
+            sampling,
+            room,
+            cancelled,
+            log,
+            said,
+            opening,
         )
         for token in tokens:
             ran.append(token.id)

@@ -205,6 +205,15 @@ class Options:
         int | None,
         typer.Option("-n", "--max-tokens", min=1, help="Longest reply, thinking included."),
     ] = None
+    think_budget: Annotated[
+        int | None,
+        typer.Option(
+            "--think-budget",
+            metavar="N",
+            min=0,
+            help="Close the thinking after so many tokens of it, so that the answer begins.",
+        ),
+    ] = None
     think: Annotated[
         bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")
     ] = None

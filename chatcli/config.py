@@ -110,6 +110,9 @@ SETTINGS = {
         _number(int, "a whole number of at least 1", 1, None),
         "longest reply, thinking included", "until the context is full",
     ),
+    "think_budget": Setting(
+        COUNT, "most tokens of thinking before the answer begins", "as many as the model likes"
+    ),
     "think": Setting(SWITCHED, "the model's thinking", "as the model's template has it"),
     "cache": Setting(SWITCHED, "read and write checkpoints"),
     "draft": Setting(SWITCHED, "prefill a message while it is typed"),

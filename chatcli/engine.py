@@ -12,9 +12,11 @@ from mlx_lm.generate import generation_stream, stream_generate
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from chatcli import prompt_cache
+from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings import Sampling
+from chatcli.think_budget import ThinkBudget
 
 # Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.
 MOST_LOGGED = 256 << 20
@@ -61,10 +63,12 @@ def generate(
     cancelled: threading.Event,
     log: RowLog,
     said: Sequence[int] = (),
+    opening: str = "",
 ) -> Iterator[Token]:
     """Run the prompt's last tokens and generate until the model stops, `room` or max_tokens is full.
 
     `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
+    `opening` is the text of the generation prompt, from which on thinking is counted.
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
     of them (if it is whole).
     """
@@ -81,7 +85,7 @@ def generate(
             min_p=sampling.min_p or 0.0,
             top_k=sampling.top_k or 0,
         ),
-        logits_processors=_penalties(sampling),
+        logits_processors=[*_penalties(sampling), *_budget(loaded, sampling, opening, said)],
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
@@ -104,6 +108,16 @@ def _penalties(sampling: Sampling) -> list[Any]:
     """None where nothing is penalized: the logits stay as they are, to the bit."""
     penalty = sampling.repetition_penalty
     return make_logits_processors(repetition_penalty=penalty) if penalty not in (None, 1) else []
+
+
+def _budget(
+    loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int]
+) -> list[ThinkBudget]:
+    """None where thinking may go on, or where the model has none."""
+    closing = closing_tokens(loaded.tokenizer) if sampling.think_budget is not None else []
+    if sampling.think_budget is None or not closing:
+        return []
+    return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, opening, said)]
 
 
 def _log(cache: PromptCache, count: int, log: RowLog) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from chatcli.markers import ToolCall
 from chatcli.plain import file_size
 
 
@@ -36,6 +37,17 @@ class ThinkingDelta:
 @dataclass(frozen=True)
 class TextDelta:
     text: str
+
+
+@dataclass(frozen=True)
+class ToolCalled:
+    """The model wrote `text`, in which it calls tools; they are not run."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.calls))
 
 
 @dataclass(frozen=True)
@@ -150,6 +162,7 @@ Event = (
     | PrefillProgress
     | ThinkingDelta
     | TextDelta
+    | ToolCalled
     | Notice
     | Download
     | TurnDone

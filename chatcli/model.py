@@ -1,4 +1,4 @@
-"""Loading a model, its thinking markers and its fingerprint; refuses to know conversations."""
+"""Loading a model, and its fingerprint; refuses to know conversations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,14 +36,6 @@ WHOLE_BYTES = 64 << 20
 # About what is read of the weights between two words about how far it is.
 GROUP_BYTES = 128 << 20
 UNLIMITED = 1 << 20
-# gpt-oss writes channels that mlx-lm's tokenizer does not name: text, and whether thinking follows.
-HARMONY = {
-    "<|channel|>analysis<|message|>": True,
-    "<|channel|>commentary<|message|>": True,
-    "<|channel|>final<|message|>": False,
-    "<|start|>assistant": False,
-    "<|end|>": False,
-}
 
 # Told how much of the weights is in memory, as a fraction from 0 to 1.
 Progress = Callable[[float], None]
@@ -301,54 +292,3 @@ def _sampled(path: Path) -> Iterator[bytes]:
         for number in range(SAMPLES):
             file.seek(number * (size - SAMPLE_BYTES) // (SAMPLES - 1))
             yield file.read(SAMPLE_BYTES)
-
-
-class ReplySplitter:
-    """Tells thinking from reply in a stream of decoded text, by the tokenizer's markers."""
-
-    def __init__(self, tokenizer: Any, opening: str) -> None:
-        """`opening` is the text of the generation prompt, which may have opened the thinking."""
-        self._markers = _markers(tokenizer)
-        self._pattern = re.compile("|".join(map(re.escape, self._markers)) or "(?!)")
-        self._pending = ""
-        self._thinking = False
-        for _ in self.feed(opening):
-            pass
-        self._pending = ""
-
-    def feed(self, text: str) -> Iterator[tuple[bool, str]]:
-        """(is it thinking, text) for what is known now; the start of a marker is held back."""
-        self._pending += text
-        while found := self._pattern.search(self._pending):
-            yield from self._told(self._pending[: found.start()])
-            self._pending = self._pending[found.end() :]
-            self._thinking = self._markers[found[0]]
-        held = self._marker_begun()
-        whole = len(self._pending) - held
-        yield from self._told(self._pending[:whole])
-        self._pending = self._pending[whole:]
-
-    def finish(self) -> Iterator[tuple[bool, str]]:
-        """What was held back when the reply ended."""
-        yield from self._told(self._pending)
-        self._pending = ""
-
-    def _told(self, text: str) -> Iterator[tuple[bool, str]]:
-        if text:
-            yield self._thinking, text
-
-    def _marker_begun(self) -> int:
-        """How many last characters may be the beginning of a marker."""
-        longest = min(len(self._pending), max(map(len, self._markers), default=1) - 1)
-        ends = (self._pending[-size:] for size in range(longest, 0, -1))
-        begun = (end for end in ends if any(marker.startswith(end) for marker in self._markers))
-        return len(next(begun, ""))
-
-
-def _markers(tokenizer: Any) -> dict[str, bool]:
-    """What is not shown of a reply, and whether thinking follows it."""
-    if "<|channel|>" in tokenizer.get_vocab():
-        return HARMONY
-    if not tokenizer.has_thinking:
-        return {}
-    return {tokenizer.think_start: True, tokenizer.think_end: False}

@@ -17,7 +17,8 @@ class Sampling:
     """How a token is chosen, in mlx-lm's terms.
 
     None: as the model's makers say, else the likeliest token of all. `max_tokens` None: until the
-    context is full. A `repetition_penalty` of 1 is none.
+    context is full. A `repetition_penalty` of 1 is none. After `think_budget` tokens of thinking it is
+    closed and the answer begins; None: when the model closes it.
     """
 
     temp: float | None = None
@@ -27,6 +28,7 @@ class Sampling:
     seed: int | None = None
     max_tokens: int | None = None
     repetition_penalty: float | None = None
+    think_budget: int | None = None
 
     def over(self, own: Sampling) -> Sampling:
         """This, and the model's own where nothing was asked for."""

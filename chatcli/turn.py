@@ -24,10 +24,11 @@ from chatcli.events import (
     Settled,
     TextDelta,
     ThinkingDelta,
+    ToolCalled,
     TurnDone,
     TurnRecord,
 )
-from chatcli.model import ReplySplitter
+from chatcli.markers import Part, ReplySplitter
 from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
@@ -298,7 +299,9 @@ def generate(
     splitter = _splitter(chat, prompt, record)
     room = room_left(chat, len(prompt.tokens))
     logprobs: list[Any] = []
-    generated = chat.checkpoints.generate(prompt.tail, sampling, room, cancelled, prompt.said)
+    generated = chat.checkpoints.generate(
+        prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening
+    )
     for token in generated:
         if record.time_to_first_token is None:
             record.time_to_first_token = time.perf_counter() - started
@@ -321,16 +324,17 @@ def _splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
     return splitter
 
 
-def _deltas(record: TurnRecord, parts: Iterator[tuple[bool, str]]) -> Iterator[Event]:
-    for thinking, text in parts:
+def _deltas(record: TurnRecord, parts: Iterator[Part]) -> Iterator[Event]:
+    for part in parts:
         # Templates put line breaks around thinking and before the reply; they are no one's words.
-        if thinking:
-            text = text if record.thinking else text.lstrip("\n")
+        begun = record.thinking if part.thinking else record.text
+        text = part.text if begun else part.text.lstrip("\n")
+        if part.thinking:
             record.thinking += text
             yield ThinkingDelta(text, len(record.tokens))
-        elif text := text if record.text else text.lstrip("\n"):
+        elif text:
             record.text += text
-            yield TextDelta(text)
+            yield ToolCalled(text, part.calls) if part.calls else TextDelta(text)
 
 
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:

@@ -12,7 +12,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli import model
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
-from chatcli.model import ReplySplitter
+from chatcli.markers import ReplySplitter
 from tests import tiny
 
 HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
@@ -36,9 +36,10 @@ def tokenizer(folder: Path) -> Any:
 def told(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
     """(thinking, text) of a reply that arrives in these pieces."""
     parts = [part for piece in pieces for part in splitter.feed(piece)] + list(splitter.finish())
+    said = [(part.text, part.thinking) for part in parts]
     return (
-        "".join(text for thinking, text in parts if thinking),
-        "".join(text for thinking, text in parts if not thinking),
+        "".join(text for text, thinking in said if thinking),
+        "".join(text for text, thinking in said if not thinking),
     )
 
 

@@ -137,15 +137,16 @@ def write_tokenizer(folder: Path, template: str | None, special: Sequence[str] =
 
 
 def write_model(
-    folder: Path, family: str, *, template: str | None = "", seed: int = 7, **changes: Any
+    folder: Path, family: str, *, template: str | None = "", seed: int = 7,
+    special: Sequence[str] = SPECIAL, **changes: Any,
 ) -> Path:
     """A random model of `family` in `folder`. `template` None leaves it out, "" is the family's."""
     chosen = TEMPLATES.get(family, OPEN_THINK) if template == "" else template
-    vocabulary = write_tokenizer(folder, chosen)
+    vocabulary = write_tokenizer(folder, chosen, special)
     config = json.loads(json.dumps(CONFIGS[family]))
     inner = config.get("text_config", config)
     inner.update(changes, vocab_size=vocabulary)
-    config["eos_token_id"] = SPECIAL.index("<|im_end|>")
+    config["eos_token_id"] = special.index("<|im_end|>")
     (folder / "config.json").write_text(json.dumps(config))
     module = importlib.import_module(f"mlx_lm.models.{family}")
     mx.random.seed(seed)

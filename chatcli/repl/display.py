@@ -28,6 +28,7 @@ from chatcli.events import (
     Notice,
     TextDelta,
     ThinkingDelta,
+    ToolCalled,
     TurnDone,
 )
 from chatcli.plain import age, clean, clean_line, file_size, shorten
@@ -166,6 +167,9 @@ class Pipe:
                 self.abandon()
             self._write(self._out, event.text)
             self._unfinished = self._out
+        elif isinstance(event, ToolCalled):
+            self.abandon()
+            self._write(self._out, f"{event}\n")
         elif isinstance(event, Notice):
             self.abandon()
             self._write(self._err, f"chatcli: {event.text}\n")

@@ -18,6 +18,7 @@ from chatcli.events import (
     PrefixMatched,
     TextDelta,
     ThinkingDelta,
+    ToolCalled,
     TurnDone,
 )
 from chatcli.plain import clean
@@ -74,6 +75,8 @@ class Reply:
             self._think(event)
         elif isinstance(event, TextDelta):
             self._text(event.text)
+        elif isinstance(event, ToolCalled):
+            self._called(event)
         elif isinstance(event, TurnDone):
             self.finish()
             if event.record.finish_reason == "cancelled":
@@ -93,6 +96,16 @@ class Reply:
             self._fold_thinking()
             self._markdown = MarkdownStream(self._console, INDENT, part=self)
         self._markdown.feed(text)
+
+    def _called(self, event: ToolCalled) -> None:
+        """A line of its own between what is said before and after it."""
+        self._progress = None
+        self._fold_thinking()
+        if self._markdown is not None:
+            self._markdown.finish()
+        self._markdown = MarkdownStream(self._console, INDENT, part=self)
+        for call in event.calls:
+            self._print(wrap(Text(clean(str(call)), DIM), self._console.width - len(INDENT) - 1))
 
     def _fold_thinking(self) -> None:
         """From a box to one line."""

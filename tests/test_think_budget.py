@@ -1,0 +1,207 @@
+"""A thinking budget is exact to the token, for markers of one token and of several, cut and reopened."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from chatcli import regenerate, turn
+from chatcli.events import ThinkingDelta
+from chatcli.markers import closing_tokens
+from chatcli.think_budget import ThinkBudget
+from tests.house import MESSAGES, House, finish, outcome
+from tests.tiny import OPEN_THINK, SPECIAL, write_model
+
+XTML = [*SPECIAL, "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
+XTML = [mark for mark in XTML if mark not in ("<think>", "</think>")]
+HARMONY = [*SPECIAL, "<|channel|>", "<|message|>", "<|start|>", "<|end|>"]
+BUDGET = 5
+
+
+def marked(start: str, end: str) -> str:
+    template = OPEN_THINK.replace("</think>", end).replace("<think>", start)
+    assert template != OPEN_THINK
+    return template
+
+
+# Of each kind: the family, the template, the special tokens and how many tokens close the thinking.
+KINDS: dict[str, tuple[str, str, list[str], int]] = {
+    "one": ("qwen3_5", OPEN_THINK, SPECIAL, 1),
+    "several": ("qwen3", marked("<|open|>think<|sep|>", "<|close|>think<|sep|>"), XTML, 5),
+    "channels": (
+        "gpt_oss",
+        marked(
+            "<|start|>assistant<|channel|>analysis<|message|>",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        HARMONY, 10,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    family, template, special, _ = KINDS[kind]
+    path = tmp_path_factory.mktemp(kind) / "m"
+    return write_model(path, family, template=template, special=special)
+
+
+def talk(house: House, budget: int | None = BUDGET, tokens: int = 16, name: str = "a") -> turn.Chat:
+    chat = house.chat(name)
+    return replace(chat, sampling=replace(chat.sampling, think_budget=budget, max_tokens=tokens))
+
+
+def closing_of(house: House) -> list[int]:
+    return closing_tokens(house.runtime.loaded.tokenizer)
+
+
+@pytest.mark.parametrize("budget", [0, 1, BUDGET])
+def test_thinking_ends_after_so_many_tokens(folder: Path, tmp_path: Path, budget: int) -> None:
+    with House(folder, tmp_path) as house:
+        closing = closing_of(house)
+        free = house.say(talk(house, None), MESSAGES[0])
+        bounded = house.say(talk(house, budget, name="b"), MESSAGES[0])
+    end = budget + len(closing)
+    assert free.thinking and not free.text
+    assert free.tokens[:budget] + closing == bounded.tokens[:end]
+    assert free.logprobs[:budget] + [0.0] * len(closing) == bounded.logprobs[:end]
+    assert free.thinking.startswith(bounded.thinking) and bounded.text
+
+
+def test_the_markers_have_as_many_tokens_as_they_are_meant_to(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
+    with House(folder, tmp_path) as house:
+        assert KINDS[kind][3] == len(closing_of(house))
+
+
+def test_a_budget_that_is_not_used_up_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    with House(folder, tmp_path) as house:
+        free = house.say(talk(house, None), MESSAGES[0])
+        bounded = house.say(talk(house, 16, name="b"), MESSAGES[0])
+    assert outcome(free) == outcome(bounded)
+
+
+def test_reopened_and_open_are_the_same(folder: Path, tmp_path: Path) -> None:
+    with House(folder, tmp_path / "open") as house:
+        chat = talk(house)
+        open_all_along = [house.say(chat, text) for text in MESSAGES[:3]]
+    reopened = []
+    for text in MESSAGES[:3]:
+        with House(folder, tmp_path / "closed") as house:
+            reopened.append(house.say(talk(house), text))
+    with House(folder, tmp_path / "cold", cache=False) as house:
+        chat = talk(house)
+        cold = [house.say(chat, text) for text in MESSAGES[:3]]
+    assert list(map(outcome, open_all_along)) == list(map(outcome, reopened))
+    assert list(map(outcome, open_all_along)) == list(map(outcome, cold))
+    assert all(record.text for record in reopened)
+    assert all(record.reused_tokens for record in reopened[1:])
+
+
+def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been(
+    folder: Path, tmp_path: Path
+) -> None:
+    with House(folder, tmp_path) as house:
+        whole = house.say(talk(house), MESSAGES[0], settle=False)
+        for cut in (1, BUDGET - 1, BUDGET, *range(BUDGET + 1, BUDGET + 1 + len(closing_of(house)))):
+            chat = talk(house, tokens=cut, name=f"cut {cut}")
+            part = house.say(chat, MESSAGES[0])
+            assert ("length", whole.tokens[:cut]) == (part.finish_reason, part.tokens)
+            rest = replace(chat, sampling=replace(chat.sampling, max_tokens=16 - cut))
+            more = finish(regenerate.go_on(rest, threading.Event()))
+            assert (whole.tokens, whole.text, whole.thinking) == (
+                more.tokens,
+                more.text,
+                more.thinking,
+            )
+
+
+def test_after_a_cut_in_the_thinking_the_conversation_goes_on(folder: Path, tmp_path: Path) -> None:
+    with House(folder, tmp_path) as house:
+        chat = talk(house)
+        stop = threading.Event()
+        cut = finish(stopped(turn.take(chat, MESSAGES[0], stop), stop))
+        assert ("cancelled", "") == (cut.finish_reason, cut.text)
+        after = house.say(chat, MESSAGES[1])
+    with House(folder, tmp_path) as house:
+        more = finish(regenerate.regenerate(talk(house), threading.Event()))
+    assert after.text
+    assert outcome(after) == outcome(more)
+
+
+def stopped(events: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
+    """The events; it is stopped at the first word of the thinking."""
+    for event in events:
+        if isinstance(event, ThinkingDelta):
+            stop.set()
+        yield event
+
+
+# The processor alone, with a model that says what it is told to
+
+
+def generated(house: House, budget: int, said: str, count: int, opening: str = "") -> str:
+    """What comes of a model that would say this, then a full stop for ever."""
+    tokenizer = house.runtime.loaded.tokenizer
+    vocabulary = len(tokenizer)
+    processor = ThinkBudget(tokenizer, budget, closing_tokens(tokenizer), opening)
+    wanted = iter(tokenizer.encode(said, add_special_tokens=False))
+    (stop,) = tokenizer.encode(".", add_special_tokens=False)
+    tokens: list[int] = [0]
+    likely = next(wanted)
+    while len(tokens) <= count:
+        logits = mx.where(mx.arange(vocabulary) == likely, 1.0, 0.0)[None]
+        tokens.append(int(mx.argmax(processor(mx.array(tokens), logits)).item()))
+        if tokens[-1] == likely:
+            likely = next(wanted, stop)
+    return str(tokenizer.decode(tokens[1:]))
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    path = tmp_path_factory.mktemp("several")
+    template = marked("<|open|>think<|sep|>", "<|close|>think<|sep|>")
+    with House(
+        write_model(path / "m", "qwen3", template=template, special=XTML), path / "s"
+    ) as made:
+        yield made
+
+
+OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
+
+
+@pytest.mark.parametrize(
+    ("budget", "opening", "said", "expected"),
+    [
+        # The model opens its own thinking: what comes before does not count.
+        (3, "", f"7777{OPEN}88888", f"7777{OPEN}888{CLOSE}88..."),
+        (0, "", f"7{OPEN}88", f"7{OPEN}{CLOSE}88..."),
+        # It has begun to close it itself.
+        (3, OPEN, f"88{CLOSE}7", f"88{CLOSE}7..."),
+        (4, OPEN, f"888{CLOSE}7", f"888{CLOSE}7..."),
+        (2, OPEN, "8<|close|>99", f"8{CLOSE}99..."),
+        # It closes it in time.
+        (9, OPEN, f"88{CLOSE}777777777777", f"88{CLOSE}777777777777..."),
+        # It thinks again: what is left is left, and if nothing is, one token comes late.
+        (3, OPEN, f"8{CLOSE}7{OPEN}8888", f"8{CLOSE}7{OPEN}"),
+        (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8{CLOSE}888..."),
+    ],
+)
+def test_only_thinking_counts(
+    budget: int, opening: str, said: str, expected: str, house: House
+) -> None:
+    tokenizer = house.runtime.loaded.tokenizer
+    count = len(tokenizer.encode(expected, add_special_tokens=False))
+    assert expected == generated(house, budget, said, count, opening)
