@@ -20,7 +20,7 @@ from typing import Annotated, Any, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import config, plain
+from chatcli import config, plain, template_args
 from chatcli.config import Value
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.opening import Wanted
@@ -214,6 +214,15 @@ class Options:
             help="Close the thinking after so many tokens of it, so that the answer begins.",
         ),
     ] = None
+    template_arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template-arg",
+            metavar="KEY=VALUE",
+            help="Tell the model's chat template something that it knows, such as "
+            "preserve_thinking=true (JSON, else text; null takes it back). The session keeps it.",
+        ),
+    ] = None
     think: Annotated[
         bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")
     ] = None
@@ -268,7 +277,8 @@ class Options:
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
         system = None if self.system is None else plain.decodable(self.system)
         name = name or self.session
-        return Wanted(name, self.latest, self.at, system, must_exist)
+        told = dict(map(template_args.argument, self.template_arg or ()))
+        return Wanted(name, self.latest, self.at, system, must_exist, template_args=told)
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

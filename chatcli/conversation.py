@@ -52,7 +52,8 @@ class Conversation:
     """The tree, and the head: the entry that the next message continues from.
 
     `date` (ISO 8601) is the day of the first turn until it is set to another one. Templates that
-    print the date get this one on every other day too.
+    print the date get this one on every other day too. `effort` is how much the model is to think,
+    `template_args` what else its template is told; None and nothing leave it to the template.
     """
 
     date: str
@@ -61,6 +62,8 @@ class Conversation:
     entries: dict[str, Entry] = field(default_factory=dict)
     head: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    effort: str | None = None
+    template_args: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
         """Hang `entry` into the tree and move the head to it.

@@ -22,6 +22,7 @@ from chatcli.errors import BadName, ChatcliError, FolderError, NotImportable
 from chatcli.plain import clean, clean_line, decodable
 from chatcli.store import files
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
+from chatcli.store.transcript import arguments_of
 
 FORMAT, VERSION = "chatcli", 1
 ID = re.compile(r"\w{1,128}", re.ASCII)
@@ -90,7 +91,14 @@ def whole(name: str, conversation: Conversation) -> dict[str, Any]:
         ],
         "labels": dict(conversation.labels),
         "head": conversation.head,
+        **_told(conversation),
     }
+
+
+def _told(conversation: Conversation) -> dict[str, Any]:
+    """What the template is told besides the date, if it is told anything."""
+    told = {"effort": conversation.effort, "template_args": dict(conversation.template_args)}
+    return {key: value for key, value in told.items() if value}
 
 
 def as_text(exported: Mapping[str, Any]) -> str:
@@ -294,6 +302,8 @@ def _tree(found: Mapping[str, Any]) -> Conversation:
         tree.labels[tree.entries[identifier].id] = _text(label)
     head = found["head"]
     tree.head = None if head is None else tree.entries[head].id
+    tree.effort = _text_or_none(found.get("effort"))
+    tree.template_args = arguments_of(found.get("template_args", {}))
     return tree
 
 
@@ -412,6 +422,7 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
     wanted = name if name is not None else folder.free_name(_own_name(imported))
     made = folder.create(wanted, model=found.model, system=found.system, date=found.date)
     try:
+        made.set_template(found.effort, found.template_args)
         for entry in found.entries.values():
             made.copy(entry)
         for entry_id, label in found.labels.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from chatcli.conversation import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
@@ -15,7 +17,8 @@ class Wanted:
     """What was asked for: a name, the most recent session, or neither (a new one).
 
     `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
-    `date` (ISO 8601) is what a session that is begun tells its model; None: today.
+    `date` (ISO 8601) is what a session that is begun tells its model; None: today. `effort` and
+    `template_args` are told to its template too; an argument that is None is taken away.
     """
 
     name: str | None = None
@@ -24,6 +27,8 @@ class Wanted:
     system: str | None = None
     must_exist: bool = False
     date: str | None = None
+    effort: str | None = None
+    template_args: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
@@ -84,6 +89,7 @@ def branch_from(
     made = folder.create(
         wanted, model=source.model, system=source.system, date=source.date, branched_from=name
     )
+    made.set_template(source.effort, source.template_args)
     for entry in source.path(leaf):
         made.copy(entry)
     return made

@@ -52,8 +52,16 @@ class Runtime:
 
     def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
         """A conversation that has no file yet: it can be drafted."""
-        template = Template(self.loaded.tokenizer, conversation.date, think, self._memory)
+        template = Template(
+            self.loaded.tokenizer, conversation.date, think, self._memory,
+            effort=conversation.effort, arguments=conversation.template_args,
+        )  # fmt: skip
         return Chat(None, conversation, template, self._checkpoints, self.sampling)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """What the model's chat template can be told."""
+        return self._memory.variables
 
     @property
     def sampling(self) -> Sampling:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 
 from jinja2.exceptions import TemplateError
 
+from chatcli import template_args, template_variables
 from chatcli.conversation import Message
 from chatcli.errors import TemplateRefused
 from chatcli.tokens import Encoder, Seams, common_text, control_tokens
@@ -58,6 +60,7 @@ class Memory:
 
     encoder: Encoder
     seams: Seams
+    variables: frozenset[str]
     words: dict[Message, Words] = field(default_factory=dict)
     texts: dict[Any, str] = field(default_factory=dict)
     limits: dict[str, Limit] = field(default_factory=dict)
@@ -68,26 +71,37 @@ class Memory:
         written = _written(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
-        return cls(encoder, Seams(tokenizer, control))
+        read = template_variables.variables(tokenizer, _source(tokenizer))
+        return cls(encoder, Seams(tokenizer, control), read)
 
 
 class Template:
-    """A tokenizer's chat template with one date and one thinking mode."""
+    """A tokenizer's chat template with one date, one thinking mode and what else it is told."""
 
     def __init__(
-        self, tokenizer: Any, date: str, think: bool | None = None, memory: Memory | None = None
+        self,
+        tokenizer: Any,
+        date: str,
+        think: bool | None = None,
+        memory: Memory | None = None,
+        *,
+        effort: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """`date` is ISO 8601; `think` None is the template's own default.
+        """`date` is ISO 8601; `think` and `effort` None are the template's own default.
 
-        `memory` is of the same tokenizer. Without one, nothing of other templates' work is reused.
+        Of the `arguments` it is told those that it reads. `memory` is of the same tokenizer.
+        Without one, nothing of other templates' work is reused.
         """
         self._tokenizer = tokenizer
         source = _source(tokenizer)
         self._options = _clock(source, datetime.date.fromisoformat(date))
-        if think is not None:
-            self._options["enable_thinking"] = think
         self._memory = memory or Memory.of(tokenizer)
-        self.key = _digest(f"{source} {date} {think}")
+        read = self._memory.variables
+        self._options |= template_args.told(read, think, effort, arguments or {})
+        more = template_args.told(read, None, effort, arguments or {})
+        added = f" {json.dumps(more, sort_keys=True)}" if more else ""
+        self.key = _digest(f"{source} {date} {think}{added}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""

@@ -12,6 +12,7 @@ from chatcli import exchange, hub, opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
+from chatcli.repl import told
 from chatcli.repl.registry import command, explained
 from chatcli.repl.results import (
     Help,
@@ -28,6 +29,7 @@ from chatcli.repl.state import State
 from chatcli.settings import PANELS, POCKET
 from chatcli.store import files
 from chatcli.store import search as searching
+from chatcli.template_args import LEVELS
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
@@ -40,6 +42,7 @@ SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "seed": (int, 0, (1 << 63) - 1),
     "max_tokens": (int, 1, float("inf")),
     "repetition_penalty": (float, 0.1, float("inf")),
+    "think_budget": (int, 0, float("inf")),
 }
 
 
@@ -208,16 +211,24 @@ def _day(word: str) -> str:
 
 
 @command(
-    "think", "[on | off]", "turn the model's thinking on or off", complete=lambda _: list(SWITCHES)
+    "think",
+    "[on | off | low | medium | high | default]",
+    "turn the model's thinking on or off, or say how much of it there is to be",
+    complete=lambda _: [*SWITCHES, *LEVELS, "default"],
 )
 def think(state: State, argument: str) -> Result:
-    if argument and argument not in SWITCHES:
-        raise UsageError("Say /think on or /think off.")
-    if argument:
+    if argument and argument not in (*SWITCHES, *LEVELS, "default"):
+        raise UsageError(f"Say /think on, off, {', '.join(LEVELS)} or default.")
+    if argument in SWITCHES:
         state.stop_settling()
         state.think = SWITCHES[argument]
+    elif argument:
+        told.set_effort(state, argument if argument in LEVELS else None)
+        state.think = None if argument == "default" else state.think is False or state.think
     mode = {True: "on", False: "off", None: "as the model's template has it"}[state.think]
-    return Said(f"Thinking is {mode}.")
+    level = told.effort(state) if state.think is not False else None
+    effort = f", with {level} effort" if level else ""
+    return Said(f"Thinking is {mode}{effort}.")
 
 
 @command("stats", "", "the hit ratio and the times of each turn")
@@ -253,7 +264,7 @@ def _shown(value: object) -> str:
 def _number(key: str, word: str) -> float | int | None:
     """A setting's value. Raises `UsageError` with what it may be."""
     kind, least, most = SAMPLING[key]
-    if word == "off" and key in ("seed", "max_tokens"):
+    if word == "off" and key in ("seed", "max_tokens", "think_budget"):
         return None
     with contextlib.suppress(ValueError):
         if least <= (value := kind(word)) <= most:

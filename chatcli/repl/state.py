@@ -18,6 +18,7 @@ from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, shorten
+from chatcli.repl import told
 from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store import files, readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
@@ -81,16 +82,17 @@ class State:
             self._download = None
             go_on(f"loading {_short(name)}… {done * 100:.0f} %")
 
-        def downloading(told: Download) -> None:
-            self._download = told
-            go_on(f"downloading {_short(name)}… {told}")
+        def downloading(arrived: Download) -> None:
+            self._download = arrived
+            go_on(f"downloading {_short(name)}… {arrived}")
 
         try:
             if unwanted.is_set():
                 raise KeyboardInterrupt
             from chatcli.runtime import Runtime
 
-            return Runtime(self._worker, self.settings, name, progress, downloading)
+            runtime = Runtime(self._worker, self.settings, name, progress, downloading)
+            return told.checked(runtime, self.wanted)
         finally:
             self._download = None
             self.activity = ""
@@ -181,6 +183,7 @@ class State:
         if self.wanted.system is not None:
             session.set_system(self.wanted.system or None)
             self.wanted = replace(self.wanted, system=None)
+        told.note(self, session)
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
@@ -240,7 +243,10 @@ class State:
 
     def _to_begin(self) -> Conversation:
         """The conversation that the first message will begin."""
-        return Conversation(self.date(), self.system() or None, self.model)
+        return Conversation(
+            self.date(), self.system() or None, self.model,
+            effort=told.effort(self), template_args=told.arguments(self),
+        )  # fmt: skip
 
     def stop_drafting(self) -> None:
         """End the draft after its current chunk, without waiting: it is done before what follows."""
@@ -268,6 +274,9 @@ class State:
         """
         self.stop_settling()
         before, self.session = self.session, session
+        if before is None and session is not None:
+            # These were for the conversation that never began.
+            self.wanted = told.without(self.wanted)
         notes = list(recovered(session.transcript)) if session else []
         if before is not None:
             try:
@@ -279,7 +288,10 @@ class State:
     def new(self, name: str | None) -> list[str]:
         """Begin a new session with the next message. Returns what went wrong with closing this one."""
         date = self.wanted.date if self.session is None else None
-        self.wanted = Wanted(name=name, system=without_summary(self.system()), date=date)
+        self.wanted = Wanted(
+            name=name, system=without_summary(self.system()), date=date,
+            effort=told.effort(self), template_args=told.arguments(self),
+        )  # fmt: skip
         return self.switch(None)
 
     def system(self) -> str | None:

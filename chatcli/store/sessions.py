@@ -305,6 +305,13 @@ class SessionFile:
             self.write({"type": "date", "date": date})
             self.conversation.date = date
 
+    def set_template(self, effort: str | None, arguments: Mapping[str, Any]) -> None:
+        """What the template is told from now on: how much to think, and what else it knows."""
+        conversation = self.conversation
+        if (effort, arguments) != (conversation.effort, conversation.template_args):
+            self.write({"type": "template", "effort": effort, "args": dict(arguments)})
+            conversation.effort, conversation.template_args = effort, dict(arguments)
+
     def set_label(self, entry_id: str, label: str) -> None:
         """Bookmark an entry; an empty label takes the bookmark away."""
         self.write({"type": "label", "id": entry_id, "label": label})

@@ -25,6 +25,8 @@ DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 # The parts of a record that become parts of paths.
 NAME = re.compile(r"\w{1,128}", re.ASCII)
 DEEPEST = 3
+# An argument of a template may be a list of tools.
+DEEPEST_ARGUMENT = 17
 
 
 @dataclass
@@ -115,14 +117,22 @@ class _Reader:
             self._tree.note(line["id"], self._record(line["record"]))
         elif kind == "head":
             self._move_head(line["id"])
-        elif kind == "system":
+        elif kind == "label":
+            self._label(line["id"], _text(line["label"]))
+        else:
+            self._set(kind, line)
+
+    def _set(self, kind: str, line: dict[str, Any]) -> None:
+        """What holds for the whole conversation from here on."""
+        if kind == "system":
             self._tree.system = _text_or_none(line["content"])
         elif kind == "model":
             self._tree.model = _text(line["model"])
         elif kind == "date":
             self._tree.date = _date(line["date"])
-        elif kind == "label":
-            self._label(line["id"], _text(line["label"]))
+        elif kind == "template":
+            self._tree.effort = _text_or_none(line["effort"])
+            self._tree.template_args = arguments_of(line["args"])
 
     def _label(self, entry_id: str, label: str) -> None:
         self._tree.labels[self._tree.entries[entry_id].id] = label
@@ -193,6 +203,13 @@ def _date(value: Any) -> str:
     return datetime.date.fromisoformat(value).isoformat()
 
 
+def arguments_of(value: Any) -> dict[str, Any]:
+    """Raises one of `DAMAGE` if it is no object, or one that is too deep."""
+    if not isinstance(value, dict) or not is_shallow(value, DEEPEST_ARGUMENT):
+        raise TypeError(value)
+    return value
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < 1e300
 
@@ -217,10 +234,10 @@ def _is_places(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(at, int) for at in value.values())
 
 
-def _is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
+def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
     """Whether it can be written again wherever it could be read."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return deepest > 0 and all(_is_shallow(part, deepest - 1) for part in inner)
+    return deepest > 0 and all(is_shallow(part, deepest - 1) for part in inner)
 
 
 COUNTS = (
@@ -239,7 +256,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def _is_good(key: str, value: Any) -> bool:
-    return CHECKS.get(key, _is_shallow)(value)
+    return CHECKS.get(key, is_shallow)(value)
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:

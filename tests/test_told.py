@@ -1,0 +1,332 @@
+"""What a session tells its template: the effort and arguments are in the tokens, kept on resume, or refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from mlx_lm.utils import load_tokenizer
+from rich.console import Console
+
+import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+from chatcli import exchange, opening, template_args, turn
+from chatcli.conversation import Conversation, Message
+from chatcli.errors import UsageError
+from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
+from chatcli.markers import ToolCall
+from chatcli.opening import Wanted
+from chatcli.repl import registry, told
+from chatcli.repl.display import Pipe, Screen
+from chatcli.repl.results import Said
+from chatcli.repl.state import State
+from chatcli.settings import Sampling, Settings
+from chatcli.store.sessions import SessionFolder
+from chatcli.template import Memory, Template
+from chatcli.template_variables import variables
+from tests import tiny
+from tests.conftest import Program, entries
+from tests.templates import DATE, GPT_OSS, PATHS
+
+NEVER = threading.Event()
+EFFORT = (
+    "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"
+    "{{- 'Reasoning: ' + reasoning_effort + '\n' }}"
+    "{%- if preserve_thinking is defined and preserve_thinking %}{{- 'All thinking.\n' }}{%- endif %}"
+    "{%- for tool in tools or [] %}{{- tool.function.name + '\n' }}{%- endfor %}"
+    "{% generation %}{% endgeneration %}"
+) + tiny.OPEN_THINK
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose template knows an effort and an option."""
+    return tiny.write_model(tmp_path_factory.mktemp("m") / "thinker", "qwen3_5", template=EFFORT)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(thinker: Path) -> Any:
+    return load_tokenizer(thinker)
+
+
+class Shell:
+    """A shell's state without its terminal, one process's worth."""
+
+    def __init__(self, folder: Path, model: Path, wanted: Wanted | None = None) -> None:
+        settings = Settings(folder, Sampling(max_tokens=6))
+        self.state = State(settings, wanted or Wanted("talk"), str(model))
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.state.close()
+
+    def run(self, line: str) -> str:
+        result = registry.run(self.state, line)
+        assert isinstance(result, Said)
+        return result.text
+
+    def say(self, text: str) -> TurnRecord:
+        events = list(self.state.take(text, NEVER))
+        for _ in self.state.settle(NEVER):
+            pass
+        return next(event.record for event in events if isinstance(event, TurnDone))
+
+    def prompt(self) -> str:
+        chat = self.state.chat(None)
+        return chat.template.text(
+            [*turn.history(chat, None), Message("user", "x")], generation=True
+        )
+
+
+def rendered(tokenizer: Any, **options: Any) -> str:
+    return Template(tokenizer, DATE, **options).text(PATHS[1], generation=True)
+
+
+def test_the_effort_is_told_under_the_name_that_the_template_reads(tokenizer: Any) -> None:
+    assert "Reasoning: medium" in rendered(tokenizer)
+    assert "Reasoning: high" in rendered(tokenizer, effort="high")
+    for name in ("thinking_effort", "reasoning_effort"):
+        other = TokenizerWrapper(
+            tokenizer._tokenizer.__class__.from_pretrained(tokenizer.name_or_path)
+        )
+        other.chat_template = EFFORT.replace("reasoning_effort", name)
+        assert "Reasoning: low" in rendered(other, effort="low")
+
+
+def test_a_switch_of_another_name_is_told_too(tmp_path: Path) -> None:
+    tiny.write_tokenizer(tmp_path, tiny.OPEN_THINK.replace("enable_thinking", "thinking"))
+    assert "</think>" in rendered(load_tokenizer(tmp_path), think=False)
+
+
+def test_variables_are_those_that_a_session_can_set(tokenizer: Any) -> None:
+    read = {"reasoning_effort", "preserve_thinking", "tools", "enable_thinking"}
+    assert read == variables(tokenizer, EFFORT)
+    assert frozenset() == variables(tokenizer, GPT_OSS)
+    assert frozenset() == variables(tokenizer, "{% if %}")
+
+    def render(messages: Any, tools: Any = None, level: int = 1, **_: Any) -> str:
+        return f"{level}{messages}"
+
+    python = TokenizerWrapper(tokenizer._tokenizer, chat_template=render)
+    assert {"tools", "level"} == variables(python, "")
+    assert rendered(python, arguments={"level": 7, "other": 1}).startswith("7")
+
+
+def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
+    memory = Memory.of(tokenizer)
+    made = [
+        Template(tokenizer, DATE, None, memory, **options).key
+        for options in (
+            {}, {"effort": "low"}, {"effort": "high"}, {"arguments": {"preserve_thinking": True}},
+            {"arguments": {"preserve_thinking": False}},
+        )
+    ]  # fmt: skip
+    assert 5 == len(set(made))
+    unknown = Template(tokenizer, DATE, None, memory, arguments={"nothing": 1})
+    assert made[0] == unknown.key
+
+
+def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_path: Path) -> None:
+    wanted = Wanted("talk", template_args={"preserve_thinking": True})
+    with Shell(tmp_path / "open", thinker, wanted) as shell:
+        assert "Thinking is as the model's template has it, with low effort." == shell.run(
+            "/think low"
+        )
+        told_first, whole = shell.say("One."), shell.say("Two.")
+        asked = shell.prompt()
+    assert "Reasoning: low\nAll thinking.\n" in asked
+    with Shell(tmp_path / "closed", thinker, wanted) as shell:
+        shell.run("/think low")
+        assert told_first.tokens == shell.say("One.").tokens
+    (kept,) = [
+        line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"
+    ]
+    assert ("low", {"preserve_thinking": True}) == (kept["effort"], kept["args"])
+    with Shell(tmp_path / "closed", thinker) as shell:
+        again = shell.say("Two.")
+        assert asked == shell.prompt()
+    numbers = [(r.tokens, r.logprobs, r.prompt_tokens, r.reused_tokens) for r in (whole, again)]
+    assert numbers[0] == numbers[1]
+    assert again.reused_tokens > 0 and again.miss_reason is None
+
+
+def test_another_effort_is_another_prompt_and_can_be_taken_back(
+    thinker: Path, tmp_path: Path
+) -> None:
+    with Shell(tmp_path, thinker, Wanted("talk", template_args={"reasoning_effort": "x"})) as shell:
+        shell.say("One.")
+        assert "Reasoning: x" in shell.prompt()
+        shell.run("/think off")
+        assert "Thinking is on, with high effort." == shell.run("/think high")
+        assert "Reasoning: high" in shell.prompt()
+        assert "prompt changed" in str(shell.say("Two.").miss_reason)
+        assert "Thinking is off." == shell.run("/think off")
+        assert "Thinking is as the model's template has it." == shell.run("/think default")
+        assert "Reasoning: medium" in shell.prompt()
+        with pytest.raises(UsageError, match="Say /think on, off, low, medium, high or default"):
+            shell.run("/think much")
+
+
+def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> None:
+    with Shell(
+        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})
+    ) as shell:
+        shell.run("/think high")
+        shell.say("One.")
+    folder = SessionFolder(tmp_path)
+    with opening.branch(folder, "talk", None, "twin") as twin:
+        assert ("high", {"preserve_thinking": True}) == facts(twin.conversation)
+    exported = exchange.as_text(exchange.whole("talk", folder.read("talk").conversation))
+    with exchange.save(folder, exchange.read(exported.encode()), "copy") as copy:
+        assert ("high", {"preserve_thinking": True}) == facts(copy.conversation)
+
+
+def facts(conversation: Conversation) -> tuple[str | None, dict[str, Any]]:
+    return conversation.effort, dict(conversation.template_args)
+
+
+def test_what_was_said_before_a_first_message_is_not_for_another_session(
+    thinker: Path, tmp_path: Path
+) -> None:
+    SessionFolder(tmp_path).create("other", model=str(thinker), system=None).close()
+    with Shell(tmp_path, thinker, Wanted()) as shell:
+        shell.run("/think high")
+        registry.run(shell.state, "/resume other")
+        assert told.effort(shell.state) is None
+
+
+def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_path: Path) -> None:
+    with Shell(tmp_path, models / "qwen3") as shell:
+        with pytest.raises(UsageError, match="has no thinking effort: /think on and /think off"):
+            shell.run("/think high")
+        assert "Thinking is on." == shell.run("/think on")
+
+
+def test_a_model_without_an_effort_still_opens_a_session_with_one(
+    thinker: Path, models: Path, tmp_path: Path
+) -> None:
+    with Shell(tmp_path, thinker) as shell:
+        shell.run("/think low")
+        shell.say("One.")
+    with Shell(tmp_path, models / "qwen3") as shell:
+        assert shell.say("Two.").tokens
+        assert "low" == told.effort(shell.state)
+
+
+def test_arguments_are_json_where_they_parse() -> None:
+    given = [
+        "a=true",
+        "b=1.5",
+        'c=["x"]',
+        "d=text",
+        "e=a=b",
+        "f=",
+        'g="7"',
+        "h=NaN",
+        "i=null",
+        "j={",
+    ]
+    assert {
+        "a": True, "b": 1.5, "c": ["x"], "d": "text", "e": "a=b", "f": "", "g": "7", "h": "NaN",
+        "i": None, "j": "{",
+    } == dict(map(template_args.argument, given))  # fmt: skip
+    deep = "[" * 40 + "]" * 40
+    assert ("a", deep) == template_args.argument(f"a={deep}")
+    assert "\ud800" not in template_args.argument('a="\\ud800"')[1]
+    for wrong in ("a", "=1", "a b=1", "1=2"):
+        with pytest.raises(UsageError, match="give --template-arg NAME=VALUE"):
+            template_args.argument(wrong)
+
+
+def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
+    with Shell(
+        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})
+    ) as shell:
+        shell.say("One.")
+    with Shell(
+        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": None})
+    ) as shell:
+        shell.say("Two.")
+        assert "All thinking." not in shell.prompt()
+
+
+def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
+    thinker: Path, tmp_path: Path
+) -> None:
+    tools = [{"type": "function", "function": {"name": "search"}}]
+    with Shell(tmp_path, thinker, Wanted("talk", template_args={"tools": tools})) as shell:
+        shell.say("One.")
+        assert "\nsearch\n" in shell.prompt()
+        head = shell.state.conversation.head
+        call = '<tool_call>{"name": "search"}</tool_call><|im_end|>'
+        session = shell.state.session
+        assert session is not None
+        asked = session.append(Message("user", "Two."), head)
+        session.append(Message("assistant", call), asked.id, finish_reason="stop")
+        assert shell.say("Three.").tokens
+
+
+def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, thinker)
+    few = ("-S", "talk", "--think-budget", "2", "-n", "5")
+    done = program.ask("One.", "--template-arg", "preserve_thinking=true", *few)
+    close = tiny.SPECIAL.index("</think>")
+    assert 2 == done["tokens"].index(close)
+    kept = [line for line in entries(program.sessions / "talk.jsonl") if line["type"] == "template"]
+    assert [{"preserve_thinking": True}] == [line["args"] for line in kept]
+    no = program.run("ask", "Hi", "-S", "new", "--template-arg", "nope=1", expect=2)
+    assert (
+        "chatcli: This model's chat template does not know 'nope': it knows preserve_thinking, "
+        "reasoning_effort, tools.\n"
+    ) == no.errors
+    assert not (program.sessions / "new.jsonl").exists()
+
+
+def test_arguments_that_switch_thinking_are_refused() -> None:
+    with pytest.raises(UsageError, match="--think and --no-think"):
+        template_args.check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
+    with pytest.raises(UsageError, match="does not know 'a': it knows none that can be set"):
+        template_args.check_arguments(frozenset({"enable_thinking"}), {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "line", [{"effort": 7, "args": {}}, {"effort": None, "args": []}, {"args": {}}]
+)
+def test_a_damaged_line_is_skipped(line: dict[str, Any], tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    folder.create("talk", model=None, system=None).close()
+    with (tmp_path / "talk.jsonl").open("a") as file:
+        file.write(json.dumps({"type": "template", **line}) + "\n")
+    read = folder.read("talk")
+    assert (None, {}) == facts(read.conversation)
+    assert ["line 2 of the session 'talk' is damaged: skipped"] == read.problems
+
+
+CALL = ToolCalled("<tool_call>…</tool_call>", (ToolCall("search", '{"q": "\x1b[2J"}'),))
+SHOWN = '⚙ calls search({"q": "␛[2J"}), which chatcli does not run'
+
+
+def shown(screen: Any, events: list[Event]) -> None:
+    for event in events:
+        screen.event(event)
+
+
+def test_a_call_is_a_line_of_its_own_in_the_shell_and_in_a_pipe() -> None:
+    events: list[Event] = [
+        TextDelta("Wait."),
+        CALL,
+        TextDelta("Done."),
+        TurnDone(TurnRecord("a", 1)),
+    ]
+    out, err, drawn = io.StringIO(), io.StringIO(), io.StringIO()
+    shown(Pipe(out, err), events)
+    assert (f"Wait.\n{SHOWN}\nDone.\n", "") == (out.getvalue(), err.getvalue())
+    shown(Screen(Console(file=drawn, width=100), "off"), events)
+    lines = [line.strip() for line in drawn.getvalue().splitlines() if line.strip()]
+    assert ["Wait.", SHOWN, "Done."] == lines[:3]
