@@ -80,7 +80,7 @@ def test_a_handler_gets_its_argument_without_the_spaces_around_it(
 
 
 def test_a_handler_that_refuses_changes_nothing(state: SimpleNamespace) -> None:
-    with pytest.raises(UsageError, match="/think on or /think off"):
+    with pytest.raises(UsageError, match="/think on, off, low"):
         registry.run(state, "/think maybe")
     assert None is state.think
 
