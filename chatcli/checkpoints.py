@@ -6,15 +6,17 @@ to the next is a prefill, and what it made is kept in memory and handed to the s
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chatcli import engine, prompt_cache
+from chatcli import device, engine, prompt_cache
 from chatcli.engine import Token
-from chatcli.errors import SegmentDamaged
+from chatcli.errors import MemoryFull, SegmentDamaged
+from chatcli.memory import MemoryLimit
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import RowLog, Snapshot
@@ -85,8 +87,16 @@ class Speed:
 class Checkpoints:
     """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
 
-    def __init__(self, worker: Worker, loaded: LoadedModel, store: SegmentStore | None) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        loaded: LoadedModel,
+        store: SegmentStore | None,
+        memory: MemoryLimit | None = None,
+    ) -> None:
+        """`memory` None: nothing is refused before MLX itself has no more."""
         self.loaded = loaded
+        self.memory = memory
         self.store = store
         self._worker = worker
         self._log = RowLog()
@@ -117,6 +127,25 @@ class Checkpoints:
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
+
+    def check(self, chain: Sequence[Segment], depth: int, tokens: int) -> None:
+        """Raises `MemoryFull` if a prompt of so many tokens, matched to `depth`, would not fit."""
+        if self.memory is not None:
+            longest = max((one.end - one.start for one in chain[depth:]), default=0)
+            self.memory.check(tokens, longest, written=self.store is not None)
+
+    def room(self, used: int, most: int) -> int:
+        """How many of `most` tokens the memory takes beside those that are `used`; at least 1."""
+        return most if self.memory is None else max(self.memory.tokens(used + most) - used, 1)
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Where memory ends half-way, the cache is let go: it cannot be trusted, and it is large."""
+        try:
+            yield
+        except MemoryFull:
+            self._reset()
+            raise
 
     def match(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Match:
         """The deepest checkpoint on this chain. Memory wins a draw: it costs nothing to restore."""
@@ -209,7 +238,7 @@ class Checkpoints:
         if rows is None:
             return 0
         try:
-            with rows:
+            with rows, self._whole(), device.explained():
                 self._worker.call(prompt_cache.append, self._cache, self._log, rows)
         except (SegmentDamaged, OSError, *UNFIT):
             self.rewind()
@@ -242,7 +271,8 @@ class Checkpoints:
     ) -> None:
         self._reset()
         try:
-            self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
+            with self._whole(), device.explained():
+                self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
         except SegmentDamaged as error:
             self._reset()
             store.examine(chain, prompt)
@@ -299,14 +329,15 @@ class Checkpoints:
         log = self._log if done else RowLog()
         left = tokens[done:]
         began = time.perf_counter()
-        for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
-            done += count
-            if draft and done < len(tokens):
-                self._mark(segment.parent, tokens[:done], log)
-            yield count
-            if cancelled.is_set() and done < len(tokens):
-                self._log, self._ahead, self._by_draft = log, tokens[:done], draft
-                return
+        with self._whole():
+            for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
+                done += count
+                if draft and done < len(tokens):
+                    self._mark(segment.parent, tokens[:done], log)
+                yield count
+                if cancelled.is_set() and done < len(tokens):
+                    self._log, self._ahead, self._by_draft = log, tokens[:done], draft
+                    return
         self._seconds = self._speed.of(len(left), time.perf_counter() - began, len(tokens))
         self._took[segment.id] = self._took.get(segment.parent, 0.0) + self._seconds
         self._remember(chain)
@@ -412,9 +443,10 @@ class Checkpoints:
             said,
             opening,
         )
-        for token in tokens:
-            ran.append(token.id)
-            yield token
+        with self._whole():
+            for token in tokens:
+                ran.append(token.id)
+                yield token
         if log.whole:
             self._worker.call(prompt_cache.lay_out, self._cache)
             self._ahead, self._log, self._by_draft = ran, log, False

@@ -23,7 +23,7 @@ import typer
 from chatcli import config, plain, template_args
 from chatcli.config import Value
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.opening import Wanted
+from chatcli.opening import Wanted, default_sessions
 from chatcli.repl import results
 from chatcli.settings import POCKET, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
@@ -151,16 +151,16 @@ def configured() -> Configured:
     return Configured({key: value for key, value in found.items() if value is not None}, said)
 
 
-def limit_of(text: str | None) -> int | None:
-    """`--cache-limit` in bytes, else what is configured. Raises `UsageError`."""
-    wanted = configured().find("cache_limit")[0] if text is None else text
+def limit_of(text: str | None, key: str = "cache_limit") -> int | None:
+    """`--cache-limit` (or another `key`) in bytes, else what is configured. Raises `UsageError`."""
+    wanted = configured().find(key)[0] if text is None else text
     if wanted is None:
         return None
     try:
         return config.size_of(str(wanted))
     except ValueError:
         raise UsageError(
-            f"'{text}' is no size: give --cache-limit a number such as 500MB or 5GiB."
+            f"'{text}' is no size: give --{key.replace('_', '-')} a number such as 500MB or 5GiB."
         ) from None
 
 
@@ -237,6 +237,15 @@ class Options:
         ),
     ] = None
     cache_limit: CacheLimitOption = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Most that the model and its cache may take in memory, such as 12GB "
+            "(default: what the device recommends). A prompt that needs more is refused.",
+        ),
+    ] = None
     sessions: SessionsOption = None
     panel: Annotated[
         Panel | None,
@@ -263,6 +272,7 @@ class Options:
         sampling = Sampling(**{key: held.pop(key) for key in SAMPLING})
         held["sessions"] = sessions_folder(self.sessions)
         held["cache_limit"] = limit_of(self.cache_limit)
+        held["memory_limit"] = limit_of(self.memory_limit, "memory_limit")
         models = configured().file.models
         held["model"] = aliased(held["model"], models)
         return Settings(sampling=sampling, models=models, **held)
@@ -309,12 +319,6 @@ def sessions_folder(given: Path | None) -> Path:
     if given is not None:
         return given.expanduser()
     return Path(str(configured().find("sessions")[0])).expanduser()
-
-
-def default_sessions() -> Path:
-    """./sessions if it is there, else the user's data folder."""
-    here = Path("sessions")
-    return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 
 
 def show_result(result: results.Result) -> None:

@@ -93,6 +93,7 @@ TEXT = Kind("text that is not empty", str, _is_text)
 SWITCHED = Kind("true or false", _switch, lambda value: isinstance(value, bool))
 SHARE = _number(float, "a number from 0 to 1", 0, 1)
 COUNT = _number(int, "a whole number of at least 0", 0, None)
+SIZED = Kind("a size such as 500MB or 5GiB", str, _is_size)
 OWN = "as the model's makers say"
 SETTINGS = {
     "model": Setting(TEXT, "a folder, a hub name, an alias from [models], or 'pocket'"),
@@ -117,8 +118,11 @@ SETTINGS = {
     "cache": Setting(SWITCHED, "read and write checkpoints"),
     "draft": Setting(SWITCHED, "prefill a message while it is typed"),
     "cache_limit": Setting(
-        Kind("a size such as 500MB or 5GiB", str, _is_size),
+        SIZED,
         "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",
+    ),
+    "memory_limit": Setting(
+        SIZED, "most that a model and its cache may take in memory", "what the device recommends"
     ),
     "sessions": Setting(TEXT, "the folder of sessions"),
     "panel": Setting(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 
 from chatcli import turn
 from chatcli.conversation import Message
-from chatcli.errors import TemplateRefused
+from chatcli.errors import MemoryFull, TemplateRefused
 from chatcli.events import Drafted
 from chatcli.prefix import Segment
 from chatcli.turn import Chat
@@ -26,12 +27,14 @@ def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted
         return  # sending it will say why
     if len(tokens) >= chat.checkpoints.loaded.context:
         return
-    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
-    done = match.drafted
-    for count, _ in chat.checkpoints.run(chain, tokens, match.depth, cancelled, draft=True):
-        if count:
-            done += count
-            yield Drafted(done)
+    with contextlib.suppress(MemoryFull):
+        match = turn.find(chat, tokens, chain)
+        match = chat.checkpoints.restore(chain, tokens, match)
+        done = match.drafted
+        for count, _ in chat.checkpoints.run(chain, tokens, match.depth, cancelled, draft=True):
+            if count:
+                done += count
+                yield Drafted(done)
 
 
 def expected(chat: Chat, text: str) -> tuple[list[int], list[Segment]]:

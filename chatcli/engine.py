@@ -11,7 +11,7 @@ import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
-from chatcli import prompt_cache
+from chatcli import device, prompt_cache
 from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
@@ -41,11 +41,11 @@ def prefill(
 ) -> Iterator[int]:
     """Run `tokens` through the model in chunks of `loaded.prefill_step`, counted from the first.
 
-    Yields the number of tokens of each finished chunk: the place to stop.
+    Yields the number of tokens of each finished chunk: the place to stop. Raises `MemoryFull`.
     """
     for start in range(0, len(tokens), loaded.prefill_step):
         chunk = list(tokens[start : start + loaded.prefill_step])
-        with mx.stream(generation_stream):
+        with device.explained(), mx.stream(generation_stream):
             loaded.model(mx.array(chunk)[None], cache=cache)
             prompt_cache.evaluate(cache)
             log.record(cache, len(chunk))
@@ -70,7 +70,7 @@ def generate(
     `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
     `opening` is the text of the generation prompt, from which on thinking is counted.
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
-    of them (if it is whole).
+    of them (if it is whole). Raises `MemoryFull`.
     """
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
@@ -92,16 +92,17 @@ def generate(
     every = (prompt_cache.shortest_window(cache) or room) // 2
     unlogged = len(tail)
     text_of = _going_on(loaded, said) if said else _text
-    for response in responses:
-        yield _token(response, text_of(response))
-        unlogged += 1
-        if unlogged >= every:
-            _log(cache, unlogged, log)
-            unlogged = 0
-        if cancelled.is_set():
-            responses.close()
-            break
-    _log(cache, unlogged, log)
+    with device.explained():
+        for response in responses:
+            yield _token(response, text_of(response))
+            unlogged += 1
+            if unlogged >= every:
+                _log(cache, unlogged, log)
+                unlogged = 0
+            if cancelled.is_set():
+                responses.close()
+                break
+        _log(cache, unlogged, log)
 
 
 def _penalties(sampling: Sampling) -> list[Any]:

@@ -21,6 +21,7 @@
     - NoChatTemplate
     - TemplateRefused          the template raised on this conversation
     - ContextFull
+    - MemoryFull             more bytes than there are, or than --memory-limit allows
   + SegmentDamaged             never reaches a person: a miss with a reason
 """
 
@@ -113,6 +114,10 @@ class TemplateRefused(ModelError):
 
 
 class ContextFull(ModelError):
+    pass
+
+
+class MemoryFull(ModelError):
     pass
 
 

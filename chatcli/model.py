@@ -215,6 +215,11 @@ def _digest(weights: Mapping[str, Any], sums: Mapping[str, Future[str]]) -> str:
     return f" {hashlib.sha256(' '.join([*names, *found]).encode()).hexdigest()}"
 
 
+def weights_size(model: Any) -> int:
+    """The bytes of a model's weights in memory."""
+    return sum(weight.nbytes for _, weight in mlx_lm.utils.tree_flatten(model.parameters()))
+
+
 def _dtype(model: Any) -> str:
     weights = [w for _, w in mlx_lm.utils.tree_flatten(model.parameters())]
     return " ".join(sorted({str(weight.dtype) for weight in weights}))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 from chatcli.conversation import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
@@ -29,6 +32,12 @@ class Wanted:
     date: str | None = None
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
+
+
+def default_sessions() -> Path:
+    """./sessions if it is there, else the user's data folder."""
+    here = Path("sessions")
+    return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 
 
 def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:

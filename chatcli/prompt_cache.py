@@ -21,6 +21,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.cache import (
+    ArraysCache,
     CacheList,
     ChunkedKVCache,
     ConcatenateKVCache,
@@ -31,6 +32,7 @@ from mlx_lm.models.cache import (
 )
 
 from chatcli.cache_state import arrays_in, freeze, thaw
+from chatcli.memory import Growth, Window
 from chatcli.store.container import Tensor, storage
 from chatcli.store.rows import Rows as StoredRows
 
@@ -45,6 +47,8 @@ LARGE = 16 << 20
 READERS = 2
 # Arrays that one thread reads together.
 GROUP = 8
+# Tokens that tell whether a cache of an unknown class grows.
+PROBED = 64
 # A stream belongs to the thread that made it.
 _own = threading.local()
 
@@ -76,6 +80,41 @@ def _describe(leaf: Any) -> str:
         if isinstance(value, (int, list)) and key not in moving
     }
     return f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}"
+
+
+def growth(model: Any) -> Growth:
+    """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
+    cache = list(leaves(_shaped(model, 1)))
+    row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
+    windows = tuple(Window(_row(leaf), _limit(leaf)) for leaf in cache if type(leaf) in WINDOWS)
+    state = _state_size(cache)
+    if any(not _has_rows(leaf) and type(leaf) is not ArraysCache for leaf in cache):
+        # A class that is not known here may well grow.
+        more = _state_size(list(leaves(_shaped(model, 1 + PROBED)))) - state
+        row += -(-more // PROBED)
+    step = max((getattr(leaf, "step", 1) for leaf in cache if type(leaf) in ROWS), default=1)
+    return Growth(state, row, windows, step)
+
+
+def _shaped(model: Any, tokens: int) -> PromptCache:
+    """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
+    cache = new(model)
+    model(mx.zeros((1, tokens), mx.int32), cache=cache)
+    return cache
+
+
+def _row(leaf: Any) -> int:
+    """Bytes of one token's keys and values; 0 if this leaf is not used."""
+    return sum(array.nbytes // array.shape[2] for _, array in _arrays(leaf))
+
+
+def _limit(leaf: Any) -> int:
+    return int(leaf.max_size if type(leaf) is RotatingKVCache else leaf.chunk_size)
+
+
+def _state_size(cache: list[Any]) -> int:
+    states = (leaf for leaf in cache if not _has_rows(leaf))
+    return sum(array.nbytes for leaf in states for array in arrays_in(leaf))
 
 
 def has_state(cache: PromptCache) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from chatcli import hub, model, upkeep
+from chatcli import device, hub, model, prompt_cache, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
+from chatcli.memory import MemoryLimit
+from chatcli.model import LoadedModel
 from chatcli.settings import Sampling, Settings
 from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
@@ -43,7 +45,9 @@ class Runtime:
         if settings.cache:
             budget = _budget(settings, self._open_elsewhere)
             self._store = SegmentStore(settings.sessions, self.loaded.fingerprint, budget.written)
-        self._checkpoints = Checkpoints(worker, self.loaded, self._store)
+        worker.at_end(worker.call(device.hold, settings.memory_limit))
+        memory = worker.call(_memory, self.loaded, settings.memory_limit)
+        self._checkpoints = Checkpoints(worker, self.loaded, self._store, memory)
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
@@ -81,6 +85,18 @@ class Runtime:
         self._store.tidy()
         self._store.close()
         return self._store.take_problem()
+
+
+def _memory(loaded: LoadedModel, limit: int | None) -> MemoryLimit | None:
+    """What the model may take, and how its cache will grow; None where that cannot be told."""
+    most = device.room() if limit is None else limit
+    if most is None:
+        return None
+    try:
+        growth = prompt_cache.growth(loaded.model)
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
+        return None  # a turn will say what this model cannot do
+    return MemoryLimit(most, model.weights_size(loaded.model), growth)
 
 
 def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:

@@ -45,9 +45,10 @@ class Settings:
     """What a run was asked for. `think` None leaves it to the model's template.
 
     `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows.
-    `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with a model run. `model`
-    and `system` are those of a session that is begun; one that goes on keeps its own. `models` are
-    the person's own names of models.
+    `memory_limit` is the most that the model and its cache may take in memory, in bytes; None: what
+    the device recommends. `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with
+    a model run. `model` and `system` are those of a session that is begun; one that goes on keeps
+    its own. `models` are the person's own names of models.
     """
 
     sessions: Path
@@ -56,6 +57,7 @@ class Settings:
     cache: bool = True
     draft: bool = True
     cache_limit: int | None = None
+    memory_limit: int | None = None
     panel: str = "line"
     trust_remote_code: bool = False
     model: str = POCKET

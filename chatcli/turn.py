@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 from chatcli import prefix
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
-from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
+from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, TemplateRefused
 from chatcli.events import (
     Event,
     Notice,
@@ -94,16 +95,16 @@ def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
     """One turn: from a user's words to a reply that is on disk.
 
     Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
-    Raises `EmptyPrompt`, `TemplateRefused` or `ContextFull`, and `FolderError` if it cannot be saved.
+    Raises `EmptyPrompt`, `TemplateRefused`, `ContextFull` or `MemoryFull`, and `FolderError` if it
+    cannot be saved.
     """
     started = time.perf_counter()
     user = append(chat, text)
     try:
-        prompt = render(chat, user)
-    except (TemplateRefused, ContextFull):
+        yield from answer(chat, user, render(chat, user), started, cancelled)
+    except (TemplateRefused, ContextFull, MemoryFull):
         chat.saved.move_head(user.parent)
         raise
-    yield from answer(chat, user, prompt, started, cancelled)
 
 
 def answer(
@@ -111,9 +112,9 @@ def answer(
 ) -> Iterator[Event]:
     """Match, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
-    A reply that never began is not kept beside another.
+    A reply that never began is not kept beside another. Raises `MemoryFull`.
     """
-    match = chat.checkpoints.match(prompt.chain, prompt.tokens)
+    match = find(chat, prompt.tokens, prompt.chain)
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
     match = restore(chat, prompt, match, record)
     yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
@@ -125,6 +126,13 @@ def answer(
         persist(chat, user, record)
     yield from problems(chat)
     yield TurnDone(record)
+
+
+def find(chat: Chat, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:
+    """What there is of a prompt. Raises `MemoryFull` if bringing it there would take too much."""
+    match = chat.checkpoints.match(chain, tokens)
+    chat.checkpoints.check(chain, match.depth, len(tokens))
+    return match
 
 
 def append(chat: Chat, text: str) -> Entry:
@@ -297,7 +305,8 @@ def generate(
         return
     began = time.perf_counter()
     splitter = _splitter(chat, prompt, record)
-    room = room_left(chat, len(prompt.tokens))
+    context = room_left(chat, len(prompt.tokens))
+    room = chat.checkpoints.room(len(prompt.tokens), context)
     logprobs: list[Any] = []
     generated = chat.checkpoints.generate(
         prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening
@@ -313,6 +322,10 @@ def generate(
         yield from _deltas(record, splitter.feed(token.text))
     yield from _deltas(record, splitter.finish())
     record.logprobs = chat.checkpoints.floats(logprobs)
+    if len(record.tokens) - len(prompt.said) == room < context:
+        yield Notice(
+            "The reply was cut because the memory is full: allow more with --memory-limit."
+        )
 
 
 def _splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
@@ -383,14 +396,20 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
     It goes on from the turn's checkpoint, where the model's own thinking has left no trace. On a
-    conversation that was just opened it restores the checkpoint ahead of the first message.
+    conversation that was just opened it restores the checkpoint ahead of the first message. Where
+    there is no memory for that it ends: the next turn will say so.
     """
+    with contextlib.suppress(MemoryFull):
+        yield from _settle(chat, cancelled)
+
+
+def _settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     conversation = chat.conversation
     if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
         return
     reply = conversation.path()[-1]
     tokens, chain = as_history(chat, reply)
-    match = chat.checkpoints.restore(chain, tokens, chat.checkpoints.match(chain, tokens))
+    match = chat.checkpoints.restore(chain, tokens, find(chat, tokens, chain))
     why = match.reason or explain(chat, Prompt(tokens, chain, ""), match.depth)
     yield PrefixMatched(len(tokens), end_of(chain, match), why)
     settled = written = 0

@@ -24,6 +24,7 @@ class Worker:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "chatcli-mlx", self._began)
         self._thread: threading.Thread | None = None
+        self._endings: list[Callable[[], object]] = []
 
     def _began(self) -> None:
         self._thread = threading.current_thread()
@@ -66,9 +67,15 @@ class Worker:
             stopped.set()
             done.result()
 
+    def at_end(self, work: Callable[[], object]) -> None:
+        """Run `work` on the thread when it is closed, the last one first."""
+        self._endings.append(work)
+
     def close(self) -> None:
         """End the thread, and what MLX keeps for it."""
         self.call(_clear_streams)
+        while self._endings:
+            self.call(self._endings.pop())
         self._pool.shutdown()
 
     def leave(self) -> None:

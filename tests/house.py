@@ -28,11 +28,17 @@ class House:
     """One process's worth of chatcli: closing it forgets everything that is not on disk."""
 
     def __init__(
-        self, model: Path, sessions: Path, *, tokens: int = 24, cache: bool = True
+        self,
+        model: Path,
+        sessions: Path,
+        *,
+        tokens: int = 24,
+        cache: bool = True,
+        memory_limit: int | None = None,
     ) -> None:
         self.worker = Worker()
         sampling = Sampling(max_tokens=tokens)
-        self.settings = Settings(sessions, sampling, None, cache)
+        self.settings = Settings(sessions, sampling, None, cache, memory_limit=memory_limit)
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))

@@ -297,6 +297,7 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
         ("trust_remote_code", "yes", True), ("seed", "7", 7), ("max_tokens", "9", 9),
         ("think", "off", False), ("cache", "no", False), ("draft", "TRUE", True),
         ("cache_limit", "5GiB", "5GiB"), ("sessions", "/x", "/x"), ("panel", "off", "off"),
+        ("memory_limit", "12 GB", "12 GB"),
         ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
     ],
 )  # fmt: skip

@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from chatcli import device
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
 from chatcli.plain import file_size
 
-# A container's own limit: version 2 of control groups, then version 1.
-LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # What a small model, its cache and Python take.
 LITTLE = 2 * 10**9
 # Pages that macOS gives to whoever asks.
@@ -21,7 +20,7 @@ FREE_PAGES = re.compile(r"Pages (?:free|inactive|speculative|purgeable):\s+(\d+)
 
 def system() -> Iterator[Finding]:
     """How much there is, and how much of it is available now (bytes)."""
-    total = _total()
+    total = device.total()
     free = _available()
     if free is None:
         yield ok("memory", file_size(total), total_bytes=total)
@@ -32,19 +31,6 @@ def system() -> Iterator[Finding]:
         yield advice("memory", value, todo, total_bytes=total, available_bytes=free)
     else:
         yield ok("memory", value, total_bytes=total, available_bytes=free)
-
-
-def _total() -> int:
-    """The machine's memory or the container's, whichever is less. Raises `OSError`, `ValueError`."""
-    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([whole, *(limit for path in LIMITS if (limit := _number(path)))])
-
-
-def _number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text())
-    except (OSError, ValueError):  # there is no such file, or it says "max"
-        return None
 
 
 def _available() -> int | None:

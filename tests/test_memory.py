@@ -1,0 +1,247 @@
+"""What a conversation will take of the memory is known before, and refused where there is not enough."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from chatcli import device, draft, engine, prompt_cache, turn
+from chatcli import model as models_
+from chatcli.cache_state import arrays_in
+from chatcli.checkpoints import Checkpoints
+from chatcli.errors import MemoryFull
+from chatcli.events import Notice
+from chatcli.memory import Growth, MemoryLimit, Window
+from chatcli.prompt_cache import RowLog
+from tests.conftest import Program, everything
+from tests.house import SYSTEM, House, finish, outcome
+
+LONG = "The quick brown fox jumps over the lazy dog. " * 30
+SHORT = "My dog is called Biscuit."
+
+
+@pytest.fixture
+def recurrent(models: Path) -> Path:
+    return models / "qwen3_5"
+
+
+def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
+    """The bytes that a first message takes, by what is told before; whether they suffice is tested."""
+    with House(model, folder, cache=cache) as house:
+        chat = house.chat("measure")
+        limit = chat.checkpoints.memory
+        assert limit is not None
+        prompt = turn.render(chat, turn.append(chat, text))
+        longest = max(segment.end - segment.start for segment in prompt.chain)
+        return limit.needed(len(prompt.tokens) + 1, longest, written=cache)
+
+
+@pytest.mark.parametrize("tokens", [1, 31, 200, 700])
+def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, tokens: int) -> None:
+    loaded = models_.load(str(model))
+    growth = prompt_cache.growth(loaded.model)
+    cache, log = prompt_cache.new(loaded.model), RowLog()
+    for _ in engine.prefill(loaded, cache, [5] * tokens, log):
+        pass
+    real = sum(array.nbytes for leaf in prompt_cache.leaves(cache) for array in arrays_in(leaf))
+    assert real == pytest.approx(growth.cache(tokens), rel=0.02)
+
+
+def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
+    loaded = models_.load(str(model))
+    cache, log = prompt_cache.new(loaded.model), RowLog()
+    for _ in engine.prefill(loaded, cache, [5] * 700, log):
+        pass
+    told = prompt_cache.growth(loaded.model).checkpoint(700, written=True)
+    logged = log.nbytes
+    rows = prompt_cache.cut(cache, log, 0, 700)
+    assert told == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
+
+
+def test_nothing_is_computed_to_know_how_a_cache_grows(models: Path) -> None:
+    loaded = models_.load(str(models / "qwen3_5"))
+    mx.synchronize()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    growth = prompt_cache.growth(loaded.model)
+    assert mx.get_peak_memory() - before < growth.row * growth.step / 4
+
+
+def test_rows_grow_windows_fill_up_and_states_stay() -> None:
+    growth = Growth(1000, 10, (Window(2, 32), Window(3, 64)), step=256)
+    assert 0 == growth.cache(0)
+    assert 1000 + 2560 + 5 == growth.cache(1)
+    assert 1000 + 2560 + 2 * 32 + 3 * 48 == growth.cache(48)
+    assert 1000 + 5120 + 2 * 32 + 3 * 64 == growth.cache(257)
+    assert 100 * (10 + 2 * 5) == growth.checkpoint(100, written=True)
+    assert 100 * 5 == growth.checkpoint(100, written=False)
+
+
+def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
+    limit = MemoryLimit(60_000, 20_000, Growth(1000, 10, (Window(2, 32),), step=256))
+    most = limit.tokens(10**6)
+    assert limit.needed(most) <= 60_000 < limit.needed(most + 1)
+    limit.check(most - 1)
+    with pytest.raises(MemoryFull, match=r"tokens need .* of 60,000 .*--memory-limit"):
+        limit.check(most)
+    assert 0 == replace(limit, most=19_000).tokens(100)
+    assert 50 == limit.tokens(50)
+
+
+def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(
+    model: Path, tmp_path: Path
+) -> None:
+    enough = need(model, tmp_path / "measured", LONG)
+    with House(model, tmp_path, memory_limit=enough - 1) as house:
+        chat = house.chat("talk")
+        first = house.say(chat, SHORT)
+        head = chat.conversation.head
+        with pytest.raises(MemoryFull, match=r"--memory-limit"):
+            house.say(chat, LONG)
+        assert head == chat.conversation.head
+        again = house.say(chat, SHORT)
+        assert again.reused_tokens >= first.prompt_tokens - first.prefilled_tokens
+        assert 2 == again.turn
+
+
+def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
+    recurrent: Path, tmp_path: Path
+) -> None:
+    enough = need(recurrent, tmp_path / "measured", LONG)
+    with House(recurrent, tmp_path / "little", memory_limit=enough) as house:
+        tight = house.say(house.chat("talk"), LONG, settle=False)
+    with House(recurrent, tmp_path / "much", tokens=len(tight.tokens)) as house:
+        free = house.say(house.chat("talk"), LONG, settle=False)
+    assert outcome(tight) == outcome(free)
+    assert tight.tokens
+
+
+def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(
+    model: Path, tmp_path: Path
+) -> None:
+    with House(model, tmp_path) as house:
+        house.say(house.chat("talk"), LONG)
+    before = everything(tmp_path / "kv")
+    enough = need(model, tmp_path / "measured", SHORT)
+    with House(model, tmp_path, memory_limit=enough) as house:
+        chat = house.chat("talk")
+        never = threading.Event()
+        assert [] == list(turn.settle(chat, never))
+        assert [] == list(draft.draft(chat, SHORT, never))
+        with pytest.raises(MemoryFull):
+            house.say(chat, SHORT)
+        assert 1 == len(chat.conversation.turns())
+    assert before == everything(tmp_path / "kv")
+    with House(model, tmp_path) as house:
+        assert 200 < house.say(house.chat("talk"), SHORT).reused_tokens
+
+
+def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path) -> None:
+    enough = need(recurrent, tmp_path / "measured", LONG)
+    with House(recurrent, tmp_path, memory_limit=enough - 1) as house:
+        chat = house.chat("talk")
+        house.say(chat, SHORT)
+        assert [] == list(draft.draft(chat, LONG, threading.Event()))
+        assert list(draft.draft(chat, SHORT * 3, threading.Event()))
+
+
+def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:
+    model = models / "speaker"
+    enough = need(model, tmp_path / "measured", SHORT, cache=False)
+    with House(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as house:
+        chat = house.chat("talk")
+        limit = chat.checkpoints.memory
+        assert limit is not None
+        events = list(turn.take(chat, SHORT, threading.Event()))
+        record = finish(iter(events))
+    assert "length" == record.finish_reason
+    assert limit.tokens(5000) == record.prompt_tokens + len(record.tokens)
+    assert any(isinstance(event, Notice) and "memory" in event.text for event in events)
+
+
+class Exhausted(nn.Module):
+    """`inner`, but on its call number `last` the memory is full, as MLX says it."""
+
+    def __init__(self, inner: Any, last: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.calls, self.last = 0, last
+
+    def __call__(self, inputs: Any, cache: Any = None) -> Any:
+        self.calls += 1
+        if self.calls == self.last:
+            raise RuntimeError("[malloc] Unable to allocate 17179869184 bytes.")
+        return self.inner(inputs, cache=cache)
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name) if name == "inner" else getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("last", [2, 8])
+def test_memory_that_ends_in_a_prefill_loses_nothing(
+    model: Path, tmp_path: Path, last: int
+) -> None:
+    with House(model, tmp_path / "free") as house:
+        expected = outcome(house.say(house.chat("talk"), SHORT, settle=False))
+    with House(model, tmp_path / "full") as house:
+        loaded = house.runtime.loaded
+        broken = replace(loaded, model=Exhausted(loaded.model, last))
+        chat = house.chat("talk")
+        chat.checkpoints = Checkpoints(house.worker, broken, chat.checkpoints.store)
+        with pytest.raises(MemoryFull, match="17179869184"):
+            house.say(chat, LONG)
+        assert None is chat.conversation.head
+        assert expected == outcome(house.say(chat, SHORT, settle=False))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[malloc] Unable to allocate 1024 bytes.",
+        "[metal::malloc] Attempting to allocate 5 bytes which is greater than the maximum allowed"
+        " buffer size of 4 bytes.",
+        "[metal::malloc] Resource limit (499000) exceeded.",
+        "[METAL] Command buffer execution failed: Insufficient Memory"
+        " (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory).",
+        "cudaMallocManaged failed: out of memory",
+    ],
+)
+def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(said: str) -> None:
+    with pytest.raises(MemoryFull) as caught, device.explained():
+        raise RuntimeError(said)
+    assert said.rstrip(".") in str(caught.value)
+    with pytest.raises(RuntimeError, match="broadcast"), device.explained():
+        raise RuntimeError("[broadcast_shapes] Shapes (1) and (2) cannot be broadcast.")
+
+
+def test_mlx_keeps_to_the_limit_while_the_model_is_there(models: Path, tmp_path: Path) -> None:
+    before = mx.set_memory_limit(1 << 40)
+    try:
+        with House(models / "qwen3", tmp_path, memory_limit=123 << 20):
+            inside = mx.set_memory_limit(123 << 20)
+        assert 123 << 20 == inside
+        assert 1 << 40 == mx.set_memory_limit(before)
+    finally:
+        mx.set_memory_limit(before)
+
+
+def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
+    small = chatcli.environment(CHATCLI_MEMORY_LIMIT="1MB")
+    done = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=small, expect=1)
+    assert b"" == done.out and 1 == len(done.errors.splitlines())
+    assert "of 1,000,000 that it may take" in done.errors
+    assert "tokens need" in done.errors and "--memory-limit" in done.errors
+    assert ["talk.jsonl"] == list(everything(chatcli.sessions))
+    turn = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=small)
+    assert (1, 2) == (turn["turn"], len(turn["tokens"]))
+
+
+def test_a_limit_that_is_no_size_is_refused_before_anything_is_loaded(chatcli: Program) -> None:
+    done = chatcli.run("ask", "x", "--memory-limit", "much", expect=2)
+    assert "--memory-limit" in done.errors and 1 == len(done.errors.splitlines())
