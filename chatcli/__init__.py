@@ -1,3 +1,22 @@
-"""The package's name and version; knows nothing else."""
+"""The package's name and version, and its door for Python; knows nothing else.
+
+The door is opened when it is first asked for: importing the package stays light.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chatcli.door import Chat as Chat
 
 __version__ = "0.2.0"
+__all__ = ["Chat", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Chat":
+        from chatcli.door import Chat
+
+        return Chat
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,7 +42,6 @@ from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
-from chatcli.store import files
 from chatcli.store.sessions import SessionFolder, recovered
 
 DEBUG = "CHATCLI_DEBUG"
@@ -190,16 +189,13 @@ def shell_of(state: Any) -> Any:
 
 def open_state(options: Options, wanted: Wanted) -> Any:
     """The session and the model that were asked for, in a folder that can be written."""
-    from chatcli.repl.state import State
+    from chatcli.door import open_state
 
-    settings = options.settings()
-    files.private_folder(settings.sessions)
-    files.check_writable(settings.sessions)
-    return State(settings, wanted, options.model)
+    return open_state(options.settings(), wanted, options.model)
 
 
 def let_go(state: Any) -> None:
-    """Close the state. A model that still loads cannot be ended, so the process goes without it."""
+    """Close a state or a chat. A model that still loads cannot be ended, so the process goes without it."""
     if problem := state.close():
         print(clean(f"chatcli: {problem}"), file=sys.stderr)
     leaving = sys.exc_info()[0]
@@ -263,15 +259,23 @@ def ask(
     from chatcli.repl import display, script
 
     text = whole_prompt(prompt)
-    state = open_state(options, options.wanted())
+    chat = open_chat(options)
     try:
-        tell_recovery(state.session)
+        tell_recovery(chat.session)
         shown = JsonLines() if options.as_json else display.Pipe()
-        stopped = script.run_turn(text, state, shown)
+        with script.stop_on_interrupt() as cancelled:
+            script.show(chat.send(text, cancelled), shown)
     finally:
-        let_go(state)
-    if stopped:
+        let_go(chat)
+    if cancelled.is_set():
         raise typer.Exit(INTERRUPTED)
+
+
+def open_chat(options: Options) -> Any:
+    """What was asked for, through the same door as Python's."""
+    from chatcli.door import Chat
+
+    return Chat(options.wanted(), model=options.model, settings=options.settings())
 
 
 def whole_prompt(prompt: str | None) -> str:

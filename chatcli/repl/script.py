@@ -69,21 +69,24 @@ def _message(text: str, state: State) -> Streamed:
     return Streamed(lambda cancelled: state.take(text, cancelled))
 
 
-def run_turn(text: str, state: State, shown: Shown) -> bool:
-    """One turn, settled before it returns. True if it was interrupted."""
-    return _run(_message(text, state), state, shown)
-
-
 def _run(streamed: Streamed, state: State, shown: Shown) -> bool:
     with stop_on_interrupt() as cancelled:
-        try:
-            for event in streamed.events(cancelled):
-                shown.event(event)
-        except BaseException:
-            shown.abandon()
-            raise
-        if not cancelled.is_set():
-            for settled in state.settle(cancelled):
-                shown.event(settled)
-    shown.end_turn()
+        show(_settled(streamed, state, cancelled), shown)
     return cancelled.is_set()
+
+
+def _settled(streamed: Streamed, state: State, cancelled: threading.Event) -> Iterator[Event]:
+    yield from streamed.events(cancelled)
+    if not cancelled.is_set():
+        yield from state.settle(cancelled)
+
+
+def show(events: Iterable[Event], shown: Shown) -> None:
+    """A turn's events as they come."""
+    try:
+        for event in events:
+            shown.event(event)
+    except BaseException:
+        shown.abandon()
+        raise
+    shown.end_turn()

@@ -1,0 +1,207 @@
+"""The door for Python: what a program gets, and what stays when it lets go."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chatcli
+from chatcli import Chat
+from chatcli.errors import EmptyPrompt, MemoryFull, SessionLocked, TurnOutOfRange, UsageError
+from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
+from chatcli.store.sessions import SessionFolder
+from tests.conftest import DEADLINE, Program, user_messages
+from tests.house import MESSAGES, SYSTEM, open_all_along, outcome
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"mlx", "mlx_lm", "numpy", "transformers", "typer", "prompt_toolkit", "rich"}
+
+
+def python(code: str, folder: Path) -> str:
+    """What a program prints, with a home and sessions of its own."""
+    env = Program(folder, folder).environment()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=folder,
+        timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def open_chat(model: Path, folder: Path, name: str | None = "talk", **options: Any) -> Chat:
+    return Chat(
+        name, model=str(model), sessions=folder, **{"max_tokens": 24, "system": SYSTEM, **options}
+    )
+
+
+def finish_reasons(folder: Path, name: str = "talk") -> list[str | None]:
+    turns = SessionFolder(folder).read(name).conversation.turns()
+    return [turn.reply.finish_reason if turn.reply else None for turn in turns]
+
+
+def test_the_package_and_its_door_open_without_anything_heavy(tmp_path: Path) -> None:
+    loaded = f"print(sorted({{name.split('.')[0] for name in sys.modules}} & {HEAVY}))"
+    code = (
+        f"import sys, chatcli; chatcli.__version__; print('chatcli.door' in sys.modules); {loaded}"
+    )
+    assert ["False", "[]"] == python(code, tmp_path).splitlines()
+    code = f"import sys; from chatcli import Chat; {loaded}"
+    assert ["[]"] == python(code, tmp_path).splitlines()
+    with pytest.raises(AttributeError, match="Chatter"):
+        _ = chatcli.Chatter
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    printed = python(example, tmp_path)
+    assert "Biscuit" in printed
+    assert ["notes.jsonl", "other.jsonl"] == sorted(
+        path.name for path in (tmp_path / "data").rglob("*.jsonl")
+    )
+
+
+def test_turns_are_the_same_as_anyone_elses_to_the_bit(models: Path, tmp_path: Path) -> None:
+    model = models / "qwen3_5"
+    expected = [outcome(record) for record in open_all_along(model, tmp_path / "house")]
+    with open_chat(model, tmp_path / "door") as chat:
+        for message, (tokens, logprobs, text, thinking) in zip(MESSAGES, expected, strict=True):
+            assert text == chat.send(message).text() == chat.text
+            assert (tokens, logprobs) == (chat.stats["tokens"], chat.stats["logprobs"])
+            assert thinking == chat.stats["thinking"]
+        assert list(MESSAGES) == [turn.user.message.content for turn in chat.turns]
+
+
+def test_events_come_in_order_and_the_settled_tokens_are_in_the_numbers(
+    models: Path, tmp_path: Path
+) -> None:
+    with open_chat(models / "speaker", tmp_path) as chat:
+        assert (None, [], "", {}) == (chat.name, chat.turns, chat.text, chat.stats)
+        events: list[Event] = list(chat.send("Hello"))
+        said = "".join(event.text for event in events if isinstance(event, TextDelta))
+        thought = "".join(event.text for event in events if isinstance(event, ThinkingDelta))
+        (settled,) = [event for event in events if isinstance(event, Settled)]
+        assert (said.rstrip("\n"), thought.rstrip("\n")) == (chat.text, chat.stats["thinking"])
+        assert settled.tokens == chat.stats["settled_tokens"] > 0
+        assert settled is events[-1]
+
+
+def test_without_settle_the_reply_is_settled_behind_and_the_next_turn_is_the_same(
+    models: Path, tmp_path: Path
+) -> None:
+    said = []
+    for settle in (True, False):
+        with open_chat(models / "qwen3_5", tmp_path / str(settle), settle=settle) as chat:
+            kinds = {type(event) for event in chat.send(MESSAGES[0])}
+            assert settle == (Settled in kinds)
+            said.append((chat.send(MESSAGES[1]).text(), chat.stats["logprobs"]))
+    assert said[0] == said[1]
+
+
+def test_a_branch_goes_on_in_a_new_session_and_leaves_the_other_as_it_is(
+    models: Path, tmp_path: Path
+) -> None:
+    with open_chat(models / "qwen3", tmp_path) as chat:
+        for message in MESSAGES[:3]:
+            chat.send(message).text()
+        with pytest.raises(TurnOutOfRange):
+            chat.branch(at=9)
+        assert "other" == chat.branch(at=1, name="other") == chat.name
+        chat.send("Something else.").text()
+        assert chat.stats["reused_tokens"] > 0
+        assert [MESSAGES[0], "Something else."] == [t.user.message.content for t in chat.turns]
+    assert list(MESSAGES[:3]) == user_messages(tmp_path / "talk.jsonl")
+    with open_chat(models / "qwen3", tmp_path, at=2) as chat:
+        assert 2 == len(chat.turns)
+
+
+def test_another_reply_stands_beside_the_first(models: Path, tmp_path: Path) -> None:
+    with open_chat(models / "qwen3", tmp_path, temp=1.0, seed=3) as chat:
+        first = chat.send("Hello").text()
+        again = chat.regenerate().text()
+        assert chat.text == again != first
+        assert 1 == len(chat.turns) and 1 == chat.stats["turn"]
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["dropped", "held"])
+def test_a_reply_that_is_left_half_way_is_stopped_and_what_came_is_kept(
+    models: Path, tmp_path: Path, held: bool
+) -> None:
+    with open_chat(models / "speaker", tmp_path, max_tokens=500, think=False) as chat:
+        reply = chat.send("Hello")
+        came = [
+            event for event in islice(reply, 12) if isinstance(event, TextDelta | ThinkingDelta)
+        ]
+        if not held:
+            del reply
+            assert ["cancelled"] == finish_reasons(tmp_path)
+        chat.send("Again").text()
+        assert ["cancelled", "length"] == finish_reasons(tmp_path)
+        kept = chat.turns[0].reply
+        assert kept is not None
+        whole = kept.message.thinking + kept.message.content
+        assert whole.startswith("".join(event.text for event in came)) and came
+        assert len(whole) < 500
+
+
+def test_a_chat_that_is_closed_in_a_reply_keeps_what_came(models: Path, tmp_path: Path) -> None:
+    with open_chat(models / "speaker", tmp_path, max_tokens=500) as chat:
+        reply = chat.send("Hello")
+        for _ in islice(reply, 9):
+            pass
+    assert ["cancelled"] == finish_reasons(tmp_path)
+    assert [] == list(reply)
+    assert chat.close() is None
+    with pytest.raises(UsageError, match="closed"):
+        chat.send("Again")
+
+
+def test_a_program_that_is_killed_in_a_reply_leaves_a_session_that_goes_on(
+    models: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import os, signal\nfrom chatcli import Chat\n"
+        f"chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r})\n"
+        "for number, event in enumerate(chat.send('Hello')):\n"
+        "    if number == 9: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    killed = subprocess.run([sys.executable, "-c", code], env=env, timeout=DEADLINE, check=False)
+    assert -signal.SIGKILL == killed.returncode
+    assert ["Hello"] == user_messages(tmp_path / "talk.jsonl")
+    with open_chat(models / "speaker", tmp_path) as chat:
+        assert chat.send("Again").text()
+        assert ["cancelled", "length"] == finish_reasons(tmp_path)
+
+
+def test_an_event_stops_a_reply_from_anywhere(models: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with open_chat(models / "speaker", tmp_path, max_tokens=500) as chat:
+        for event in chat.send("Hello", stop):
+            if isinstance(event, ThinkingDelta | TextDelta):
+                stop.set()
+        assert isinstance(event, TurnDone)
+        assert "cancelled" == chat.stats["finish_reason"]
+
+
+def test_after_an_error_the_chat_goes_on(models: Path, tmp_path: Path) -> None:
+    with open_chat(models / "qwen3", tmp_path, memory_limit=2_000_000) as chat:
+        with pytest.raises(EmptyPrompt):
+            chat.send(" ")
+        with pytest.raises(MemoryFull):
+            chat.send("word " * 500).text()
+        assert {} == chat.stats and [] == chat.turns
+        chat.send("Hello").text()
+        assert 1 == len(chat.turns)
+        with pytest.raises(SessionLocked):
+            open_chat(models / "qwen3", tmp_path)
+    with pytest.raises(TypeError, match="temprature"):
+        open_chat(models / "qwen3", tmp_path, temprature=1)
