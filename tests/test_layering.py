@@ -24,7 +24,16 @@ MAY_USE_TERMINAL = (
     "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
     "cli_models.", "cli_sessions.", "repl.",
 )  # fmt: skip
-MAY_USE_MLX = ("model", "device", "prompt_cache", "cache_state", "engine", "think_budget", "bench.", "pocket.")
+MAY_USE_MLX = (
+    "model",
+    "device",
+    "prompt_cache",
+    "cache_state",
+    "engine",
+    "think_budget",
+    "bench.",
+    "pocket.",
+)
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))

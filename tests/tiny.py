@@ -137,8 +137,13 @@ def write_tokenizer(folder: Path, template: str | None, special: Sequence[str] =
 
 
 def write_model(
-    folder: Path, family: str, *, template: str | None = "", seed: int = 7,
-    special: Sequence[str] = SPECIAL, **changes: Any,
+    folder: Path,
+    family: str,
+    *,
+    template: str | None = "",
+    seed: int = 7,
+    special: Sequence[str] = SPECIAL,
+    **changes: Any,
 ) -> Path:
     """A random model of `family` in `folder`. `template` None leaves it out, "" is the family's."""
     chosen = TEMPLATES.get(family, OPEN_THINK) if template == "" else template
