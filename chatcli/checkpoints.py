@@ -19,7 +19,7 @@ from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.memory import MemoryLimit
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
-from chatcli.prompt_cache import RowLog, Snapshot
+from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.settings import Sampling
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows
@@ -103,6 +103,8 @@ class Checkpoints:
         self._seconds = 0.0
         self._speed = Speed()
         self._reset()
+        # Whether this model was found to say the same in a batch; None: not tried yet.
+        self.batches: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
         self._trimmed = worker.call(prompt_cache.only_trimmed, self._cache)
 
@@ -114,6 +116,15 @@ class Checkpoints:
     def path(self) -> list[str]:
         """The ids of the checkpoints that the live cache has passed, oldest first."""
         return list(self._path)
+
+    @property
+    def worker(self) -> Worker:
+        """The thread that what `fork` returns belongs to."""
+        return self._worker
+
+    def fork(self) -> PromptCache:
+        """The live cache a second time, to be run on its own."""
+        return self._worker.call(prompt_cache.fork, self._cache)
 
     def _reset(self) -> None:
         self._cache = self._worker.call(prompt_cache.new, self.loaded.model)

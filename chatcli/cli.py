@@ -24,6 +24,7 @@ from chatcli import (
     cli_cache,
     cli_config,
     cli_doctor,
+    cli_each,
     cli_models,
     cli_sessions,
     opening,
@@ -37,7 +38,7 @@ from chatcli.cli_options import (
     with_options,
 )
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt
-from chatcli.events import Download, Notice, Settled, TurnDone, TurnRecord
+from chatcli.events import Alternatives, Download, Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
 from chatcli.repl import early, results
@@ -230,6 +231,9 @@ class JsonLines:
         self._arrival.end()
         if isinstance(event, TurnDone):
             self._record = event.record
+        elif isinstance(event, Alternatives):
+            self._record = None
+            print_json({"alternatives": [record.as_json() for record in event.records]})
         elif isinstance(event, Settled) and self._record is not None:
             self._record.add(event)
         elif isinstance(event, Notice):
@@ -252,12 +256,16 @@ class JsonLines:
 @with_options
 def ask(
     prompt: Annotated[str | None, typer.Argument(help="Standard input is appended.")] = None,
+    each: cli_each.Each = None,
     *,
     options: Options,
 ) -> None:
-    """Run one turn without a terminal."""
+    """Run one turn without a terminal, or many beside each other."""
     from chatcli.repl import display, script
 
+    if each is not None:
+        ask_each(cli_each.questions(each, prompt), options)
+        return
     text = whole_prompt(prompt)
     chat = open_chat(options)
     try:
@@ -276,6 +284,16 @@ def open_chat(options: Options) -> Any:
     from chatcli.door import Chat
 
     return Chat(options.wanted(), model=options.model, settings=options.settings())
+
+
+def ask_each(questions: list[str], options: Options) -> None:
+    """Answer every question beside the others."""
+    state = open_state(options, options.wanted())
+    try:
+        tell_recovery(state.session)
+        cli_each.run(questions, state, as_json=options.as_json)
+    finally:
+        let_go(state)
 
 
 def whole_prompt(prompt: str | None) -> str:

@@ -78,14 +78,9 @@ def generate(
         loaded.model,
         loaded.tokenizer,
         list(tail),
-        max_tokens=min(room, sampling.max_tokens or loaded.longest_reply or room),
-        sampler=make_sampler(
-            sampling.temp or 0.0,
-            top_p=sampling.top_p or 0.0,
-            min_p=sampling.min_p or 0.0,
-            top_k=sampling.top_k or 0,
-        ),
-        logits_processors=[*_penalties(sampling), *_budget(loaded, sampling, opening, said)],
+        max_tokens=longest(loaded, sampling, room),
+        sampler=sampler(sampling),
+        logits_processors=processors(loaded, sampling, opening, said),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
@@ -103,6 +98,29 @@ def generate(
                 responses.close()
                 break
         _log(cache, unlogged, log)
+
+
+def longest(loaded: LoadedModel, sampling: Sampling, room: int) -> int:
+    """The most tokens that a reply may have."""
+    return min(room, sampling.max_tokens or loaded.longest_reply or room)
+
+
+def sampler(sampling: Sampling) -> Callable[[mx.array], mx.array]:
+    """Chooses tokens by their log probabilities (sequences, vocabulary). The seed is not in it."""
+    made: Callable[[mx.array], mx.array] = make_sampler(
+        sampling.temp or 0.0,
+        top_p=sampling.top_p or 0.0,
+        min_p=sampling.min_p or 0.0,
+        top_k=sampling.top_k or 0,
+    )
+    return made
+
+
+def processors(
+    loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int] = ()
+) -> list[Any]:
+    """What changes the logits of one reply; some of it remembers the reply's tokens."""
+    return [*_penalties(sampling), *_budget(loaded, sampling, opening, said)]
 
 
 def _penalties(sampling: Sampling) -> list[Any]:

@@ -157,6 +157,43 @@ class Settled:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Batched:
+    """Several replies are coming at once: `done` of `total` have ended, with `tokens` in all."""
+
+    done: int
+    total: int
+    tokens: int
+
+    def __str__(self) -> str:
+        """In a few words: 1 of 4 replies, 212 tokens."""
+        return f"{self.done} of {self.total} replies, {self.tokens:,} tokens"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Question `number` of several, from 1, has its reply."""
+
+    number: int
+    record: TurnRecord
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Question `number` of several, from 1, can have no reply: one sentence says why."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Several replies to one question, and their entries' ids. The conversation goes on from the first."""
+
+    records: tuple[TurnRecord, ...]
+    entries: tuple[str, ...]
+
+
 Event = (
     PrefixMatched
     | PrefillProgress
@@ -168,4 +205,8 @@ Event = (
     | TurnDone
     | Settled
     | Drafted
+    | Batched
+    | Answered
+    | Refused
+    | Alternatives
 )

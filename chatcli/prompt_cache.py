@@ -10,6 +10,7 @@ where they are quantized.
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,6 +142,24 @@ def _arrays(leaf: Any) -> list[tuple[str, mx.array]]:
 def _set_arrays(leaf: Any, arrays: list[tuple[str, mx.array]]) -> None:
     parts = tree_unflatten(arrays)
     leaf.keys, leaf.values = parts["keys"], parts["values"]
+
+
+def merges(cache: PromptCache) -> bool:
+    """Whether mlx-lm runs several of these as one batch, as its server decides it.
+
+    A window that keeps its first tokens would lose them there.
+    """
+    return all(hasattr(leaf, "merge") and not getattr(leaf, "keep", 0) for leaf in leaves(cache))
+
+
+def fork(cache: PromptCache) -> PromptCache:
+    """The same cache a second time: arrays are shared until one of the two is written."""
+    return copy.deepcopy(cache)
+
+
+def nbytes(cache: PromptCache) -> int:
+    """What the arrays take, room to grow included."""
+    return sum(array.nbytes for leaf in leaves(cache) for array in arrays_in(leaf))
 
 
 def evaluate(cache: PromptCache) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -114,11 +114,8 @@ def answer(
 
     A reply that never began is not kept beside another. Raises `MemoryFull`.
     """
-    match = find(chat, prompt.tokens, prompt.chain)
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
-    match = restore(chat, prompt, match, record)
-    yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
-    yield from prefill(chat, prompt, match, record, cancelled)
+    yield from prepare(chat, prompt, record, cancelled)
     siblings = len(chat.conversation.children(user.id))
     sampling = chat.sampling.shifted(siblings)
     yield from generate(chat, prompt, sampling, record, started, cancelled)
@@ -133,6 +130,16 @@ def find(chat: Chat, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:
     match = chat.checkpoints.match(chain, tokens)
     chat.checkpoints.check(chain, match.depth, len(tokens))
     return match
+
+
+def prepare(
+    chat: Chat, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
+) -> Iterator[Event]:
+    """Match, restore, prefill, checkpoint: bring the live cache to the stable prefix."""
+    match = find(chat, prompt.tokens, prompt.chain)
+    match = restore(chat, prompt, match, record)
+    yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
+    yield from prefill(chat, prompt, match, record, cancelled)
 
 
 def append(chat: Chat, text: str) -> Entry:
@@ -304,7 +311,7 @@ def generate(
     if cancelled.is_set():
         return
     began = time.perf_counter()
-    splitter = _splitter(chat, prompt, record)
+    told = splitter(chat, prompt, record)
     context = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context)
     logprobs: list[Any] = []
@@ -319,8 +326,8 @@ def generate(
         logprobs.append(token.logprob)
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
-        yield from _deltas(record, splitter.feed(token.text))
-    yield from _deltas(record, splitter.finish())
+        yield from deltas(record, told.feed(token.text))
+    yield from deltas(record, told.finish())
     record.logprobs = chat.checkpoints.floats(logprobs)
     if len(record.tokens) - len(prompt.said) == room < context:
         yield Notice(
@@ -328,16 +335,17 @@ def generate(
         )
 
 
-def _splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
+def splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
     """One that has heard what was said before, which the record has then too."""
-    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
+    made = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
     record.tokens = list(prompt.said)
-    for _ in _deltas(record, splitter.feed(chat.checkpoints.text_of(prompt.said))):
+    for _ in deltas(record, made.feed(chat.checkpoints.text_of(prompt.said))):
         pass
-    return splitter
+    return made
 
 
-def _deltas(record: TurnRecord, parts: Iterator[Part]) -> Iterator[Event]:
+def deltas(record: TurnRecord, parts: Iterator[Part]) -> Iterator[Event]:
+    """Add what was said to the record, and tell it."""
     for part in parts:
         # Templates put line breaks around thinking and before the reply; they are no one's words.
         begun = record.thinking if part.thinking else record.text
@@ -352,6 +360,11 @@ def _deltas(record: TurnRecord, parts: Iterator[Part]) -> Iterator[Event]:
 
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
     """Put the reply on disk, with the turn's numbers. The prompt does not wait for the disk."""
+    return keep(chat, user, record, provenance(chat, user))
+
+
+def keep(chat: Chat, user: Entry, record: TurnRecord, made: Mapping[str, Any]) -> Entry:
+    """`persist`, with what `provenance` told when the question had been run."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
     return chat.saved.append(
@@ -359,11 +372,12 @@ def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
         user.id,
         wait=False,
         finish_reason=record.finish_reason,
-        record={**record.numbers(), **_provenance(chat, user), **generated},
+        record={**record.numbers(), **made, **generated},
     )
 
 
-def _provenance(chat: Chat, user: Entry) -> dict[str, Any]:
+def provenance(chat: Chat, user: Entry) -> dict[str, Any]:
+    """What a record says of the model and the checkpoints. The last prompt was that of `user`."""
     loaded = chat.checkpoints.loaded
     return {
         "model": loaded.name,

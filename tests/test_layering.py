@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "chatcli"
 RICH = {
     "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
     "repl.markdown_prose", "repl.panel", "repl.progress", "repl.reply", "repl.excerpts",
+    "repl.alternatives",
 }  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
@@ -22,18 +23,12 @@ PROMPT = {
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
     "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
-    "cli_models.", "cli_sessions.", "repl.",
+    "cli_each.", "cli_models.", "cli_sessions.", "repl.",
 )  # fmt: skip
 MAY_USE_MLX = (
-    "model",
-    "device",
-    "prompt_cache",
-    "cache_state",
-    "engine",
-    "think_budget",
-    "bench.",
-    "pocket.",
-)
+    "model", "device", "prompt_cache", "cache_state", "engine", "engine_batch", "think_budget",
+    "bench.", "pocket.",
+)  # fmt: skip
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
     for path in sorted(PACKAGE.rglob("*.py"))

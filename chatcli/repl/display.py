@@ -23,6 +23,7 @@ from chatcli import __version__
 from chatcli.bench.table import Table as BenchTable
 from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
+    Alternatives,
     Download,
     Event,
     Notice,
@@ -32,7 +33,7 @@ from chatcli.events import (
     TurnDone,
 )
 from chatcli.plain import age, clean, clean_line, file_size, shorten
-from chatcli.repl import results
+from chatcli.repl import alternatives, results
 from chatcli.repl.arrival import Arrival
 from chatcli.repl.excerpts import excerpts
 from chatcli.repl.folding import wrap
@@ -101,6 +102,10 @@ class Screen:
             if self._panel != "off":
                 draw = hit_panel if self._panel == "full" else hit_line
                 self.console.print(draw(event.record, self.console.width))
+            self.console.print()
+        elif isinstance(event, Alternatives):
+            self.reply.finish()
+            self.console.print(alternatives.drawn(event, self.console.width))
             self.console.print()
         elif isinstance(event, Notice):
             self.say(f"! {event.text}", "yellow")
@@ -173,6 +178,9 @@ class Pipe:
         elif isinstance(event, Notice):
             self.abandon()
             self._write(self._err, f"chatcli: {event.text}\n")
+        elif isinstance(event, Alternatives):
+            self.abandon()
+            self._write(self._out, alternatives.lines(event))
         elif isinstance(event, TurnDone):
             self.abandon()
 

@@ -83,6 +83,10 @@ class Reply:
                 told = Text("(stopped: what came is kept, /continue goes on)", DIM)
                 self._print(wrap(told, self._console.width - len(INDENT) - 1))
 
+    def waits(self, told: str) -> None:
+        """Say what is waited for, in place of what was."""
+        self._progress, self._waiting = None, lambda: told
+
     def _think(self, event: ThinkingDelta) -> None:
         if not self._thinking:
             self._phase_began = self._clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from chatcli.errors import UsageError
-from chatcli.repl import moves, summary
+from chatcli.repl import moves, several, summary
 from chatcli.repl.commands import turn_number
 from chatcli.repl.registry import command
 from chatcli.repl.results import Context, Copied, Result, Said, Streamed, Written
@@ -13,11 +13,24 @@ from chatcli.repl.state import State
 
 
 @command(
-    "regenerate", "", "another reply to the last message; the old one stays", aliases=("retry",)
+    "regenerate",
+    "[HOW MANY]",
+    "another reply to the last message, or several at once to choose from; the old one stays",
+    aliases=("retry",),
 )
 def regenerate(state: State, argument: str) -> Result:
     _ = state.conversation
-    return Streamed(partial(moves.regenerate, state))
+    count = several.how_many(argument)
+    if count == 1:
+        return Streamed(partial(moves.regenerate, state))
+    several.check_sampled(state)
+    return Streamed(partial(several.regenerate, state, count))
+
+
+@command("choose", "N", "go on with one of the replies that /regenerate N made")
+def choose(state: State, argument: str) -> Result:
+    number = several.choose(state, argument)
+    return Said(f"Reply {number} goes on; the others stay in /tree.")
 
 
 @command("continue", "", "go on with a reply that was stopped or cut")

@@ -11,7 +11,7 @@ from typing import Protocol
 import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli.events import Event
-from chatcli.repl import registry
+from chatcli.repl import registry, several
 from chatcli.repl.results import Quit, Result, Streamed
 from chatcli.repl.state import State
 
@@ -59,6 +59,7 @@ def run_line(line: str, state: State, shown: Shown) -> bool:
 
 def _result(line: str, state: State) -> Result:
     """What a command returns; a message is something that streams."""
+    line = several.as_command(state, line)
     if registry.is_command(line):
         result: Result = registry.run(state, line)
         return result

@@ -31,7 +31,17 @@ import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event, Notice
 from chatcli.plain import shorten
-from chatcli.repl import attach, clipboard, composer, moves, registry, results, toolbar, waiting
+from chatcli.repl import (
+    attach,
+    clipboard,
+    composer,
+    moves,
+    registry,
+    results,
+    several,
+    toolbar,
+    waiting,
+)
 from chatcli.repl.composer import Composer
 from chatcli.repl.display import Screen
 from chatcli.repl.lines import CommandCompleter
@@ -173,6 +183,7 @@ class Shell:
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
+        text = several.as_command(self._state, text)
         is_command = registry.is_command(text)
         pastes = self._composer.pastes
         sent = text if is_command else attach.expand(text, Path.cwd(), pastes).text

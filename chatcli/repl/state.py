@@ -48,6 +48,8 @@ class State:
         self.activity = ""
         self.catching_up = False
         self.abandoned = False
+        # The replies that `/choose` chooses from, while one of them is the head.
+        self.choices: tuple[str, ...] = ()
         self._worker = Worker()
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
@@ -170,12 +172,17 @@ class State:
         self.stop_settling()
         from chatcli import turn
 
-        if self.session is None and text.strip():
+        if self.session is not None or text.strip():
+            chat = runtime.chat(self.begun(title or text), self.think)
+            yield from turn.take(chat, text, cancelled)
+
+    def begun(self, title: str) -> SessionFile:
+        """The open session; without one, a new one named after `title`."""
+        if self.session is None:
             wanted = replace(self.wanted, system=self.system())
-            self.session = opening.begin(self.folder, wanted, title or text, self.model)
-        if self.session is not None:
-            self._note_settings(self.session)
-            yield from turn.take(runtime.chat(self.session, self.think), text, cancelled)
+            self.session = opening.begin(self.folder, wanted, title, self.model)
+        self._note_settings(self.session)
+        return self.session
 
     def _note_settings(self, session: SessionFile) -> None:
         """Put on disk what this run was asked for, now that it is used."""

@@ -1,0 +1,280 @@
+"""The order of things where many replies are generated at once; refuses to know terminals.
+
+Each question goes through what `turn` does, one after the other, so that its checkpoints are those
+that it would have alone. Only generating is done together, and where the cache cannot: one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from chatcli import engine_batch, prompt_cache, turn
+from chatcli.conversation import Entry
+from chatcli.engine import Token
+from chatcli.engine_batch import Batch
+from chatcli.errors import ContextFull, MemoryFull, NothingToRepeat, TemplateRefused, UsageError
+from chatcli.events import (
+    Alternatives,
+    Answered,
+    Batched,
+    Event,
+    Notice,
+    PrefillProgress,
+    PrefixMatched,
+    Refused,
+    TurnRecord,
+)
+from chatcli.markers import Part, ReplySplitter
+from chatcli.settings import Sampling
+from chatcli.turn import Chat, Prompt
+
+CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
+DIFFERS = "In a batch this model says other things: the replies are generated one by one."
+NO_ROOM = "The memory has room for no second sequence: the replies are generated one by one."
+
+
+@dataclass
+class Reply:
+    """Reply `number`, from 1, to a question that has been run; `made` is its `turn.provenance`."""
+
+    number: int
+    user: Entry
+    prompt: Prompt
+    sampling: Sampling
+    record: TurnRecord
+    made: Mapping[str, Any]
+    splitter: ReplySplitter
+    started: float
+    logprobs: list[Any] = field(default_factory=list)
+
+    def hear(self, token: Token) -> None:
+        """Take the next token."""
+        record = self.record
+        if record.time_to_first_token is None:
+            record.time_to_first_token = time.perf_counter() - self.started
+        record.tokens.append(token.id)
+        self.logprobs.append(token.logprob)
+        record.generation_tps = token.tps
+        record.finish_reason = token.finish_reason or record.finish_reason
+        self._told(self.splitter.feed(token.text))
+
+    def finish(self, chat: Chat) -> None:
+        """No more tokens come."""
+        self._told(self.splitter.finish())
+        self.record.logprobs = chat.checkpoints.floats(self.logprobs)
+
+    def _told(self, parts: Iterator[Part]) -> None:
+        for _ in turn.deltas(self.record, parts):
+            pass
+
+
+Step = Event | Reply
+
+
+def answer_each(
+    chat: Chat, texts: Sequence[str], cancelled: threading.Event, most: int | None = None
+) -> Iterator[Event]:
+    """Each text as a turn of its own beside the others; the head stays where it is.
+
+    Yields `Answered` or `Refused` for each, as they end. Setting `cancelled` keeps what came.
+    `most` at once; None: as many as make sense. Raises `EmptyPrompt` or `FolderError`.
+    """
+    head = chat.conversation.head
+    for step in _run(chat, _questions(chat, texts, cancelled), len(texts), cancelled, most):
+        if not isinstance(step, Reply):
+            yield step
+        elif step.record.tokens:
+            turn.keep(chat, step.user, step.record, step.made)
+            chat.saved.move_head(head)
+            yield Answered(step.number, step.record)
+    yield from turn.problems(chat)
+
+
+def alternatives(chat: Chat, count: int, cancelled: threading.Event) -> Iterator[Event]:
+    """So many more replies to the last question, beside those that are there.
+
+    The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
+    same; else as `turn.take` does.
+    """
+    turns = chat.conversation.turns()
+    if not turns:
+        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
+    if not chat.sampling.temp:
+        raise UsageError("At temperature 0 every reply would be the same: /set temp 0.8 first.")
+    kept: dict[int, tuple[TurnRecord, str]] = {}
+    replies = _replies(chat, turns[-1].user, count, cancelled)
+    for step in _run(chat, replies, count, cancelled, None):
+        if not isinstance(step, Reply):
+            yield step
+        elif step.record.tokens:
+            entry = turn.keep(chat, step.user, step.record, step.made)
+            kept[step.number] = step.record, entry.id
+    yield from turn.problems(chat)
+    shown = [kept[number] for number in sorted(kept)]
+    if shown:
+        chat.saved.move_head(shown[0][1])
+    yield Alternatives(tuple(record for record, _ in shown), tuple(name for _, name in shown))
+
+
+def _questions(chat: Chat, texts: Sequence[str], cancelled: threading.Event) -> Iterator[Step]:
+    """Put each on disk, where it moves no head, and run it when its turn comes."""
+    head = chat.conversation.head
+    parent: str | None = None
+    for number, text in enumerate(texts, start=1):
+        if cancelled.is_set():
+            return
+        started = time.perf_counter()
+        if parent is not None:
+            chat.conversation.head = parent
+        user = turn.append(chat, text)
+        # After a message whose reply was lost, the first question comes after an empty one.
+        parent = user.parent
+        chat.saved.move_head(head)
+        try:
+            yield from _prepared(chat, user, number, chat.sampling, started, cancelled)
+        except (TemplateRefused, ContextFull, MemoryFull) as error:
+            yield Refused(number, str(error))
+
+
+def _replies(chat: Chat, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
+    """The same question again and again, each time with another seed."""
+    siblings = len(chat.conversation.children(user.id))
+    for number in range(1, count + 1):
+        sampling = chat.sampling.shifted(siblings + number - 1)
+        for step in _prepared(chat, user, number, sampling, time.perf_counter(), cancelled):
+            if number == 1 or not isinstance(step, PrefixMatched | PrefillProgress):
+                yield step
+
+
+def _prepared(
+    chat: Chat,
+    user: Entry,
+    number: int,
+    sampling: Sampling,
+    started: float,
+    cancelled: threading.Event,
+) -> Iterator[Step]:
+    """Run a question up to its stable prefix; then, as the last, its reply that is to come.
+
+    The live cache is where that begins until the next step is asked for.
+    """
+    conversation = chat.conversation
+    before = conversation.head
+    # In memory only: a prompt is that of the head's path.
+    conversation.head = user.id
+    try:
+        prompt = turn.render(chat, user)
+        record = TurnRecord(chat.saved.name, len(conversation.turns()))
+        yield from turn.prepare(chat, prompt, record, cancelled)
+        made = turn.provenance(chat, user)
+    finally:
+        conversation.head = before
+    if not cancelled.is_set():
+        splitter = turn.splitter(chat, prompt, record)
+        yield Reply(number, user, prompt, sampling, record, made, splitter, started)
+
+
+def _run(
+    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int | None
+) -> Iterator[Step]:
+    """What `steps` yields, with each reply only when it has ended, or was cut."""
+    for step in steps:
+        if isinstance(step, Reply):
+            steps = itertools.chain([step], steps)
+            break
+        yield step
+    else:
+        return
+    at_once = min(total, most or total)
+    if at_once > 1:
+        fitting, why = _fitting(chat, step.prompt)
+        at_once = min(at_once, fitting)
+        if at_once == 1:
+            yield Notice(why)
+    way = _together if at_once > 1 else _one_by_one
+    yield from way(chat, steps, total, cancelled, at_once)
+
+
+def _fitting(chat: Chat, prompt: Prompt) -> tuple[int, str]:
+    """How many sequences as long as the live cache may be generated at once, and why only one."""
+    checkpoints = chat.checkpoints
+    call, cache = checkpoints.worker.call, checkpoints.fork()
+    if not call(prompt_cache.merges, cache):
+        return 1, CANNOT_MERGE
+    if (most := call(engine_batch.room_for, cache)) == 1:
+        return 1, NO_ROOM
+    if checkpoints.batches is None:
+        checkpoints.batches = call(engine_batch.agrees, checkpoints.loaded, cache, prompt.tail)
+    return (most if checkpoints.batches else 1), DIFFERS
+
+
+def _together(
+    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+) -> Iterator[Step]:
+    """A question joins as soon as there is a place for it."""
+    worker = chat.checkpoints.worker
+    running: dict[int, Reply] = {}
+    done = tokens = 0
+    with closing(_OnWorker(chat, most)) as batch:
+        while not cancelled.is_set():
+            while len(running) < most and (step := next(steps, None)) is not None:
+                if isinstance(step, Reply):
+                    running[batch.add(step)] = step
+                else:
+                    yield step
+            if not running:
+                return
+            for number, token in worker.call(batch.batch.step):
+                running[number].hear(token)
+                tokens += 1
+                if token.finish_reason is not None:
+                    done += 1
+                    yield _ended(chat, running.pop(number))
+            yield Batched(done, total, tokens)
+    for reply in running.values():
+        yield _ended(chat, reply)
+
+
+class _OnWorker:
+    """A batch on the thread that owns it."""
+
+    def __init__(self, chat: Chat, most: int) -> None:
+        self._chat, self._call = chat, chat.checkpoints.worker.call
+        self.batch = self._call(Batch, chat.checkpoints.loaded, most)
+
+    def add(self, reply: Reply) -> int:
+        cache = self._chat.checkpoints.fork()
+        used = len(reply.prompt.tokens)
+        room = self._chat.checkpoints.room(used, turn.room_left(self._chat, used))
+        prompt, sampling = reply.prompt, reply.sampling
+        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening)
+
+    def close(self) -> None:
+        self._call(self.batch.close)
+
+
+def _one_by_one(
+    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+) -> Iterator[Step]:
+    """On the live cache, as any other turn."""
+    done = tokens = 0
+    for step in steps:
+        if not isinstance(step, Reply):
+            yield step
+            continue
+        record = step.record
+        for _ in turn.generate(chat, step.prompt, step.sampling, record, step.started, cancelled):
+            yield Batched(done, total, tokens + len(record.tokens))
+        done, tokens = done + 1, tokens + len(record.tokens)
+        yield step
+
+
+def _ended(chat: Chat, reply: Reply) -> Reply:
+    reply.finish(chat)
+    return reply

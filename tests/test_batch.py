@@ -1,0 +1,257 @@
+"""Many replies at once: the tokens that each would have alone, the document run once, all of it kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chatcli import batch, regenerate, turn
+from chatcli.checkpoints import Checkpoints
+from chatcli.conversation import Entry
+from chatcli.errors import NothingToRepeat, UsageError
+from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
+from chatcli.settings import Sampling
+from tests.architectures import build
+from tests.house import MESSAGES, House, finish, outcome
+
+QUESTIONS = (
+    "What is my dog's name?",
+    "7 and 5?",
+    "And where do I live?\n\nSay it twice, by the river, and remember what you were told.",
+    "Answer briefly.",
+    "The quick brown fox jumps over the lazy dog. The quick brown fox jumps over the lazy dog.",
+)
+WARM = Sampling(1.0, seed=5, max_tokens=12)
+
+
+def asked(chat: turn.Chat, texts: Sequence[str], most: int | None = None) -> list[TurnRecord]:
+    """Every answer, in the order of the questions."""
+    events = list(batch.answer_each(chat, texts, threading.Event(), most))
+    answers = sorted(
+        (one for one in events if isinstance(one, Answered)), key=lambda one: one.number
+    )
+    assert list(range(1, len(texts) + 1)) == [one.number for one in answers]
+    return [one.record for one in answers]
+
+
+def several(chat: turn.Chat, count: int) -> Alternatives:
+    *_, last = batch.alternatives(chat, count, threading.Event())
+    assert isinstance(last, Alternatives)
+    return last
+
+
+DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
+
+
+def siblings(chat: turn.Chat) -> list[Entry]:
+    """The replies to the last question."""
+    return chat.conversation.children(chat.conversation.turns()[-1].user.id)
+
+
+def alone(house: House, chat: turn.Chat, text: str) -> TurnRecord:
+    """A question's answer without the others; the head goes back."""
+    head = chat.conversation.head
+    record = house.say(chat, text, settle=False)
+    chat.saved.move_head(head)
+    return record
+
+
+def words(record: TurnRecord) -> tuple[list[int], str, str, str]:
+    return record.tokens, record.text, record.thinking, record.finish_reason
+
+
+def reuse(record: TurnRecord) -> tuple[int, int, int]:
+    return record.turn, record.reused_tokens, record.prefilled_tokens
+
+
+@pytest.mark.parametrize("penalty", [None, 1.3], ids=["greedy", "penalized"])
+def test_a_batch_says_what_each_question_would_be_told_alone(
+    model: Path, tmp_path: Path, penalty: float | None
+) -> None:
+    said = []
+    for name in ("alone", "batch"):
+        with House(model, tmp_path / name) as house:
+            chat = house.chat("talk")
+            house.say(chat, DOCUMENT)
+            chat = replace(chat, sampling=Sampling(max_tokens=24, repetition_penalty=penalty))
+            if name == "alone":
+                said.append([alone(house, chat, text) for text in QUESTIONS])
+            else:
+                said.append(asked(chat, QUESTIONS, most=3))
+    for one, other in zip(*said, strict=True):
+        assert (words(one), reuse(one)) == (words(other), reuse(other))
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+
+
+def test_a_seed_draws_the_same_in_a_batch_as_alone(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = replace(house.chat("talk"), sampling=WARM)
+        apart = [alone(house, chat, text).tokens for text in QUESTIONS]
+        assert apart == [one.tokens for one in asked(chat, QUESTIONS)]
+
+
+def test_the_document_is_run_once_and_every_question_is_kept(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk", system=DOCUMENT)
+        first, *others = asked(chat, QUESTIONS)
+        assert first.prefilled_tokens == first.prompt_tokens > 200
+        assert all(one.prefilled_tokens < 80 for one in others)
+        assert all(one.reused_tokens > 200 for one in others)
+        assert None is chat.conversation.head
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        asked_for = chat.conversation.children(None)
+        assert list(QUESTIONS) == [one.message.content for one in asked_for]
+        replies = [chat.conversation.children(one.id) for one in asked_for]
+        assert [one.text for one in (first, *others)] == [one.message.content for (one,) in replies]
+        assert None is chat.conversation.head
+        # Its checkpoint too: only the generation prompt is run.
+        for text, before in zip(QUESTIONS, (first, *others), strict=True):
+            again = alone(house, chat, text)
+            assert again.prefilled_tokens < 8
+            assert before.tokens == again.tokens
+
+
+def test_a_conversation_goes_on_after_a_batch_with_the_bits_of_one_that_had_none(
+    model: Path, tmp_path: Path
+) -> None:
+    said = []
+    for name in ("none", "open", "reopened"):
+        with House(model, tmp_path / name) as house:
+            chat = house.chat("talk")
+            house.say(chat, MESSAGES[0])
+            if name != "none":
+                asked(chat, QUESTIONS)
+            if name != "reopened":
+                said.append(outcome(house.say(chat, MESSAGES[1])))
+    with House(model, tmp_path / "reopened") as house:
+        said.append(outcome(house.say(house.chat("talk"), MESSAGES[1])))
+    assert said[0] == said[1] == said[2]
+
+
+def test_any_answer_can_be_gone_on_from(model: Path, tmp_path: Path) -> None:
+    said = []
+    for name in ("alone", "batch"):
+        with House(model, tmp_path / name) as house:
+            chat = house.chat("talk")
+            house.say(chat, MESSAGES[0])
+            if name == "batch":
+                asked(chat, QUESTIONS[:3])
+                third = chat.conversation.children(chat.conversation.head)[2]
+                chat.saved.move_head(chat.conversation.children(third.id)[0].id)
+            else:
+                house.say(chat, QUESTIONS[2])
+            said.append(house.say(chat, MESSAGES[2]))
+    assert outcome(said[0]) == outcome(said[1])
+    assert 3 == said[1].turn
+
+
+def test_a_question_that_does_not_fit_leaves_the_others_alone(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        texts = [QUESTIONS[0], "word " * 5000, QUESTIONS[1]]
+        events = list(batch.answer_each(chat, texts, threading.Event()))
+        answers = [one.number for one in events if isinstance(one, Answered)]
+        (refused,) = [one for one in events if isinstance(one, Refused)]
+        assert [1, 3] == sorted(answers)
+        assert (2, True) == (refused.number, "does not fit" in refused.why)
+        assert None is chat.conversation.head
+
+
+def test_what_came_is_kept_when_it_is_stopped(model: Path, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with House(model, tmp_path, tokens=200) as house:
+        chat = house.chat("talk")
+        answers = []
+        for event in batch.answer_each(chat, QUESTIONS, stop, most=2):
+            if isinstance(event, Batched) and event.tokens > 8:
+                stop.set()
+            answers += [event] if isinstance(event, Answered) else []
+        assert {1, 2} >= {one.number for one in answers} and answers
+    with House(model, tmp_path) as house:
+        conversation = house.chat("talk").conversation
+        questions = conversation.children(None)
+        # What was not begun is not there.
+        assert 2 == len(questions)
+        assert None is conversation.head
+        cut = [one for question in questions for one in conversation.children(question.id)]
+        assert ["cancelled"] * len(answers) == [one.finish_reason for one in cut]
+
+
+def test_a_lost_reply_comes_before_every_question(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        lost = turn.append(chat, MESSAGES[0])
+        asked(chat, QUESTIONS[:3])
+        assert lost.id == chat.conversation.head
+        (empty,) = chat.conversation.children(lost.id)
+        assert 3 == len(chat.conversation.children(empty.id))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "why"), [("llama4", batch.CANNOT_MERGE), ("gemma2", batch.DIFFERS)]
+)
+def test_what_cannot_be_batched_is_run_one_by_one_and_it_is_said_once(
+    models: Path, tmp_path: Path, architecture: str, why: str
+) -> None:
+    with House(models / "qwen3", tmp_path) as house:
+        chat = house.chat("talk")
+        loaded = chat.checkpoints.loaded
+        size = len(loaded.tokenizer.get_vocab())
+        other = house.worker.call(build, architecture, vocab_size=size)
+        checkpoints = Checkpoints(house.worker, replace(loaded, model=other), None)
+        chat = replace(chat, checkpoints=checkpoints)
+        events = list(batch.answer_each(chat, QUESTIONS[:3], threading.Event()))
+        assert [why] == [one.text for one in events if isinstance(one, Notice)]
+        said = [one.record.tokens for one in events if isinstance(one, Answered)]
+        assert said == [alone(house, chat, text).tokens for text in QUESTIONS[:3]]
+
+
+def test_several_replies_are_the_ones_that_would_come_one_by_one(
+    model: Path, tmp_path: Path
+) -> None:
+    with House(model, tmp_path / "one by one") as house:
+        chat = replace(house.chat("talk"), sampling=WARM)
+        house.say(chat, MESSAGES[0])
+        stop = threading.Event()
+        single = [finish(regenerate.regenerate(chat, stop)).tokens for _ in range(3)]
+    with House(model, tmp_path / "batch") as house:
+        chat = replace(house.chat("talk"), sampling=WARM)
+        first = house.say(chat, MESSAGES[0])
+        made = several(chat, 3)
+        assert single == [one.tokens for one in made.records]
+        assert 3 == len({tuple(one) for one in single})
+        assert all(one.prefilled_tokens < 8 and 1 == one.turn for one in made.records)
+        kept = siblings(chat)
+        assert {first.text, *(one.text for one in made.records)} == {
+            one.message.content for one in kept
+        }
+        assert made.entries[0] == chat.conversation.head
+    with House(model, tmp_path / "batch") as house:
+        assert made.entries[0] == house.chat("talk").conversation.head
+
+
+def test_replies_that_would_all_be_the_same_are_refused(model: Path, tmp_path: Path) -> None:
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        with pytest.raises(NothingToRepeat):
+            several(chat, 2)
+        house.say(chat, MESSAGES[0])
+        with pytest.raises(UsageError, match="/set temp"):
+            several(chat, 2)
+
+
+def test_replies_that_never_began_leave_the_old_one_in_place(model: Path, tmp_path: Path) -> None:
+    stopped = threading.Event()
+    stopped.set()
+    with House(model, tmp_path) as house:
+        chat = replace(house.chat("talk"), sampling=WARM)
+        house.say(chat, MESSAGES[0])
+        before = chat.conversation.head
+        *_, last = batch.alternatives(chat, 2, stopped)
+        assert Alternatives((), ()) == last
+        assert (before, 1) == (chat.conversation.head, len(siblings(chat)))

@@ -1,0 +1,105 @@
+"""`chatcli ask --each` as scripts use it: real processes, one line an answer, in order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.conftest import Program
+from tests.test_cli import FIELDS
+
+DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
+QUESTIONS = [
+    "What is my dog's name?",
+    "7 and 5?",
+    "And where do I live? Say it twice, by the river.",
+    "Answer briefly.",
+]
+
+
+def each(program: Program, text: str, *args: object, **more: Any) -> list[dict[str, Any]]:
+    """The answers to a file's questions."""
+    path = program.home / "questions.txt"
+    path.write_text(text)
+    said = program.run("ask", "--each", path, "--json", "-S", "talk", "-n", "16", *args, **more)
+    return list(said.lines())
+
+
+def head(program: Program) -> list[str]:
+    return [turn["user"] for turn in program.run("show", "talk", "--json").json()["turns"]]
+
+
+def test_fifty_questions_on_a_document_run_it_once(chatcli: Program) -> None:
+    chatcli.ask(DOCUMENT, "-S", "talk", "-n", "16")
+    lines = [f"{number}: {QUESTIONS[number % 4]}" for number in range(50)]
+    answers = each(chatcli, "\n".join(["", *lines[:20], "  ", *lines[20:]]) + "\n")
+    assert lines == [answer["question"] for answer in answers]
+    assert list(range(1, 51)) == [answer["number"] for answer in answers]
+    for answer in answers:
+        assert answer.keys() >= FIELDS
+        assert ("talk", 2) == (answer["session"], answer["turn"])
+        assert answer["prompt_tokens"] == answer["reused_tokens"] + answer["prefilled_tokens"]
+        assert answer["prefilled_tokens"] < 60 < 300 < answer["reused_tokens"]
+        assert len(answer["tokens"]) == len(answer["logprobs"]) > 0
+    assert [DOCUMENT] == head(chatcli)
+    again = chatcli.ask(lines[7], "-S", "talk", "-n", "16")
+    assert answers[7]["tokens"] == again["tokens"]
+    assert 2 == again["turn"] and again["prefilled_tokens"] < 8
+
+
+def test_plain_answers_come_in_order_with_lines_between_them(chatcli: Program) -> None:
+    text = "\n".join(QUESTIONS)
+    done = chatcli.run("ask", "--each", "-", "-S", "talk", "-n", "16", stdin=text)
+    answers = each(chatcli, text)
+    assert done.text == "---\n".join(f"{answer['text']}\n" for answer in answers)
+    assert "" == done.errors
+
+
+def test_what_cannot_be_answered_is_an_error_in_its_place(chatcli: Program) -> None:
+    answers = each(chatcli, f"{QUESTIONS[0]}\n{'word ' * 5000}\n{QUESTIONS[1]}\n", expect=1)
+    assert [1, 2, 3] == [answer["number"] for answer in answers]
+    assert ["text" in answer for answer in answers] == [True, False, True]
+    assert "does not fit" in answers[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "code"),
+    [
+        (["--each", "nowhere.txt"], "nowhere.txt", 1),
+        (["--each", "empty.txt"], "write one on each line", 2),
+        (["Hello", "--each", "empty.txt"], "not both", 2),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_one_line(
+    chatcli: Program, arguments: list[str], told: str, code: int
+) -> None:
+    (chatcli.home / "empty.txt").write_text("\n  \n")
+    done = chatcli.run("ask", *arguments, expect=code)
+    assert told in done.errors and 1 == done.errors.count("\n")
+    assert not list(chatcli.sessions.glob("*.jsonl"))
+
+
+def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
+    (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS * 30))
+    process = chatcli.start(
+        "ask", "--each", "questions.txt", "--json", "-S", "talk", "-n", "300",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (130, b"") == (process.returncode, err)
+    assert 1 == first["number"]
+    answers = [first, *map(json.loads, out.splitlines())]
+    assert len(answers) < 120
+    tree = chatcli.run("export", "talk", "--format", "json").json()
+    replies = [entry for entry in tree["entries"] if entry["role"] == "assistant"]
+    assert sorted(answer["text"] for answer in answers) == sorted(
+        reply["content"] for reply in replies
+    )
+    assert None is tree["head"]

@@ -1,0 +1,99 @@
+"""Batches of mlx-lm's own architectures: each says what it says alone, or is found not to."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterator
+
+import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from chatcli import engine, engine_batch, prompt_cache
+from chatcli.engine_batch import Batch
+from chatcli.model import LoadedModel
+from chatcli.prompt_cache import PromptCache, RowLog
+from chatcli.settings import Sampling
+from tests.architectures import ARCHITECTURES, VOCABULARY, build
+from tests.test_architectures import PROMPT
+
+# Tokens before each sequence, and those of its prompt that are left to run.
+SHAPES = [(90, 1), (60, 4), (101, 2), (33, 1), (120, 7), (75, 1), (20, 3)]
+AT_ONCE, TOKENS = 3, 40
+# One of each kind of cache and of each way in which a model's code does not know batches.
+BY_DAY = ["mamba", "nemotron_h", "gemma2", "afm7", "minimax_m3_vl"]
+CASES = [
+    name if name in BY_DAY else pytest.param(name, marks=pytest.mark.slow)
+    for name in ARCHITECTURES
+    if importlib.util.find_spec(f"mlx_lm.models.{name}")
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> TokenizerWrapper:
+    words = models.WordLevel({f"w{number}": number for number in range(VOCABULARY)}, "w0")
+    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words))
+    return TokenizerWrapper(made, eos_token_ids=[VOCABULARY])
+
+
+def tokens(number: int, count: int, start: int = 0) -> list[int]:
+    """So many of sequence `number`'s tokens."""
+    return [(token + number * 7) % VOCABULARY for token in PROMPT[start : start + count]]
+
+
+def prefilled(loaded: LoadedModel, number: int) -> PromptCache:
+    cache = prompt_cache.new(loaded.model)
+    for _ in engine.prefill(loaded, cache, tokens(number, SHAPES[number][0]), RowLog()):
+        pass
+    return cache
+
+
+def tail(number: int) -> list[int]:
+    return tokens(number, SHAPES[number][1], 140)
+
+
+def longest(number: int) -> int:
+    """Different, so that sequences leave and others join."""
+    return TOKENS - 3 * number
+
+
+def alone(loaded: LoadedModel, number: int) -> list[int]:
+    sampling, never = Sampling(max_tokens=longest(number)), threading.Event()
+    said = engine.generate(
+        loaded, prefilled(loaded, number), tail(number), sampling, 1000, never, RowLog()
+    )
+    return [token.id for token in said]
+
+
+def together(loaded: LoadedModel) -> list[list[int]]:
+    batch = Batch(loaded, AT_ONCE)
+    waiting: Iterator[int] = iter(range(len(SHAPES)))
+    said: list[list[int]] = [[] for _ in SHAPES]
+    running: dict[int, int] = {}
+    while True:
+        while len(running) < AT_ONCE and (number := next(waiting, None)) is not None:
+            sampling = Sampling(max_tokens=longest(number))
+            running[batch.add(prefilled(loaded, number), tail(number), sampling, 1000)] = number
+        if not running:
+            batch.close()
+            return said
+        for at, token in batch.step():
+            said[running[at]].append(token.id)
+            if token.finish_reason:
+                del running[at]
+
+
+@pytest.mark.parametrize("architecture", CASES)
+def test_a_batch_is_right_or_is_not_used(architecture: str, tokenizer: TokenizerWrapper) -> None:
+    loaded = LoadedModel(architecture, build(architecture), tokenizer, "f" * 32, 1024, 16)
+    if engine_batch.agrees(loaded, prefilled(loaded, 0), tail(0)):
+        assert [alone(loaded, number) for number in range(len(SHAPES))] == together(loaded)
+    else:
+        cache = prompt_cache.new(loaded.model)
+        assert architecture in DIFFERENT or not prompt_cache.merges(cache)
+
+
+# Their code in mlx-lm takes one position for a whole batch, or one shape of its mask.
+DIFFERENT = {"afm7", "gemma2", "gpt_bigcode", "minimax_m3_vl"}
