@@ -112,7 +112,9 @@ class Batch:
 
     def step(self) -> list[tuple[int, Token]]:
         """One more token of each sequence; none if there are no sequences."""
-        return [self._token(one) for one in self._generator.next_generated()]
+        found = [self._token(one) for one in self._generator.next_generated()]
+        mx.async_eval([token.logprob for _, token in found])  # type: ignore[no-untyped-call]
+        return found
 
     def close(self) -> None:
         """End it; what did not end is given up."""
@@ -124,7 +126,6 @@ class Batch:
         going = self._going[number]
         with mx.stream(generation_stream):
             logprob = response.logprobs[response.token]
-            mx.async_eval(logprob)  # type: ignore[no-untyped-call]
         if reason is not None:
             del self._going[number]
         text = going.text(response.token, reason)

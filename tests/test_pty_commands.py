@@ -37,6 +37,7 @@ ARGUMENTS = {
     "copy": ("", "Copied the last reply: "),
     "edit": ("", "Change the message and press Enter"),
     "regenerate": ("", "━"),
+    "choose": ("1", "There is nothing to choose from"),
     "continue": ("", ""),
     "compact": ("", "goes on from the summary"),
 }

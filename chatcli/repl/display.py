@@ -24,6 +24,7 @@ from chatcli.bench.table import Table as BenchTable
 from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
     Alternatives,
+    Batched,
     Download,
     Event,
     Notice,
@@ -103,6 +104,8 @@ class Screen:
                 draw = hit_panel if self._panel == "full" else hit_line
                 self.console.print(draw(event.record, self.console.width))
             self.console.print()
+        elif isinstance(event, Batched):
+            self.reply.waits(f"{event} · Esc stops")
         elif isinstance(event, Alternatives):
             self.reply.finish()
             self.console.print(alternatives.drawn(event, self.console.width))
@@ -172,17 +175,19 @@ class Pipe:
                 self.abandon()
             self._write(self._out, event.text)
             self._unfinished = self._out
-        elif isinstance(event, ToolCalled):
+        elif (told := self._told(event)) is not None:
             self.abandon()
-            self._write(self._out, f"{event}\n")
-        elif isinstance(event, Notice):
-            self.abandon()
-            self._write(self._err, f"chatcli: {event.text}\n")
-        elif isinstance(event, Alternatives):
-            self.abandon()
-            self._write(self._out, alternatives.lines(event))
-        elif isinstance(event, TurnDone):
-            self.abandon()
+            self._write(*told)
+
+    def _told(self, event: Event) -> tuple[TextIO, str] | None:
+        """What begins a line of its own, and where; None: nothing is told of it here."""
+        if isinstance(event, ToolCalled):
+            return self._out, f"{event}\n"
+        if isinstance(event, Notice):
+            return self._err, f"chatcli: {event.text}\n"
+        if isinstance(event, Alternatives):
+            return self._out, alternatives.lines(event)
+        return (self._out, "") if isinstance(event, TurnDone) else None
 
     def abandon(self) -> None:
         """End the line that is being written, whether its turn ended or not."""
