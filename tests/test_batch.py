@@ -75,17 +75,25 @@ def reuse(record: TurnRecord) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    "penalty", [None, pytest.param(1.3, marks=pytest.mark.slow)], ids=["greedy", "penalized"]
+    "sampling",
+    [
+        pytest.param(Sampling(max_tokens=24), id="greedy"),
+        pytest.param(
+            Sampling(max_tokens=24, repetition_penalty=1.3, think_budget=6),
+            id="penalized",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_a_batch_says_what_each_question_would_be_told_alone(
-    model: Path, tmp_path: Path, penalty: float | None
+    model: Path, tmp_path: Path, sampling: Sampling
 ) -> None:
     said = []
     for name in ("alone", "batch"):
         with House(model, tmp_path / name) as house:
             chat = house.chat("talk")
             house.say(chat, DOCUMENT)
-            chat = replace(chat, sampling=Sampling(max_tokens=24, repetition_penalty=penalty))
+            chat = replace(chat, sampling=sampling)
             if name == "alone":
                 said.append([alone(house, chat, text) for text in QUESTIONS])
             else:
