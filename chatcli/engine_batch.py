@@ -24,8 +24,8 @@ from chatcli.settings import Sampling
 MOST = 16
 # A sequence's cache is there up to so many times while it is merged into the batch.
 COPIES = 3
-# A trial's steps, and how much longer the prompt of its second sequence is (tokens).
-TRIED, LONGER = 8, 5
+# A trial's steps, how much longer the prompt of its second sequence is, and how long the third (tokens).
+TRIED, LONGER, SHORT = 8, 5, 3
 # What rounding may do: a part of the standard deviation, or so many times a number's precision.
 ROUNDED, ROUNDINGS = 1e-3, 8
 # What MLX and mlx-lm raise where a model's code does not know batches.
@@ -184,7 +184,7 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     if not prompt_cache.merges(cache):
         return False
     longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
-    short = prompt_cache.new(loaded.model), list(tail[:1])
+    short = prompt_cache.new(loaded.model), [tail[0]] * SHORT
     sequences = [(cache, list(tail)), (cache, longer), short]
     try:
         together = _likelihoods_together(loaded, sequences)
