@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from chatcli import engine_batch, prompt_cache, turn
@@ -30,7 +31,7 @@ from chatcli.events import (
     Refused,
     TurnRecord,
 )
-from chatcli.markers import Part, ReplySplitter
+from chatcli.hearing import Hearing
 from chatcli.settings import Sampling
 from chatcli.turn import Chat, Prompt
 
@@ -49,29 +50,20 @@ class Reply:
     sampling: Sampling
     record: TurnRecord
     made: Mapping[str, Any]
-    splitter: ReplySplitter
+    heard: Hearing
     started: float
-    logprobs: list[Any] = field(default_factory=list)
 
-    def hear(self, token: Token) -> None:
-        """Take the next token."""
-        record = self.record
-        if record.time_to_first_token is None:
-            record.time_to_first_token = time.perf_counter() - self.started
-        record.tokens.append(token.id)
-        self.logprobs.append(token.logprob)
-        record.generation_tps = token.tps
-        record.finish_reason = token.finish_reason or record.finish_reason
-        self._told(self.splitter.feed(token.text))
+    def hear(self, token: Token) -> bool:
+        """Take the next token. Returns whether it is the last."""
+        if self.record.time_to_first_token is None:
+            self.record.time_to_first_token = time.perf_counter() - self.started
+        deque(self.heard.take(token), maxlen=0)
+        return self.heard.stopped or token.finish_reason is not None
 
     def finish(self, chat: Chat) -> None:
         """No more tokens come."""
-        self._told(self.splitter.finish())
-        self.record.logprobs = chat.checkpoints.floats(self.logprobs)
-
-    def _told(self, parts: Iterator[Part]) -> None:
-        for _ in turn.deltas(self.record, parts):
-            pass
+        deque(self.heard.finish(), maxlen=0)
+        self.record.logprobs = chat.checkpoints.floats(self.heard.logprobs)
 
 
 Step = Event | Reply
@@ -176,8 +168,8 @@ def _prepared(
     finally:
         conversation.head = before
     if not cancelled.is_set():
-        splitter = turn.splitter(chat, prompt, record)
-        yield Reply(number, user, prompt, sampling, record, made, splitter, started)
+        heard = turn.hearing(chat, prompt, sampling, record)
+        yield Reply(number, user, prompt, sampling, record, made, heard, started)
 
 
 def _run(
@@ -231,9 +223,9 @@ def _together(
             if not running:
                 return
             for number, token in worker.call(batch.batch.step):
-                running[number].hear(token)
                 tokens += 1
-                if token.finish_reason is not None:
+                if running[number].hear(token):
+                    worker.call(batch.batch.drop, number)
                     done += 1
                     yield _ended(chat, running.pop(number))
             yield Batched(done, total, tokens)
@@ -253,7 +245,9 @@ class _OnWorker:
         used = len(reply.prompt.tokens)
         room = self._chat.checkpoints.room(used, turn.room_left(self._chat, used))
         prompt, sampling = reply.prompt, reply.sampling
-        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening)
+        return self._call(
+            self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.before
+        )
 
     def close(self) -> None:
         self._call(self.batch.close)

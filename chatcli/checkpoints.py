@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,7 +127,8 @@ class Checkpoints:
         return self._worker.call(prompt_cache.fork, self._cache)
 
     def _reset(self) -> None:
-        self._cache = self._worker.call(prompt_cache.new, self.loaded.model)
+        loaded = self.loaded
+        self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.running)
         self._path: list[str] = []
         self._ahead: list[int] = []
         self._by_draft = False
@@ -435,26 +436,21 @@ class Checkpoints:
         cancelled: threading.Event,
         said: Sequence[int] = (),
         opening: str = "",
-    ) -> Iterator[Token]:
+        before: Sequence[int] = (),
+    ) -> Generator[Token]:
         """Run the rest of the prompt, of which `said` is the reply so far, and generate.
 
         `opening` is the generation prompt, which may have begun the thinking that has a budget.
+        `before` is what of the prompt is in the cache. To close this early leaves the cache as the
+        last checkpoint had it, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
         log, ran, self._ahead = RowLog(), list(tail), []
         tokens = self._worker.pump(
-            engine.generate,
-            self.loaded,
-            self._cache,
-            tail,
-            sampling,
-            room,
-            cancelled,
-            log,
-            said,
-            opening,
-        )
-        with self._whole():
+            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log, said,
+            opening, before,
+        )  # fmt: skip
+        with self._whole(), contextlib.closing(tokens):
             for token in tokens:
                 ran.append(token.id)
                 yield token

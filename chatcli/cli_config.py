@@ -23,7 +23,7 @@ from chatcli.cli_options import (
     from_environment,
     print_json,
 )
-from chatcli.config import MODELS, SETTINGS, Remembered, Value
+from chatcli.config import FOLDERS, MODELS, SETTINGS, Remembered, Value
 from chatcli.errors import UsageError
 from chatcli.plain import clean, clean_line, decodable
 from chatcli.settings import POCKET
@@ -90,7 +90,7 @@ def show_all(path: Path, sessions: Path | None, as_json: bool) -> None:
         print_json({"file": str(path), "settings": told, "models": said.models, **odd})
         return
     for key, one in settings.items():
-        print(f"{key:<18} {one.source:<8} {shown(key, one.value)}")
+        print(f"{key:<23} {one.source:<8} {shown(key, one.value)}")
     for alias, model in said.models.items():
         print(clean_line(f"{MODELS}.{alias} = {model}"))
     print(clean(f"\nThe file: {path}{'' if path.exists() else ' (not there yet)'}"))
@@ -125,6 +125,8 @@ def shown(key: str, value: Value | None) -> str:
 def word_of(value: Value | None) -> str:
     if value is None:
         return ""
+    if isinstance(value, list):
+        return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -181,7 +183,7 @@ def remember(path: Path, key: str, word: str, as_json: bool) -> None:
 def lasting(path: Path, key: str, word: str) -> str:
     """A folder's whole path, as the file is read from anywhere; other words stay."""
     folder = Path(word).expanduser()
-    if key == "sessions":
+    if key in FOLDERS:
         return str(folder.absolute()) if word.strip() else word
     if key in SETTINGS and key != "model":
         return word

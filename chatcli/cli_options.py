@@ -20,12 +20,13 @@ from typing import Annotated, Any, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import config, plain, template_args
+from chatcli import cli_tuning, config, plain, template_args
+from chatcli.cli_tuning import OWN
 from chatcli.config import Value
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.opening import Wanted, default_sessions
 from chatcli.repl import results
-from chatcli.settings import POCKET, Sampling, Settings, aliased
+from chatcli.settings import POCKET, Running, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
 
 PREFIX = "CHATCLI_"
@@ -33,7 +34,11 @@ PREFIX = "CHATCLI_"
 COMPLETING = "_CHATCLI_COMPLETE"
 DEFAULT = Settings(Path())
 SAMPLING = [field.name for field in fields(Sampling)]
-OWN = "default: the model's own"
+# Options whose values Typer cannot check.
+CHECKED = {
+    "kv_bits", "kv_group_size", "logit_bias", "stop", "presence_penalty", "frequency_penalty",
+}  # fmt: skip
+RUNNING = [field.name for field in fields(Running)]
 
 
 class Panel(str, Enum):
@@ -118,7 +123,8 @@ def default_of(key: str) -> Value | None:
     """What `Settings` has for a key. The folder of sessions depends on where one is."""
     if key == "sessions":
         return str(default_sessions())
-    found: Value | None = getattr(DEFAULT.sampling if key in SAMPLING else DEFAULT, key)
+    parts = (DEFAULT.sampling, DEFAULT.running, DEFAULT)
+    found: Value | None = next(getattr(part, key) for part in parts if hasattr(part, key))
     return found
 
 
@@ -200,6 +206,14 @@ class Options:
         float | None,
         typer.Option("--repetition-penalty", min=0.1, help=f"Repetition penalty (1: off; {OWN})."),
     ] = None
+    presence_penalty: cli_tuning.PresencePenalty = None
+    frequency_penalty: cli_tuning.FrequencyPenalty = None
+    repetition_context_size: cli_tuning.RepetitionContextSize = None
+    xtc_probability: cli_tuning.XtcProbability = None
+    xtc_threshold: cli_tuning.XtcThreshold = None
+    min_tokens_to_keep: cli_tuning.MinTokensToKeep = None
+    logit_bias: cli_tuning.LogitBias = None
+    stop: cli_tuning.Stop = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Sampling seed.")] = None
     max_tokens: Annotated[
         int | None,
@@ -236,6 +250,11 @@ class Options:
             "--draft/--no-draft", help="Prefill a message while it is typed (default: draft)."
         ),
     ] = None
+    max_kv_size: cli_tuning.MaxKvSize = None
+    kv_bits: cli_tuning.KvBits = None
+    kv_group_size: cli_tuning.KvGroupSize = None
+    prefill_step_size: cli_tuning.PrefillStepSize = None
+    adapter_path: cli_tuning.AdapterPath = None
     cache_limit: CacheLimitOption = None
     memory_limit: Annotated[
         str | None,
@@ -269,19 +288,22 @@ class Options:
     def settings(self) -> Settings:
         """Every setting from the first that has it: flag, environment, file, default."""
         held = {key: self._find(key) for key in config.SETTINGS}
-        sampling = Sampling(**{key: held.pop(key) for key in SAMPLING})
+        sampling = cli_tuning.sampling_of({key: held.pop(key) for key in SAMPLING})
+        running = cli_tuning.running_of({key: held.pop(key) for key in RUNNING})
         held["sessions"] = sessions_folder(self.sessions)
         held["cache_limit"] = limit_of(self.cache_limit)
         held["memory_limit"] = limit_of(self.memory_limit, "memory_limit")
         models = configured().file.models
         held["model"] = aliased(held["model"], models)
-        return Settings(sampling=sampling, models=models, **held)
+        return Settings(sampling=sampling, models=models, running=running, **held)
 
     def _find(self, key: str) -> Any:
         # A flag's model and system prompt are for any session, those below for one that is begun.
         flag = None if key in ("model", "system") else getattr(self, key)
-        if flag is None:
+        if flag is None or flag == []:
             return configured().find(key)[0]
+        if key in CHECKED:
+            return config.checked(key, flag, f"--{key.replace('_', '-')}")
         return flag.value if isinstance(flag, Panel) else flag
 
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:

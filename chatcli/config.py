@@ -18,15 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 from chatcli.errors import FolderError, UsageError
 from chatcli.plain import shorten
-from chatcli.settings import PANELS, POCKET
+from chatcli.settings import (
+    KV_BITS,
+    KV_GROUP_SIZES,
+    LEAST_KV_SIZE,
+    MOST_XTC_THRESHOLD,
+    PANELS,
+    POCKET,
+)
 from chatcli.store import files
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
-Value = str | int | float | bool
+Value = str | int | float | bool | list[str]
 
 MODELS = "models"
+# Settings that are paths.
+FOLDERS = ("sessions", "adapter_path")
+BIAS = re.compile(r"\s*(\d{1,9})\s*:\s*([-+]?\d+(?:\.\d+)?)\s*")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 SWITCH = {"true": True, "yes": True, "on": True, "1": True,
           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
@@ -63,9 +73,50 @@ def _number(make: Callable[[Any], Value], wants: str, low: float, high: float | 
 
     def holds(value: Any) -> bool:
         right = isinstance(value, types) and not isinstance(value, bool)
-        return right and low <= value <= most and value != float("inf")
+        return right and low <= value <= most and abs(value) != float("inf")
 
     return Kind(wants, make, holds)
+
+
+def _choice(choices: tuple[int, ...]) -> Kind:
+    def holds(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value in choices
+
+    return Kind(f"one of {', '.join(map(str, choices))}", int, holds)
+
+
+def _texts(given: str | list[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _are_texts(value: Any) -> bool:
+    texts = [value] if isinstance(value, str) else value
+    return isinstance(texts, list) and bool(texts) and all(_is_part(text) for text in texts)
+
+
+def _is_part(text: Any) -> bool:
+    """Some text, if only a line break."""
+    return isinstance(text, str) and text != "" and "\0" not in text
+
+
+def _biases(given: str | list[str]) -> list[str]:
+    """One ID:BIAS each."""
+    words = ",".join(_texts(given)).split(",")
+    return [word.strip() for word in words]
+
+
+def _are_biases(value: Any) -> bool:
+    if not isinstance(value, str | list) or not all(isinstance(one, str) for one in value):
+        return False
+    return all(BIAS.fullmatch(word) for word in _biases(value))
+
+
+def bias_of(word: str) -> tuple[int, float]:
+    """The token id and the bias of an ID:BIAS. Raises `ValueError`."""
+    found = BIAS.fullmatch(word)
+    if not found:
+        raise ValueError(word)
+    return int(found[1]), float(found[2])
 
 
 def _switch(given: Any) -> bool:
@@ -94,6 +145,8 @@ SWITCHED = Kind("true or false", _switch, lambda value: isinstance(value, bool))
 SHARE = _number(float, "a number from 0 to 1", 0, 1)
 COUNT = _number(int, "a whole number of at least 0", 0, None)
 SIZED = Kind("a size such as 500MB or 5GiB", str, _is_size)
+FROM_ONE = _number(int, "a whole number of at least 1", 1, None)
+ANY = _number(float, "a number", float("-inf"), None)
 OWN = "as the model's makers say"
 SETTINGS = {
     "model": Setting(TEXT, "a folder, a hub name, an alias from [models], or 'pocket'"),
@@ -106,10 +159,28 @@ SETTINGS = {
     "repetition_penalty": Setting(
         _number(float, "a number of at least 0.1", 0.1, None), "repetition penalty (1: off)", OWN
     ),
+    "presence_penalty": Setting(ANY, "taken from tokens that were there (0: off)", OWN),
+    "frequency_penalty": Setting(ANY, "taken each time that a token was there (0: off)", OWN),
+    "repetition_context_size": Setting(
+        COUNT, "tokens that the penalties look back over (0: all)", "20, as in mlx-lm"
+    ),
+    "xtc_probability": Setting(SHARE, "how often XTC leaves out the likeliest (0: off)", "off"),
+    "xtc_threshold": Setting(
+        _number(float, f"a number from 0 to {MOST_XTC_THRESHOLD}", 0, MOST_XTC_THRESHOLD),
+        "the probability that XTC takes for likely", "0.1, as in mlx-lm",
+    ),
+    "min_tokens_to_keep": Setting(FROM_ONE, "tokens that min-p leaves in any case", "1"),
+    "logit_bias": Setting(
+        Kind("TOKEN_ID:BIAS, such as 42:-5, with a comma between several", _biases, _are_biases),
+        "what is added to tokens' logits", "nothing",
+    ),
+    "stop": Setting(
+        Kind("text that is not empty, or a list of such texts", _texts, _are_texts),
+        "texts before which a reply ends", OWN,
+    ),
     "seed": Setting(COUNT, "sampling seed", "another at every start"),
     "max_tokens": Setting(
-        _number(int, "a whole number of at least 1", 1, None),
-        "longest reply, thinking included", "until the context is full",
+        FROM_ONE, "longest reply, thinking included", "until the context is full"
     ),
     "think_budget": Setting(
         COUNT, "most tokens of thinking before the answer begins", "as many as the model likes"
@@ -117,6 +188,18 @@ SETTINGS = {
     "think": Setting(SWITCHED, "the model's thinking", "as the model's template has it"),
     "cache": Setting(SWITCHED, "read and write checkpoints"),
     "draft": Setting(SWITCHED, "prefill a message while it is typed"),
+    "max_kv_size": Setting(
+        _number(int, f"a whole number of at least {LEAST_KV_SIZE}", LEAST_KV_SIZE, None),
+        "most tokens that a model's KV cache remembers, the first 4 always", "all",
+    ),
+    "kv_bits": Setting(
+        _choice(KV_BITS), "bits of a quantized KV cache, from the first token on", "not quantized"
+    ),
+    "kv_group_size": Setting(_choice(KV_GROUP_SIZES), "numbers that are quantized together"),
+    "prefill_step_size": Setting(
+        FROM_ONE, "tokens that are prefilled at a time", "64 on a CPU, 2048 on a GPU"
+    ),
+    "adapter_path": Setting(TEXT, "a folder with a LoRA or another adapter of the model", "none"),
     "cache_limit": Setting(
         SIZED,
         "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",
@@ -210,14 +293,23 @@ def from_word(key: str, word: str, where: str) -> Value:
 
     Raises `UsageError`, which names `where` the word was.
     """
-    kind = kind_of(key)
     try:
-        value = kind.make(word)
+        value = kind_of(key).make(word)
     except (ValueError, KeyError):
         value = word
+    return checked(key, value, where, word)
+
+
+def checked(key: str, value: Value, where: str, word: str | None = None) -> Value:
+    """`value`, if it is one of `key`, as it is kept. Raises `UsageError` as `from_word` does.
+
+    `word` is how it was given.
+    """
+    kind = kind_of(key)
     if not kind.holds(value):
-        raise UsageError(f"{where} has to be {kind.wants}, not '{shorten(word, 40)}'.")
-    return value
+        said = ", ".join(value) if isinstance(value, list) else str(value)
+        raise UsageError(f"{where} has to be {kind.wants}, not '{shorten(word or said, 40)}'.")
+    return kind.make(value)
 
 
 def read(path: Path) -> Remembered:
@@ -234,8 +326,8 @@ def read(path: Path) -> Remembered:
 
 
 def _from_there(path: Path, key: str, value: Value) -> Value:
-    """A folder of sessions in the file is meant from there, wherever chatcli runs."""
-    return str(path.parent / Path(str(value)).expanduser()) if key == "sessions" else value
+    """A folder in the file is meant from there, wherever chatcli runs."""
+    return str(path.parent / Path(str(value)).expanduser()) if key in FOLDERS else value
 
 
 def _text(path: Path) -> str:

@@ -19,11 +19,9 @@ from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.repl import moves
 from chatcli.repl.state import State
-from chatcli.settings import Sampling, Settings
+from chatcli.settings import Running, Sampling, Settings
 from chatcli.store import files
 from chatcli.store.sessions import SessionFile
-
-SAMPLING = {field.name for field in fields(Sampling)}
 
 
 class Reply:
@@ -78,9 +76,10 @@ class Chat:
         but the model. With `settle` a reply is run as history will show it before its
         iteration ends; without, that goes on behind and gives way to the next message.
 
-        `options` are fields of `Settings` and `Sampling`: sessions, think, cache, memory_limit (bytes),
-        temp, max_tokens, seed and so on, in place of those in `settings`. Raises `SessionError`,
-        `FolderError` or `UsageError`, and `TypeError` for an option that there is not.
+        `options` are fields of `Settings`, `Sampling` and `Running`: sessions, think, cache,
+        memory_limit (bytes), temp, max_tokens, seed, kv_bits and so on, in place of those in
+        `settings`. Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an option
+        that there is not.
         """
         settings = changed(settings or Settings(opening.default_sessions()), options)
         if not isinstance(name, Wanted):
@@ -230,9 +229,22 @@ def open_state(settings: Settings, wanted: Wanted, model: str | None) -> State:
 
 
 def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """`settings` with some fields of its own and of its sampling in their place. Raises `TypeError`."""
-    sampling = {key: value for key, value in options.items() if key in SAMPLING}
-    others = {key: value for key, value in options.items() if key not in SAMPLING}
+    """`settings` with other fields of its own, its sampling or its running. Raises `TypeError`."""
+    sampling, running, others = (
+        {key: value for key, value in options.items() if kind is _kind(key)}
+        for kind in (Sampling, Running, Settings)
+    )
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
-    return replace(settings, sampling=replace(settings.sampling, **sampling), **others)
+    return replace(
+        settings,
+        sampling=replace(settings.sampling, **sampling),
+        running=replace(settings.running, **running),
+        **others,
+    )
+
+
+def _kind(option: str) -> type:
+    """Whose field an option is; the settings' own if it is nobody's."""
+    kinds = (kind for kind in (Sampling, Running) if option in {f.name for f in fields(kind)})
+    return next(kinds, Settings)

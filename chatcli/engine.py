@@ -9,9 +9,9 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
-from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from chatcli import device, prompt_cache
+from chatcli import sampler as choosing
 from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
@@ -64,11 +64,13 @@ def generate(
     log: RowLog,
     said: Sequence[int] = (),
     opening: str = "",
+    before: Sequence[int] = (),
 ) -> Iterator[Token]:
     """Run the prompt's last tokens and generate until the model stops, `room` or max_tokens is full.
 
     `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
     `opening` is the text of the generation prompt, from which on thinking is counted.
+    `before` are the prompt's tokens ahead of `tail`, which the cache has; penalties look back at them.
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
     of them (if it is whole). Raises `MemoryFull`.
     """
@@ -79,8 +81,8 @@ def generate(
         loaded.tokenizer,
         list(tail),
         max_tokens=longest(loaded, sampling, room),
-        sampler=sampler(sampling),
-        logits_processors=processors(loaded, sampling, opening, said),
+        sampler=choosing.sampler(loaded.tokenizer, sampling),
+        logits_processors=processors(loaded, sampling, opening, said, before),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
@@ -105,28 +107,15 @@ def longest(loaded: LoadedModel, sampling: Sampling, room: int) -> int:
     return min(room, sampling.max_tokens or loaded.longest_reply or room)
 
 
-def sampler(sampling: Sampling) -> Callable[[mx.array], mx.array]:
-    """Chooses tokens by their log probabilities (sequences, vocabulary). The seed is not in it."""
-    made: Callable[[mx.array], mx.array] = make_sampler(
-        sampling.temp or 0.0,
-        top_p=sampling.top_p or 0.0,
-        min_p=sampling.min_p or 0.0,
-        top_k=sampling.top_k or 0,
-    )
-    return made
-
-
 def processors(
-    loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int] = ()
+    loaded: LoadedModel,
+    sampling: Sampling,
+    opening: str,
+    said: Sequence[int] = (),
+    before: Sequence[int] = (),
 ) -> list[Any]:
     """What changes the logits of one reply; some of it remembers the reply's tokens."""
-    return [*_penalties(sampling), *_budget(loaded, sampling, opening, said)]
-
-
-def _penalties(sampling: Sampling) -> list[Any]:
-    """None where nothing is penalized: the logits stay as they are, to the bit."""
-    penalty = sampling.repetition_penalty
-    return make_logits_processors(repetition_penalty=penalty) if penalty not in (None, 1) else []
+    return [*choosing.processors(sampling, before), *_budget(loaded, sampling, opening, said)]
 
 
 def _budget(

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
-from chatcli import device, engine, prompt_cache
+from chatcli import device, engine, prompt_cache, sampler
 from chatcli.engine import Token
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache
+from chatcli.sampler import Sampler
 from chatcli.settings import Sampling
 
 # Sequences in a batch. More gain little: each step reads the weights once, but every cache.
@@ -30,8 +31,6 @@ TRIED, LONGER, SHORT = 8, 5, 3
 ROUNDED, ROUNDINGS = 1e-3, 8
 # What MLX and mlx-lm raise where a model's code does not know batches.
 UNFIT = (ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError)
-
-Sampler = Callable[[mx.array], mx.array]
 
 
 def room_for(cache: PromptCache) -> int:
@@ -93,6 +92,7 @@ class Batch:
         sampling: Sampling,
         room: int,
         opening: str = "",
+        before: Sequence[int] = (),
     ) -> int:
         """Go on from `cache` with a prompt's last tokens. Returns the sequence's number.
 
@@ -104,7 +104,7 @@ class Batch:
             [engine.longest(self.loaded, sampling, room)],
             caches=[cache],
             samplers=[self._sampler(sampling)],
-            logits_processors=[engine.processors(self.loaded, sampling, opening)],
+            logits_processors=[engine.processors(self.loaded, sampling, opening, before=before)],
             all_tokens=[list(tail[:-1])],
         )
         self._going[number] = _Sequence(self.loaded.tokenizer.detokenizer)
@@ -115,6 +115,11 @@ class Batch:
         found = [self._token(one) for one in self._generator.next_generated()]
         mx.async_eval([token.logprob for _, token in found])  # type: ignore[no-untyped-call]
         return found
+
+    def drop(self, number: int) -> None:
+        """Give up a sequence, unless it has ended."""
+        if self._going.pop(number, None) is not None:
+            self._generator.remove([number])
 
     def close(self) -> None:
         """End it; what did not end is given up."""
@@ -134,19 +139,19 @@ class Batch:
     def _sampler(self, sampling: Sampling) -> Sampler:
         """One for all that sample alike, so that they are sampled in one go."""
         if sampling not in self._samplers:
-            self._samplers[sampling] = engine.sampler(sampling)
+            self._samplers[sampling] = sampler.sampler(self.loaded.tokenizer, sampling)
         shared = self._samplers[sampling]
         alone = sampling.seed is not None and bool(sampling.temp)
         return _seeded(shared, sampling.seed or 0) if alone else shared
 
 
-def _seeded(sampler: Sampler, seed: int) -> Sampler:
+def _seeded(shared: Sampler, seed: int) -> Sampler:
     """A sampler that draws what it would draw without the others."""
     states = _random_states(seed)
 
-    def sample(logprobs: mx.array) -> mx.array:
+    def sample(logprobs: Any) -> Any:
         mx.random.seed(next(states))
-        return sampler(logprobs)
+        return shared(logprobs)
 
     return sample
 
@@ -184,7 +189,7 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     if not prompt_cache.merges(cache):
         return False
     longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
-    short = prompt_cache.new(loaded.model), [tail[0]] * SHORT
+    short = prompt_cache.new(loaded.model, loaded.running), [tail[0]] * SHORT
     sequences = [(cache, list(tail)), (cache, longer), short]
     try:
         together = _likelihoods_together(loaded, sequences)

@@ -19,6 +19,8 @@
     - ModelNotFound
     - ModelBroken
     - NoChatTemplate
+    - CacheRefused             a cache such as this model cannot have
+    - TokenUnknown             a logit bias for a token that the model does not have
     - TemplateRefused          the template raised on this conversation
     - ContextFull
     - MemoryFull             more bytes than there are, or than --memory-limit allows
@@ -106,6 +108,14 @@ class ModelBroken(ModelError):
 
 
 class NoChatTemplate(ModelError):
+    pass
+
+
+class CacheRefused(ModelError):
+    pass
+
+
+class TokenUnknown(ModelError):
     pass
 
 

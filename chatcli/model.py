@@ -26,9 +26,9 @@ except ImportError as error:
 import mlx_lm
 import xxhash
 
-from chatcli import hub, models, pocket, prompt_cache
+from chatcli import adapter, hub, models, pocket, prompt_cache
+from chatcli.settings import AS_IT_IS, Running, Sampling
 from chatcli.settings import POCKET as POCKET
-from chatcli.settings import Sampling
 
 SAMPLES = 64
 SAMPLE_BYTES = 4096
@@ -46,7 +46,7 @@ class LoadedModel:
     """A model ready to run. `context` is the longest prompt plus reply, in tokens.
 
     `longest_reply` is the model's own limit, which an explicit one overrides (None: the context);
-    `sampling` is how its makers choose tokens, where they say so.
+    `sampling` is how its makers choose tokens, where they say so. `running` is how it was loaded.
     """
 
     name: str
@@ -57,6 +57,7 @@ class LoadedModel:
     prefill_step: int
     longest_reply: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
+    running: Running = AS_IT_IS
 
 
 def load(
@@ -65,12 +66,14 @@ def load(
     downloading: hub.Told = lambda _: None,
     *,
     trust_remote_code: bool = False,
+    running: Running = AS_IT_IS,
 ) -> LoadedModel:
     """Load `pocket`, a folder or a hub name through mlx-lm.
 
     What `progress` or `downloading` raises ends it. `trust_remote_code` lets code that came with
-    the model run. Raises `ModelNotFound`, `ModelBroken` or `NoChatTemplate`.
+    the model run. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
+    adapted = adapter.fingerprint(Path(running.adapter_path)) if running.adapter_path else ""
     folder = resolve(name, downloading)
     with _loadable(name), _refused(name, folder, trust_remote_code):
         model, tokenizer, config = _load_lazily(folder, name, trust_remote_code)
@@ -79,20 +82,38 @@ def load(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
             "choose a chat ('instruct') model with -m."
         )
+    if running.adapter_path:
+        _adapt(model, name, running.adapter_path)
     with _loadable(name):
         digest = read_weights(folder, model, progress)
     if folder == pocket.FOLDER:
         # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
         model.set_dtype(mx.float32)
-    step = prefill_step()
-    layout = prompt_cache.layout(prompt_cache.new(model))
+    if running.kv_bits is not None:
+        prompt_cache.try_out(model, running)
+    step = running.prefill_step_size or prefill_step()
+    layout = prompt_cache.layout(prompt_cache.new(model, running))
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
-    mark = fingerprint(folder, kind + digest)
+    mark = fingerprint(folder, kind + digest + adapted)
     own = _generation_config(folder)
     return LoadedModel(
-        name, model, tokenizer, mark, _context(config), step, own.get("max_new_tokens"),
-        own_sampling(own),
+        name, model, tokenizer, mark, _context(config), step, _longest_reply(own),
+        own_sampling(own), running,
     )  # fmt: skip
+
+
+def _adapt(model: Any, name: str, folder: str) -> None:
+    """Put an adapter's weights on top of the model's. Raises `ModelBroken`."""
+    try:
+        mlx_lm.utils.load_adapters(model, folder)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        # The first line says what is wrong, the second where.
+        lines = (str(error).strip() or type(error).__name__).splitlines()[:2]
+        reason = " ".join(line.strip() for line in lines)
+        raise ModelBroken(
+            f"The adapter in '{folder}' cannot be used with the model '{name}': {reason}"
+        ) from error
+    model.eval()
 
 
 def prefill_step() -> int:
@@ -239,6 +260,12 @@ def _generation_config(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def _longest_reply(config: Mapping[str, Any]) -> int | None:
+    longest = config.get("max_new_tokens")
+    is_count = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
+    return longest if is_count else None
+
+
 def own_sampling(config: Mapping[str, Any]) -> Sampling:
     """What generation_config.json says about sampling; what makes no sense there is left out."""
     temp = _share(config.get("temperature"), most=float("inf"))
@@ -253,7 +280,21 @@ def own_sampling(config: Mapping[str, Any]) -> Sampling:
         top_k=top_k if isinstance(top_k, int) and top_k >= 0 else None,
         min_p=_share(config.get("min_p")),
         repetition_penalty=penalty or None,
+        presence_penalty=_finite(config.get("presence_penalty")),
+        frequency_penalty=_finite(config.get("frequency_penalty")),
+        stop=_texts(config.get("stop_strings")),
     )
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    """What is text and not empty in a list or alone; None if nothing is."""
+    texts = value if isinstance(value, list) else [value]
+    return tuple(text for text in texts if isinstance(text, str) and text) or None
+
+
+def _finite(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < float("inf") else None
 
 
 def _share(value: Any, most: float = 1.0) -> float | None:

@@ -33,10 +33,13 @@ from mlx_lm.models.cache import (
 )
 
 from chatcli.cache_state import arrays_in, freeze, thaw
+from chatcli.errors import CacheRefused
 from chatcli.memory import Growth, Window
+from chatcli.settings import AS_IT_IS, Running
 from chatcli.store.container import Tensor, storage
 from chatcli.store.rows import Rows as StoredRows
 
+UNQUANTIZED = "leave out --kv-bits (kv_bits in the settings)."
 PromptCache = list[Any]
 Rows = dict[str, mx.array]
 ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
@@ -54,9 +57,58 @@ PROBED = 64
 _own = threading.local()
 
 
-def new(model: Any) -> PromptCache:
-    """An empty cache for `model`."""
-    return list(make_prompt_cache(model))
+def new(model: Any, running: Running = AS_IT_IS) -> PromptCache:
+    """An empty cache for `model`, of the size and precision that are asked for.
+
+    Raises `CacheRefused` where mlx-lm has none such for this model.
+    """
+    if running.max_kv_size is not None and hasattr(model, "make_cache"):
+        raise CacheRefused(
+            "This model makes its own kind of cache, whose size cannot be chosen: leave out "
+            "--max-kv-size (max_kv_size in the settings)."
+        )
+    made = list(make_prompt_cache(model, running.max_kv_size))
+    return made if running.kv_bits is None else _quantized(made, running)
+
+
+def _quantized(cache: PromptCache, running: Running) -> PromptCache:
+    """The same layers as mlx-lm quantizes, while they are empty."""
+    made = [_quantized_leaf(part, running) for part in cache]
+    if not any(hasattr(part, "bits") for part in made):
+        raise CacheRefused(
+            f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}"
+        )
+    return made
+
+
+def _quantized_leaf(part: Any, running: Running) -> Any:
+    if not hasattr(part, "to_quantized"):
+        return part
+    try:
+        return part.to_quantized(group_size=running.kv_group_size, bits=running.kv_bits)
+    except NotImplementedError as error:
+        raise CacheRefused(
+            f"mlx-lm cannot quantize a sliding window such as this model's cache has: {UNQUANTIZED}"
+        ) from error
+
+
+def try_out(model: Any, running: Running) -> None:
+    """Run three tokens on a quantized cache: not every model can.
+
+    Raises `CacheRefused`, also where the groups do not fit the heads.
+    """
+    cache = new(model, running)
+    try:
+        for tokens in ([0, 0], [0]):
+            model(mx.array(tokens)[None], cache=cache)
+            evaluate(cache)
+    except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise CacheRefused(
+            f"This model cannot use a cache of {running.kv_bits} bits in groups of "
+            f"{running.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
+            f"{UNQUANTIZED}"
+        ) from error
 
 
 def leaves(cache: Sequence[Any]) -> Iterator[Any]:
@@ -83,23 +135,23 @@ def _describe(leaf: Any) -> str:
     return f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}"
 
 
-def growth(model: Any) -> Growth:
+def growth(model: Any, running: Running = AS_IT_IS) -> Growth:
     """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
-    cache = list(leaves(_shaped(model, 1)))
+    cache = list(leaves(_shaped(model, running, 1)))
     row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
     windows = tuple(Window(_row(leaf), _limit(leaf)) for leaf in cache if type(leaf) in WINDOWS)
     state = _state_size(cache)
     if any(not _has_rows(leaf) and type(leaf) is not ArraysCache for leaf in cache):
         # A class that is not known here may well grow.
-        more = _state_size(list(leaves(_shaped(model, 1 + PROBED)))) - state
+        more = _state_size(list(leaves(_shaped(model, running, 1 + PROBED)))) - state
         row += -(-more // PROBED)
     step = max((getattr(leaf, "step", 1) for leaf in cache if type(leaf) in ROWS), default=1)
     return Growth(state, row, windows, step)
 
 
-def _shaped(model: Any, tokens: int) -> PromptCache:
+def _shaped(model: Any, running: Running, tokens: int) -> PromptCache:
     """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
-    cache = new(model)
+    cache = new(model, running)
     model(mx.zeros((1, tokens), mx.int32), cache=cache)
     return cache
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from chatcli import device, hub, model, prompt_cache, upkeep
+from chatcli import device, hub, model, prompt_cache, sampler, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
 from chatcli.memory import MemoryLimit
@@ -37,8 +37,11 @@ class Runtime:
         Raises `ModelError` as `model.load` does.
         """
         self.settings = settings
-        trust = settings.trust_remote_code
-        self.loaded = worker.call(model.load, name, progress, downloading, trust_remote_code=trust)
+        self.loaded = worker.call(
+            model.load, name, progress, downloading,
+            trust_remote_code=settings.trust_remote_code, running=settings.running,
+        )  # fmt: skip
+        sampler.check(self.loaded.tokenizer, self.sampling)
         self._memory = Memory.of(self.loaded.tokenizer)
         self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
@@ -93,7 +96,7 @@ def _memory(loaded: LoadedModel, limit: int | None) -> MemoryLimit | None:
     if most is None:
         return None
     try:
-        growth = prompt_cache.growth(loaded.model)
+        growth = prompt_cache.growth(loaded.model, loaded.running)
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
     return MemoryLimit(most, model.weights_size(loaded.model), growth)

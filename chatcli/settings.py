@@ -8,6 +8,12 @@ from pathlib import Path
 
 # The model that is built in.
 POCKET = "pocket"
+# What mlx-lm quantizes a cache to (bits), in groups of so many numbers.
+KV_BITS = (2, 3, 4, 5, 6, 8)
+KV_GROUP_SIZES = (32, 64, 128)
+# The start that a full `max_kv_size` keeps is 4 tokens; fewer than these leave no window to speak of.
+LEAST_KV_SIZE = 16
+MOST_XTC_THRESHOLD = 0.5
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
 
@@ -17,7 +23,9 @@ class Sampling:
     """How a token is chosen, in mlx-lm's terms.
 
     None: as the model's makers say, else the likeliest token of all. `max_tokens` None: until the
-    context is full. A `repetition_penalty` of 1 is none. After `think_budget` tokens of thinking it is
+    context is full. A `repetition_penalty` of 1 is none. All three penalties look back over
+    `repetition_context_size` tokens. `logit_bias` holds (token id, what is added to its logit).
+    A reply ends before the first of the `stop` texts. After `think_budget` tokens of thinking it is
     closed and the answer begins; None: when the model closes it.
     """
 
@@ -29,6 +37,14 @@ class Sampling:
     max_tokens: int | None = None
     repetition_penalty: float | None = None
     think_budget: int | None = None
+    min_tokens_to_keep: int | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_context_size: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] | None = None
+    stop: tuple[str, ...] | None = None
 
     def over(self, own: Sampling) -> Sampling:
         """This, and the model's own where nothing was asked for."""
@@ -38,6 +54,25 @@ class Sampling:
     def shifted(self, number: int) -> Sampling:
         """The same for reply `number` to one question: another seed gives another reply."""
         return self if self.seed is None else replace(self, seed=self.seed + number)
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a model is run, in mlx-lm's terms: the numbers in its cache depend on all of it.
+
+    `max_kv_size` and `prefill_step_size` count tokens. The cache is quantized from the first token
+    on: mlx-lm's `quantized_kv_start` would quantize what a checkpoint holds at a place that depends
+    on how the prompt was cut, and a restored conversation would not be the one that was closed.
+    """
+
+    max_kv_size: int | None = None
+    kv_bits: int | None = None
+    kv_group_size: int = 64
+    prefill_step_size: int | None = None
+    adapter_path: str | None = None
+
+
+AS_IT_IS = Running()
 
 
 @dataclass(frozen=True)
@@ -63,6 +98,7 @@ class Settings:
     model: str = POCKET
     system: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)
+    running: Running = AS_IT_IS
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:

@@ -23,13 +23,11 @@ from chatcli.events import (
     PrefillProgress,
     PrefixMatched,
     Settled,
-    TextDelta,
-    ThinkingDelta,
-    ToolCalled,
     TurnDone,
     TurnRecord,
 )
-from chatcli.markers import Part, ReplySplitter
+from chatcli.hearing import Hearing
+from chatcli.markers import ReplySplitter
 from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
@@ -84,6 +82,11 @@ class Prompt:
     @property
     def stable(self) -> int:
         return self.chain[-1].end if self.chain else 0
+
+    @property
+    def before(self) -> list[int]:
+        """What the cache has when the tail is run."""
+        return self.tokens[: self.stable]
 
     @property
     def tail(self) -> list[int]:
@@ -311,51 +314,34 @@ def generate(
     if cancelled.is_set():
         return
     began = time.perf_counter()
-    told = splitter(chat, prompt, record)
+    heard = hearing(chat, prompt, sampling, record)
     context = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context)
-    logprobs: list[Any] = []
     generated = chat.checkpoints.generate(
-        prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening
+        prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening, prompt.before
     )
-    for token in generated:
-        if record.time_to_first_token is None:
-            record.time_to_first_token = time.perf_counter() - started
-            record.prefill_seconds += time.perf_counter() - began
-        record.tokens.append(token.id)
-        logprobs.append(token.logprob)
-        record.generation_tps = token.tps
-        record.finish_reason = token.finish_reason or record.finish_reason
-        yield from deltas(record, told.feed(token.text))
-    yield from deltas(record, told.finish())
-    record.logprobs = chat.checkpoints.floats(logprobs)
+    with contextlib.closing(generated):
+        for token in generated:
+            if record.time_to_first_token is None:
+                record.time_to_first_token = time.perf_counter() - started
+                record.prefill_seconds += time.perf_counter() - began
+            yield from heard.take(token)
+            if heard.stopped:
+                break
+    yield from heard.finish()
+    record.logprobs = chat.checkpoints.floats(heard.logprobs)
     if len(record.tokens) - len(prompt.said) == room < context:
         yield Notice(
             "The reply was cut because the memory is full: allow more with --memory-limit."
         )
 
 
-def splitter(chat: Chat, prompt: Prompt, record: TurnRecord) -> ReplySplitter:
+def hearing(chat: Chat, prompt: Prompt, sampling: Sampling, record: TurnRecord) -> Hearing:
     """One that has heard what was said before, which the record has then too."""
-    made = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
-    record.tokens = list(prompt.said)
-    for _ in deltas(record, made.feed(chat.checkpoints.text_of(prompt.said))):
-        pass
+    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
+    made = Hearing(record, splitter, sampling.stop or ())
+    made.recall(prompt.said, chat.checkpoints.text_of(prompt.said))
     return made
-
-
-def deltas(record: TurnRecord, parts: Iterator[Part]) -> Iterator[Event]:
-    """Add what was said to the record, and tell it."""
-    for part in parts:
-        # Templates put line breaks around thinking and before the reply; they are no one's words.
-        begun = record.thinking if part.thinking else record.text
-        text = part.text if begun else part.text.lstrip("\n")
-        if part.thinking:
-            record.thinking += text
-            yield ThinkingDelta(text, len(record.tokens))
-        elif text:
-            record.text += text
-            yield ToolCalled(text, part.calls) if part.calls else TextDelta(text)
 
 
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -52,7 +52,7 @@ class Worker:
 
     def pump(
         self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> Iterator[T]:
+    ) -> Generator[T]:
         """`stream`, but the thread does not wait for whoever takes the items: it runs ahead.
 
         Nothing else can run on the thread before the last item, or before this iterator is closed.

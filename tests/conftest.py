@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,21 @@ FAMILIES = [name for name in CONFIGS if name != "gemma3_text"]
 # What a terminal would act on: ESC, BEL, and the C1 controls as UTF-8.
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0
+
+
+def night_but(by_day: str) -> list[Any]:
+    """Every family; all but one wait for the night."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=[] if name == by_day else slow) for name in FAMILIES]
+
+
+def by_turns(values: Iterable[Any], families: Sequence[str] = FAMILIES) -> list[Any]:
+    """Every family with every value; by day each value with one family, in turn."""
+    return [
+        pytest.param(name, value, marks=[] if number % len(families) == at else pytest.mark.slow)
+        for number, value in enumerate(values)
+        for at, name in enumerate(families)
+    ]
 
 
 def escapes_in(data: bytes) -> list[bytes]:

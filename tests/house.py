@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from chatcli import opening, turn
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
-from chatcli.settings import Sampling, Settings
+from chatcli.settings import AS_IT_IS, Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.worker import Worker
 
+NEUTRAL = Sampling()
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
 MESSAGES = (
     "My dog is called Biscuit.",
@@ -35,10 +38,14 @@ class House:
         tokens: int = 24,
         cache: bool = True,
         memory_limit: int | None = None,
+        sampling: Sampling = NEUTRAL,
+        running: Running = AS_IT_IS,
     ) -> None:
         self.worker = Worker()
-        sampling = Sampling(max_tokens=tokens)
-        self.settings = Settings(sessions, sampling, None, cache, memory_limit=memory_limit)
+        sampling = replace(sampling, max_tokens=tokens)
+        self.settings = Settings(
+            sessions, sampling, None, cache, memory_limit=memory_limit, running=running
+        )
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))
@@ -81,14 +88,14 @@ def outcome(record: TurnRecord) -> tuple[list[int], list[float], str, str]:
     return record.tokens, record.logprobs, record.text, record.thinking
 
 
-def open_all_along(model: Path, sessions: Path, **options: bool) -> list[TurnRecord]:
+def open_all_along(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
     """The conversation in one process."""
     with House(model, sessions, **options) as house:
         chat = house.chat("talk")
         return [house.say(chat, message) for message in MESSAGES]
 
 
-def reopened(model: Path, sessions: Path, **options: bool) -> list[TurnRecord]:
+def reopened(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
     """The conversation with everything closed after every turn."""
     records = []
     for message in MESSAGES:

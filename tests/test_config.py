@@ -298,6 +298,12 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
         ("think", "off", False), ("cache", "no", False), ("draft", "TRUE", True),
         ("cache_limit", "5GiB", "5GiB"), ("sessions", "/x", "/x"), ("panel", "off", "off"),
         ("memory_limit", "12 GB", "12 GB"),
+        ("max_kv_size", "64", 64), ("kv_bits", "8", 8), ("kv_group_size", "32", 32),
+        ("prefill_step_size", "9", 9), ("adapter_path", "/x", "/x"), ("min_tokens_to_keep", "2", 2),
+        ("xtc_probability", "0.5", 0.5), ("xtc_threshold", "0.2", 0.2),
+        ("presence_penalty", "-1", -1.0), ("frequency_penalty", "1.5", 1.5),
+        ("repetition_context_size", "64", 64), ("stop", "\n\n", ["\n\n"]),
+        ("logit_bias", "5:-1.5, 6:2", ["5:-1.5", "6:2"]),
         ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
     ],
 )  # fmt: skip

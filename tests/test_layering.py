@@ -23,10 +23,11 @@ PROMPT = {
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
     "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
-    "cli_each.", "cli_models.", "cli_sessions.", "repl.",
+    "cli_each.", "cli_models.", "cli_sessions.", "cli_tuning.", "repl.",
 )  # fmt: skip
 MAY_USE_MLX = (
-    "model", "device", "prompt_cache", "cache_state", "engine", "engine_batch", "think_budget",
+    "model", "device", "prompt_cache", "cache_state", "engine", "engine_batch", "sampler",
+    "think_budget",
     "bench.", "pocket.",
 )  # fmt: skip
 MODULES = {

@@ -210,6 +210,18 @@ def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(
     state.close()
 
 
+def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
+    summaries = []
+    for stop in (None, ("e", "a", " ")):
+        state = State(settings(tmp_path / str(stop), None), Wanted("talk"), str(small))
+        say(state, MESSAGES[0])
+        state.set_sampling(Sampling(stop=stop))
+        stream(state, "/compact")
+        summaries.append(str(state.system()).partition("so far:")[2].strip())
+        state.close()
+    assert summaries[0] == summaries[1] and {"e", "a", " "} & set(summaries[0])
+
+
 # The terminal's side
 
 

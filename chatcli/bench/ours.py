@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Timed(Checkpoints):
 
     times: list[float]
 
-    def generate(self, *arguments: Any, **options: Any) -> Iterator[Token]:
+    def generate(self, *arguments: Any, **options: Any) -> Generator[Token]:
         self.times = []
         for token in super().generate(*arguments, **options):
             self.times.append(time.perf_counter())

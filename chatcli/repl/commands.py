@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -26,13 +27,14 @@ from chatcli.repl.results import (
     Tree,
 )
 from chatcli.repl.state import State
-from chatcli.settings import PANELS, POCKET
+from chatcli.settings import MOST_XTC_THRESHOLD, PANELS, POCKET
 from chatcli.store import files
 from chatcli.store import search as searching
 from chatcli.template_args import LEVELS
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
+LARGEST = 1e6
 # Each setting's type, least and most.
 SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "temp": (float, 0, float("inf")),
@@ -43,7 +45,14 @@ SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
     "max_tokens": (int, 1, float("inf")),
     "repetition_penalty": (float, 0.1, float("inf")),
     "think_budget": (int, 0, float("inf")),
+    "presence_penalty": (float, -LARGEST, LARGEST),
+    "frequency_penalty": (float, -LARGEST, LARGEST),
+    "repetition_context_size": (int, 0, float("inf")),
+    "xtc_probability": (float, 0, 1),
+    "xtc_threshold": (float, 0, MOST_XTC_THRESHOLD),
+    "min_tokens_to_keep": (int, 1, float("inf")),
 }
+KEYS = [*SAMPLING, "stop"]
 
 
 def _session_names(state: State) -> list[str]:
@@ -240,32 +249,39 @@ def stats(state: State, argument: str) -> Result:
 @command(
     "set",
     "[KEY VALUE]",
-    f"show or set how tokens are chosen: {', '.join(SAMPLING)}",
-    complete=lambda _: [f"{key} " for key in SAMPLING],
+    f"show or set how tokens are chosen (off: the model's own): {', '.join(KEYS)}",
+    complete=lambda _: [f"{key} " for key in KEYS],
 )
 def set_(state: State, argument: str) -> Result:
     sampling = state.settings.sampling
     if not argument:
         whole = state.sampling()
-        return Said("  ".join(f"{key} {_shown(getattr(whole, key))}" for key in SAMPLING))
-    key, _, value = argument.replace("=", " ").partition(" ")
-    if key not in SAMPLING:
-        raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
-    if value.strip():
-        changed: dict[str, Any] = {key: _number(key, value.strip())}
+        return Said("  ".join(f"{key} {_shown(getattr(whole, key))}" for key in KEYS))
+    key, _, value = re.sub("[ =]+", " ", argument, count=1).partition(" ")
+    if key not in KEYS:
+        raise UsageError(f"There is no setting '{key}': there are {', '.join(KEYS)}.")
+    if word := value.strip():
+        changed: dict[str, Any] = {key: _value(key, word)}
         state.set_sampling(replace(sampling, **changed))
     return Said(f"{key} is {_shown(getattr(state.sampling(), key))}.")
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(repr, value))
     return "off" if value is None else str(value)
 
 
-def _number(key: str, word: str) -> float | int | None:
-    """A setting's value. Raises `UsageError` with what it may be."""
-    kind, least, most = SAMPLING[key]
-    if word == "off" and key in ("seed", "max_tokens", "think_budget"):
+def _value(key: str, word: str) -> float | int | tuple[str] | None:
+    """A setting's value; None is the model's own. Raises `UsageError`."""
+    if word == "off":
         return None
+    return (word,) if key == "stop" else _number(key, word)
+
+
+def _number(key: str, word: str) -> float | int:
+    """Raises `UsageError` with what the setting may be."""
+    kind, least, most = SAMPLING[key]
     with contextlib.suppress(ValueError):
         if least <= (value := kind(word)) <= most:
             return value

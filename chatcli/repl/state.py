@@ -161,11 +161,17 @@ class State:
         return runtime.chat(self.session, self.think)
 
     def take(
-        self, text: str, cancelled: threading.Event, *, title: str | None = None
+        self,
+        text: str,
+        cancelled: threading.Event,
+        *,
+        title: str | None = None,
+        whole: bool = False,
     ) -> Iterator[Event]:
         """One turn with the open session, which begins with its first message.
 
-        A new session is named after `title`, by default the text.
+        A new session is named after `title`, by default the text. A `whole` reply ends before no
+        stop text.
         """
         yield from self.arriving(cancelled)
         runtime = self.runtime(cancelled)
@@ -174,6 +180,8 @@ class State:
 
         if self.session is not None or text.strip():
             chat = runtime.chat(self.begun(title or text), self.think)
+            if whole:
+                chat.sampling = replace(chat.sampling, stop=None)
             yield from turn.take(chat, text, cancelled)
 
     def begun(self, title: str) -> SessionFile:

@@ -42,7 +42,7 @@ def compact(state: State, cancelled: threading.Event) -> Iterator[Event]:
     yield from map(Notice, state.switch(made))
     summary = ""
     try:
-        for event in state.take(SUMMARIZE, cancelled):
+        for event in state.take(SUMMARIZE, cancelled, whole=True):
             if isinstance(event, TurnDone) and event.record.finish_reason == "stop":
                 summary = event.record.text
             yield event

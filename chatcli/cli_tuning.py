@@ -1,0 +1,125 @@
+"""Options for how a model is run and how tokens are chosen; refuses to know what they do.
+
+What several words of one option mean together is told here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chatcli.config import bias_of
+from chatcli.settings import LEAST_KV_SIZE, MOST_XTC_THRESHOLD, Running, Sampling
+
+OWN = "default: the model's own"
+# The heading of these in the help.
+RUN = "How the model is run"
+
+MinTokensToKeep = Annotated[
+    int | None,
+    typer.Option("--min-tokens-to-keep", min=1, help="Tokens that min-p leaves in any case."),
+]
+XtcProbability = Annotated[
+    float | None,
+    typer.Option(
+        "--xtc-probability", min=0.0, max=1.0,
+        help="How often XTC leaves out all but the last of the likely tokens (default: 0, off).",
+    ),
+]  # fmt: skip
+XtcThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--xtc-threshold", min=0.0, max=MOST_XTC_THRESHOLD,
+        help="The probability that XTC takes for likely (default: 0.1).",
+    ),
+]  # fmt: skip
+PresencePenalty = Annotated[
+    float | None,
+    typer.Option(
+        "--presence-penalty", help=f"Taken from tokens that were there (0: off; {OWN})."
+    ),
+]  # fmt: skip
+FrequencyPenalty = Annotated[
+    float | None,
+    typer.Option(
+        "--frequency-penalty", help=f"Taken each time that a token was there (0: off; {OWN})."
+    ),
+]  # fmt: skip
+RepetitionContextSize = Annotated[
+    int | None,
+    typer.Option(
+        "--repetition-context-size", min=0,
+        help="Tokens that all three penalties look back over, the prompt's too (0: all; default: 20).",
+    ),
+]  # fmt: skip
+LogitBias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--logit-bias", metavar="TOKEN_ID:BIAS", help="Add to a token's logit; repeatable."
+    ),
+]  # fmt: skip
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop", metavar="TEXT",
+        help="End the reply before this text; repeatable. Thinking is not searched for it.",
+    ),
+]  # fmt: skip
+MaxKvSize = Annotated[
+    int | None,
+    typer.Option(
+        "--max-kv-size", min=LEAST_KV_SIZE, metavar="TOKENS", rich_help_panel=RUN,
+        help="Remember only the first 4 and the newest tokens, so many in all (default: all).",
+    ),
+]  # fmt: skip
+KvBits = Annotated[
+    int | None,
+    typer.Option(
+        "--kv-bits",
+        rich_help_panel=RUN,
+        help="Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first token on.",
+    ),
+]
+KvGroupSize = Annotated[
+    int | None,
+    typer.Option(
+        "--kv-group-size",
+        rich_help_panel=RUN,
+        help=f"Numbers that are quantized together: 32, 64 or 128 (default: "
+        f"{Running.kv_group_size}).",
+    ),
+]
+PrefillStepSize = Annotated[
+    int | None,
+    typer.Option(
+        "--prefill-step-size", min=1, metavar="TOKENS", rich_help_panel=RUN,
+        help="Tokens that are prefilled at a time (default: 64 on a CPU, 2048 on a GPU).",
+    ),
+]  # fmt: skip
+AdapterPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--adapter-path", metavar="DIR", rich_help_panel=RUN,
+        help="A folder with a LoRA or another adapter of the model."
+    ),
+]  # fmt: skip
+
+
+def sampling_of(held: Mapping[str, Any]) -> Sampling:
+    """Settings as `config` has them, with several words in lists, as the core knows them."""
+    stop, biases = held["stop"], held["logit_bias"]
+    several = {
+        "stop": tuple(stop) if stop is not None else None,
+        "logit_bias": tuple(map(bias_of, biases)) if biases is not None else None,
+    }
+    return Sampling(**{**held, **several})
+
+
+def running_of(held: Mapping[str, Any]) -> Running:
+    """The same for how the model is run."""
+    adapter = held["adapter_path"]
+    folder = None if adapter is None else str(Path(adapter).expanduser().absolute())
+    return Running(**{**held, "adapter_path": folder})

@@ -1,0 +1,264 @@
+"""Other caches, chunks and adapters: reopened is as open, to the bit, and nobody's checkpoint is another's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.tuner.utils import linear_to_lora_layers
+
+from chatcli import model as models_
+from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
+from chatcli.settings import AS_IT_IS, Running
+from tests.conftest import FAMILIES, Program, by_turns, night_but
+from tests.house import MESSAGES, House, open_all_along, outcome, reopened
+from tests.tiny import write_model
+
+# Quantized numbers come in groups of 32 at least.
+WIDE = ("qwen3", "qwen3_5")
+ADAPTED = {"num_layers": 4, "lora_parameters": {
+    "rank": 4, "scale": 20.0, "dropout": 0.0, "keys": ["self_attn.q_proj", "self_attn.v_proj"]
+}}  # fmt: skip
+FOUR_BITS = Running(kv_bits=4, kv_group_size=32)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models whose heads hold a whole group."""
+    folder = tmp_path_factory.mktemp("wide")
+    for family in WIDE:
+        write_model(folder / family, family, head_dim=32)
+    return folder
+
+
+def write_adapter(folder: Path, model: Path, seed: int = 1) -> Running:
+    """A random LoRA of `model` in `folder`."""
+    adapted, _ = mlx_lm.load(str(model))
+    adapted.freeze()
+    linear_to_lora_layers(adapted, ADAPTED["num_layers"], ADAPTED["lora_parameters"])
+    mx.random.seed(seed)
+    weights = {
+        name: mx.random.normal(weight.shape)
+        for name, weight in tree_flatten(adapted.trainable_parameters())
+    }
+    assert weights
+    folder.mkdir()
+    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
+    (folder / "adapter_config.json").write_text(json.dumps(ADAPTED))
+    return Running(adapter_path=str(folder))
+
+
+def at_night(*values: object) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def same_reopened(model: Path, folder: Path, running: Running) -> list[int]:
+    """A conversation that was open all along and one reopened at every turn agree; its tokens."""
+    whole = open_all_along(model, folder / "open", running=running)
+    closed = reopened(model, folder / "closed", running=running)
+    assert list(map(outcome, whole)) == list(map(outcome, closed))
+    counts = [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in whole]
+    assert counts == [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in closed]
+    assert all(record.reused_tokens for record in whole[1:])
+    return [token for record in whole for token in record.tokens]
+
+
+def fingerprint(model: Path, running: Running = AS_IT_IS) -> str:
+    return models_.load(str(model), running=running).fingerprint
+
+
+# Quantized caches
+
+
+@pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
+def test_a_quantized_cache_reopened_says_the_same(
+    wide: Path, tmp_path: Path, family: str, bits: int
+) -> None:
+    running = Running(kv_bits=bits, kv_group_size=32)
+    same_reopened(wide / family, tmp_path, running)
+    with House(wide / family, tmp_path / "cold", running=running, cache=False) as house:
+        chat = house.chat("talk")
+        cold = [house.say(chat, message, settle=False) for message in MESSAGES[:2]]
+    with House(wide / family, tmp_path / "open", running=running) as house:
+        warm = [turn.reply.message.content for turn in house.chat("talk").conversation.turns()[:2]
+                if turn.reply]  # fmt: skip
+    assert [record.text.rstrip("\n") for record in cold] == warm
+
+
+@pytest.mark.parametrize("family", WIDE)
+def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
+    wide: Path, tmp_path: Path, family: str
+) -> None:
+    said = {}
+    for running in (AS_IT_IS, FOUR_BITS):
+        with House(wide / family, tmp_path / "saved", running=running) as house:
+            record = house.say(house.chat(str(running.kv_bits)), MESSAGES[1])
+            said[running] = record
+    plain, quantized = said.values()
+    assert plain.logprobs != quantized.logprobs
+    assert 0 == quantized.reused_tokens
+    assert quantized.checkpoint_bytes < plain.checkpoint_bytes
+
+
+def test_a_sliding_window_cannot_be_quantized(models: Path) -> None:
+    with pytest.raises(CacheRefused, match=r"sliding window .* leave out --kv-bits"):
+        models_.load(str(models / "gpt_oss"), running=Running(kv_bits=8))
+    with pytest.raises(CacheRefused, match="sliding window"):
+        models_.load(str(models / "qwen3"), running=Running(max_kv_size=64, kv_bits=8))
+
+
+def test_a_model_without_a_kv_cache_has_nothing_to_quantize() -> None:
+    class Recurrent:
+        def make_cache(self) -> list[object]:
+            return [mlx_lm.models.cache.ArraysCache(2)]
+
+    with pytest.raises(CacheRefused, match="no plain KV cache that could be quantized"):
+        models_.prompt_cache.new(Recurrent(), Running(kv_bits=4))
+
+
+def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
+    models: Path,
+) -> None:
+    with pytest.raises(CacheRefused, match=r"8 bits in groups of 64 \(.*another --kv-group-size"):
+        models_.load(str(models / "qwen3"), running=Running(kv_bits=8))
+
+
+# A cache of limited size
+
+
+def test_a_cache_of_limited_size_reopened_says_the_same(models: Path, tmp_path: Path) -> None:
+    """Long before the end of the conversation most of its tokens are out of the cache."""
+    limited = same_reopened(models / "qwen3", tmp_path, Running(max_kv_size=48))
+    whole = open_all_along(models / "qwen3", tmp_path / "whole")
+    assert whole[-1].prompt_tokens > 4 * 48
+    assert limited != [token for record in whole for token in record.tokens]
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
+def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: str) -> None:
+    with pytest.raises(CacheRefused, match="leave out --max-kv-size"):
+        models_.load(str(models / family), running=Running(max_kv_size=64))
+
+
+# Chunks
+
+
+@pytest.mark.parametrize("family", night_but("gpt_oss"))
+def test_a_conversation_in_other_chunks_reopened_says_the_same(
+    models: Path, tmp_path: Path, family: str
+) -> None:
+    same_reopened(models / family, tmp_path, Running(prefill_step_size=7))
+
+
+def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_path: Path) -> None:
+    with House(models / "qwen3", tmp_path, running=Running(prefill_step_size=9)) as house:
+        assert 9 == house.runtime.loaded.prefill_step
+
+
+# Adapters
+
+
+@pytest.mark.parametrize("family", night_but("qwen3_5"))
+def test_an_adapted_model_reopened_says_the_same_and_not_what_it_said_without(
+    models: Path, tmp_path: Path, family: str
+) -> None:
+    model = models / family
+    adapted = same_reopened(model, tmp_path, write_adapter(tmp_path / "adapter", model))
+    plain = open_all_along(model, tmp_path / "plain")
+    assert adapted != [token for record in plain for token in record.tokens]
+
+
+def test_an_adapter_counts_by_its_contents_and_not_by_its_place(
+    models: Path, tmp_path: Path
+) -> None:
+    model = models / "qwen3"
+    first = write_adapter(tmp_path / "first", model)
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    copy = Running(adapter_path=str(tmp_path / "copy"))
+    other = write_adapter(tmp_path / "other", model, seed=2)
+    assert fingerprint(model, first) == fingerprint(model, copy)
+    assert 3 == len({fingerprint(model, one) for one in (AS_IT_IS, first, other)})
+    stronger = {**ADAPTED["lora_parameters"], "scale": 1.0}  # type: ignore[dict-item]
+    config = {**ADAPTED, "lora_parameters": stronger}
+    (tmp_path / "copy" / "adapter_config.json").write_text(json.dumps(config))
+    assert fingerprint(model, first) != fingerprint(model, copy)
+
+
+@pytest.mark.parametrize("lost", ["adapter_config.json", "adapters.safetensors", "."])
+def test_a_folder_without_an_adapter_is_one_sentence(
+    models: Path, tmp_path: Path, lost: str
+) -> None:
+    running = write_adapter(tmp_path / "adapter", models / "qwen3")
+    gone = tmp_path / "adapter" / lost
+    shutil.rmtree(gone) if lost == "." else gone.unlink()
+    with pytest.raises(ModelNotFound, match="--adapter-path takes a folder with adapter_config"):
+        models_.load(str(models / "qwen3"), running=running)
+
+
+def test_an_adapter_of_another_model_is_one_sentence(models: Path, tmp_path: Path) -> None:
+    write_model(tmp_path / "wide", "qwen3", head_dim=32)
+    running = write_adapter(tmp_path / "adapter", tmp_path / "wide")
+    with pytest.raises(ModelBroken, match=r"cannot be used with the model .*incompatible") as said:
+        models_.load(str(models / "qwen3"), running=running)
+    assert 1 == len(str(said.value).splitlines())
+
+
+@pytest.mark.parametrize("config", ["{", "{}", "[]"])
+def test_a_wrong_configuration_of_an_adapter_is_one_sentence(
+    models: Path, tmp_path: Path, config: str
+) -> None:
+    running = write_adapter(tmp_path / "adapter", models / "qwen3")
+    (tmp_path / "adapter" / "adapter_config.json").write_text(config)
+    with pytest.raises(ModelBroken, match=r"The adapter in .* cannot be used"):
+        models_.load(str(models / "qwen3"), running=running)
+
+
+# All of them
+
+
+def test_every_option_has_a_fingerprint_of_its_own(wide: Path, tmp_path: Path) -> None:
+    options = [
+        AS_IT_IS, FOUR_BITS, Running(kv_bits=8, kv_group_size=32), Running(max_kv_size=64),
+        Running(max_kv_size=65), Running(prefill_step_size=32),
+        write_adapter(tmp_path / "adapter", wide / "qwen3"),
+    ]  # fmt: skip
+    assert len(options) == len({fingerprint(wide / "qwen3", one) for one in options})
+
+
+def test_a_group_size_without_bits_changes_nothing(models: Path) -> None:
+    assert fingerprint(models / FAMILIES[0]) == fingerprint(
+        models / FAMILIES[0], Running(kv_group_size=32)
+    )
+
+
+@pytest.mark.slow
+def test_other_options_reuse_nothing_and_say_why(chatcli: Program, wide: Path) -> None:
+    first = ["-S", "talk", "-m", wide / "qwen3_5", "-n", 4]
+    chatcli.ask("My dog is called Biscuit.", *first)
+    four = chatcli.ask("What is my dog's name?", *first, "--kv-bits", 4, "--kv-group-size", 32)
+    assert 0 == four["reused_tokens"] and "cache settings changed" in four["miss_reason"]
+    again = chatcli.ask("And mine?", *first, "--kv-bits", 4, "--kv-group-size", 32)
+    assert again["reused_tokens"] > 0 and again["miss_reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--kv-bits", 7), 2, "--kv-bits has to be one of 2, 3, 4, 5, 6, 8, not '7'"),
+        (("--kv-group-size", 60), 2, "--kv-group-size has to be one of 32, 64, 128"),
+        (("--kv-bits", 4), 1, "in groups of 64"),
+        at_night(("--max-kv-size", 64), 1, "leave out --max-kv-size"),
+        at_night(("--adapter-path", "nowhere"), 1, "The adapter in"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    chatcli: Program, words: tuple[object, ...], code: int, says: str
+) -> None:
+    done = chatcli.run("ask", "Hello", *words, expect=code)
+    assert says in done.errors and 1 == len(done.errors.splitlines())

@@ -1,0 +1,264 @@
+"""How tokens are chosen: mlx-lm's own samplers and penalties, whatever was cached."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.generate import stream_generate
+from mlx_lm.sample_utils import make_logits_processors
+
+import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+from chatcli import model as models_
+from chatcli import sampler, turn
+from chatcli.errors import TokenUnknown, UsageError
+from chatcli.opening import Wanted
+from chatcli.repl import registry
+from chatcli.repl.results import Said
+from chatcli.repl.state import State
+from chatcli.settings import Sampling, Settings
+from tests.conftest import Program, by_turns, night_but
+from tests.house import MESSAGES, House, open_all_along, outcome, reopened
+
+PENALTIES = {
+    "repetition": Sampling(repetition_penalty=1.6, repetition_context_size=90),
+    "presence": Sampling(presence_penalty=4.0, repetition_context_size=90),
+    "frequency": Sampling(frequency_penalty=3.0, repetition_context_size=90),
+}
+EVERYTHING = Sampling(
+    temp=0.9, top_p=0.95, top_k=50, min_p=0.02, seed=5, repetition_penalty=1.2,
+    min_tokens_to_keep=3, xtc_probability=0.5, xtc_threshold=0.05, presence_penalty=0.5,
+    frequency_penalty=0.3, repetition_context_size=64, logit_bias=((70, 2.0), (71, -100.0)),
+    stop=("zz", "qq"), think_budget=6,
+)  # fmt: skip
+# Every token that a model of the tests has, each less likely than the one before.
+LOGPROBS = mx.log(mx.array([[0.4, 0.3, 0.2, 0.06, 0.04]]))
+
+
+class Words:
+    """As much of a tokenizer as a sampler asks for."""
+
+    eos_token_ids = (2,)
+
+    def encode(self, text: str, **_: object) -> list[int]:
+        return [3]
+
+
+def chosen(sampling: Sampling, logprobs: mx.array = LOGPROBS, count: int = 60) -> set[int]:
+    mx.random.seed(1)
+    choose = sampler.sampler(Words(), replace(sampling, temp=sampling.temp or 1.0))
+    return {choose(logprobs).item() for _ in range(count)}
+
+
+# Samplers
+
+
+def test_more_likely_tokens_than_there_are_is_all_of_them() -> None:
+    assert {0, 1} == chosen(Sampling(top_k=2))
+    assert chosen(Sampling(top_k=5)) == chosen(Sampling(top_k=1 << 40)) == chosen(Sampling())
+    assert chosen(Sampling(min_p=0.9, min_tokens_to_keep=9)) == chosen(Sampling())
+
+
+def test_min_p_leaves_as_many_tokens_as_are_to_be_kept() -> None:
+    assert {0} == chosen(Sampling(min_p=0.9))
+    assert {0, 1, 2} == chosen(Sampling(min_p=0.9, min_tokens_to_keep=3))
+
+
+def test_xtc_leaves_out_the_likeliest_but_never_the_end_of_a_reply() -> None:
+    """Of 0, 1, 2, which are likely, only the last stays; 2 ends a reply and 3 breaks a line."""
+    assert {2, 3, 4} == chosen(Sampling(xtc_probability=1.0))
+    assert {1, 2, 3, 4} == chosen(Sampling(xtc_probability=1.0, xtc_threshold=0.25))
+    swapped = LOGPROBS[:, mx.array([2, 1, 0, 3, 4])]
+    assert {0, 2, 3, 4} == chosen(Sampling(xtc_probability=1.0), swapped)
+    assert chosen(Sampling()) == chosen(Sampling(xtc_probability=0.0))
+
+
+def test_a_sampler_without_a_temperature_takes_the_likeliest() -> None:
+    choose = sampler.sampler(Words(), Sampling(top_k=9, xtc_probability=1.0))
+    assert 0 == choose(LOGPROBS).item()
+
+
+def test_nothing_touches_the_logits_where_nothing_is_asked_for() -> None:
+    assert [] == sampler.processors(Sampling(), [1, 2])
+    neutral = Sampling(repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
+    assert [] == sampler.processors(neutral, [1, 2])
+
+
+# Penalties look back over the whole prompt
+
+
+def by_mlx_lm(house: House, prompt: list[int], sampling: Sampling, count: int) -> list[int]:
+    """What mlx-lm itself generates after a whole prompt, greedily."""
+    size = sampling.repetition_context_size
+
+    def run() -> list[int]:
+        loaded = house.runtime.loaded
+        processors = make_logits_processors(
+            None, sampling.repetition_penalty, size, sampling.presence_penalty, size,
+            sampling.frequency_penalty, size,
+        )  # fmt: skip
+        said = stream_generate(
+            loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors
+        )
+        return [response.token for response in said]
+
+    return house.worker.call(run)
+
+
+@pytest.mark.parametrize(("family", "name"), by_turns(PENALTIES))
+def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
+    models: Path, tmp_path: Path, family: str, name: str
+) -> None:
+    model, sampling = models / family, PENALTIES[name]
+    whole = open_all_along(model, tmp_path / "open", sampling=sampling)
+    closed = reopened(model, tmp_path / "closed", sampling=sampling)
+    assert list(map(outcome, whole)) == list(map(outcome, closed))
+    with House(model, tmp_path / "cold", sampling=sampling, cache=False) as house:
+        chat = house.chat("talk")
+        cold = [house.say(chat, message, settle=False).tokens for message in MESSAGES]
+        assert [record.tokens for record in whole] == cold
+        user = chat.conversation.turns()[1].user
+        prompt = turn.render(chat, user).tokens
+        assert by_mlx_lm(house, prompt, sampling, 24) == cold[1]
+        near = replace(sampling, repetition_context_size=2)
+        assert by_mlx_lm(house, prompt, near, 24) != cold[1]
+
+
+@pytest.mark.parametrize("family", night_but("qwen3_5"))
+def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, family: str) -> None:
+    model = models / family
+    assert all(getattr(EVERYTHING, one.name) is not None
+               for one in fields(Sampling) if one.name != "max_tokens")  # fmt: skip
+    whole = open_all_along(model, tmp_path / "open", sampling=EVERYTHING)
+    closed = reopened(model, tmp_path / "closed", sampling=EVERYTHING)
+    assert list(map(outcome, whole)) == list(map(outcome, closed))
+    plain = open_all_along(model, tmp_path / "plain")
+    assert [record.tokens for record in plain] != [record.tokens for record in whole]
+
+
+# Biases
+
+
+def test_a_bias_forces_a_token_and_forbids_another(models: Path, tmp_path: Path) -> None:
+    def tokens(*bias: tuple[int, float]) -> list[int]:
+        with House(models / "qwen3", tmp_path / str(bias), cache=False, tokens=6,
+                   sampling=Sampling(logit_bias=bias)) as house:  # fmt: skip
+            return house.say(house.chat("talk"), "Tell me.", settle=False).tokens
+
+    plain = tokens()
+    assert [90] * 6 == tokens((90, 1000.0))
+    assert plain[0] not in tokens((plain[0], -1000.0))
+
+
+def test_a_bias_of_a_token_that_is_not_there_is_refused(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(TokenUnknown, match=r"no token 5000: --logit-bias takes the ids 0 to \d+"):
+        House(models / "qwen3", tmp_path, sampling=Sampling(logit_bias=((5000, 1.0),)))
+
+
+# What the makers say
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"presence_penalty": 1.5}, Sampling(presence_penalty=1.5)),
+        ({"frequency_penalty": -1}, Sampling(frequency_penalty=-1.0)),
+        ({"presence_penalty": "much", "frequency_penalty": float("nan")}, Sampling()),
+        ({"stop_strings": "END"}, Sampling(stop=("END",))),
+        ({"stop_strings": ["END", "", 5, "\n\n"]}, Sampling(stop=("END", "\n\n"))),
+        ({"stop_strings": [], "presence_penalty": True}, Sampling()),
+    ],
+)  # fmt: skip
+def test_the_makers_penalties_and_stop_texts_are_taken(
+    config: dict[str, Any], expected: Sampling
+) -> None:
+    assert expected == models_.own_sampling(config)
+
+
+@pytest.mark.parametrize(("longest", "expected"), [(7, 7), ("7", None), (0, None), (True, None)])
+def test_a_longest_reply_of_the_makers_is_heard_if_it_makes_sense(
+    models: Path, tmp_path: Path, longest: object, expected: int | None
+) -> None:
+    folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
+    (folder / "generation_config.json").write_text(json.dumps({"max_new_tokens": longest}))
+    assert expected == models_.load(str(folder)).longest_reply
+
+
+def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(
+    models: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(models / "speaker", tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
+    with House(folder, tmp_path / "saved", cache=False) as house:
+        chat = house.chat("talk")
+        chat.sampling = Sampling()
+        record = house.say(chat, "Tell me.", settle=False)
+        context = house.runtime.loaded.context
+    assert ("length", 200) == (record.finish_reason, context)
+    assert context == record.prompt_tokens + len(record.tokens)
+
+
+# In the shell and on the command line
+
+
+@pytest.fixture
+def shell(models: Path, tmp_path: Path) -> Any:
+    folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
+    own = {"do_sample": True, "temperature": 1.3, "presence_penalty": 0.5}
+    (folder / "generation_config.json").write_text(json.dumps(own))
+    state = State(Settings(tmp_path / "saved"), Wanted(), str(folder))
+    state.runtime()
+    yield state
+    state.close()
+
+
+def say(state: State, line: str) -> str:
+    result = registry.run(state, line)
+    assert isinstance(result, Said)
+    return result.text
+
+
+def test_off_goes_back_to_the_models_own(shell: State) -> None:
+    assert "temp is 0.2." == say(shell, "/set temp 0.2")
+    assert "temp is 1.3." == say(shell, "/set temp off")
+    assert "presence_penalty is -2.0." == say(shell, "/set presence_penalty=-2")
+    assert "presence_penalty is 0.5." == say(shell, "/set presence_penalty off")
+    assert "top_k is off." == say(shell, "/set top_k off")
+
+
+def test_a_stop_text_is_set_and_unset(shell: State) -> None:
+    assert "stop is 'a = b'." == say(shell, "/set stop a = b")
+    assert ("a = b",) == shell.sampling().stop
+    assert "stop is off." == say(shell, "/set stop off")
+    assert "xtc_threshold" in say(shell, "/set")
+
+
+@pytest.mark.parametrize("line", ["/set xtc_threshold 0.6", "/set min_tokens_to_keep 0",
+                                  "/set presence_penalty inf", "/set logit_bias 1:2"])  # fmt: skip
+def test_what_makes_no_sense_is_refused(shell: State, line: str) -> None:
+    with pytest.raises(UsageError):
+        say(shell, line)
+
+
+def test_biases_of_the_command_line_add_up(chatcli: Program) -> None:
+    few = ["-n", 3, "--no-cache"]
+    said = chatcli.ask("Tell me.", *few, "--logit-bias", "90:1000", "--logit-bias", "91:-5")
+    assert [90] * 3 == said["tokens"]
+    refused = chatcli.run("ask", "Hello", "--logit-bias", "much:5", expect=2)
+    assert "--logit-bias has to be TOKEN_ID:BIAS" in refused.errors
+    unknown = chatcli.run("ask", "Hello", "--logit-bias", "99999:5", expect=1)
+    assert "no token 99999" in unknown.errors
+
+
+@pytest.mark.slow
+def test_what_is_remembered_holds_and_a_flag_wins(chatcli: Program) -> None:
+    chatcli.run("config", "logit_bias", "90:1000,91:-5")
+    few = ["Tell me.", "-n", 3, "--no-cache"]
+    assert [90] * 3 == chatcli.ask(*few)["tokens"]
+    assert [92] * 3 == chatcli.ask(*few, "--logit-bias", "92:1000")["tokens"]

@@ -1,0 +1,183 @@
+"""A reply ends before a stop text, wherever tokens and chunks of text part, and history shows just that."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatcli import turn
+from chatcli.events import TextDelta, TurnDone, TurnRecord
+from chatcli.settings import Sampling
+from chatcli.stop import StopTexts
+from tests.conftest import Program, by_turns
+from tests.house import House
+from tests.scripted import PLAIN, ScriptedHouse
+from tests.tiny import write_model
+
+ASKED = ("My dog is called Biscuit.", "What is my dog's name?", "And where do I live?")
+LETTERS = st.text("ab\n", max_size=12)
+
+
+def through(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
+    stop = StopTexts(texts)
+    return "".join([*map(stop.feed, pieces), stop.finish()]), stop
+
+
+@given(texts=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3),
+       pieces=st.lists(LETTERS, max_size=8))  # fmt: skip
+def test_however_a_text_comes_it_ends_before_the_first_stop_text(
+    texts: list[str], pieces: list[str]
+) -> None:
+    whole = "".join(pieces)
+    told, stop = through(texts, pieces)
+    # The first that is whole ends it: a longer one might begin earlier and never be finished.
+    places = [(at + len(text), at) for text in texts if (at := whole.find(text)) >= 0]
+    end = min(places)[1] if places else None
+    assert (whole[:end], end) == (told, stop.end)
+    assert stop.found == bool(places)
+
+
+def test_nothing_is_told_that_may_have_to_be_taken_back() -> None:
+    stop = StopTexts(["END", "\n\n"])
+    assert ["a", "", "", "ENx", "\ny", ""] == [
+        stop.feed(text) for text in ("aE", "N", "", "x\n", "y\n", "\n")
+    ]
+    assert (True, 6) == (stop.found, stop.end)
+    assert "" == stop.feed("more") == stop.finish()
+
+
+# In a conversation
+
+
+def taken(house: ScriptedHouse, chat: turn.Chat, text: str) -> tuple[TurnRecord, str]:
+    """A turn's record, and what was streamed of its reply."""
+    streamed, records = "", []
+    for event in turn.take(chat, text, threading.Event()):
+        streamed += event.text if isinstance(event, TextDelta) else ""
+        records += [event.record] if isinstance(event, TurnDone) else []
+    (record,) = records
+    return record, streamed
+
+
+def before_stop(house: ScriptedHouse) -> tuple[str, str]:
+    """A text of the script's that begins inside one token and ends in another, and what comes before."""
+    words = house.script.reply.split(" ")
+    stop = f"{words[9][1:]} {words[10][:1]}"
+    assert len(words[9]) > 1 and 1 == house.script.reply.count(stop)
+    return stop, house.script.reply.partition(stop)[0]
+
+
+def model_of(models: Path, folder: Path, family: str, template: str) -> Path:
+    """The family's model, with another template if one is given."""
+    own = models / family
+    return write_model(folder / "model", family, template=template) if template else own
+
+
+@pytest.mark.parametrize(("family", "template"), by_turns(["", PLAIN]))
+def test_a_reply_ends_before_a_text_and_history_shows_it_so(
+    models: Path, tmp_path: Path, family: str, template: str
+) -> None:
+    """Afterwards a prompt is what the tokenizer makes of the cut reply, and all of it was settled."""
+    folder = model_of(models, tmp_path, family, template)
+    with ScriptedHouse(folder, tmp_path / "s") as house:
+        stop, cut = before_stop(house)
+        chat = house.chat("talk")
+        chat.sampling = Sampling(stop=("never said", stop))
+        record, streamed = taken(house, chat, ASKED[0])
+        assert cut == streamed == record.text == chat.conversation.path()[-1].message.content
+        assert "stop" == record.finish_reason
+        assert house.script.ids[: len(record.tokens)] == record.tokens
+        last = house.loaded.tokenizer.decode(record.tokens)
+        assert last.endswith(f"{cut}{stop.partition(' ')[0]}")
+        assert len(record.tokens) == len(record.logprobs)
+        house.settle(chat, record)
+        again = house.take(chat, ASKED[1])
+        prompt = house.prompt(ASKED[:2], [cut])
+        assert len(prompt) == again.record.prompt_tokens
+        ran = prompt[again.record.reused_tokens :]
+        assert ran == again.tokens[: len(ran)]
+        assert stop not in house.loaded.tokenizer.decode(prompt)
+        # The reply had been settled: no more than the question was left.
+        assert len(ran) < len(house.prompt(ASKED[1:2]))
+
+
+@pytest.mark.parametrize(("family", "template"), by_turns(["", PLAIN]))
+def test_a_stopped_conversation_reopened_says_the_same(
+    models: Path, tmp_path: Path, family: str, template: str
+) -> None:
+    folder = model_of(models, tmp_path, family, template)
+    said: dict[str, list[object]] = {"open": [], "closed": []}
+    with ScriptedHouse(folder, tmp_path / "open") as house:
+        stop, _ = before_stop(house)
+        chat = house.chat("talk")
+        chat.sampling = Sampling(stop=(stop,))
+        for text in ASKED:
+            record = house.take(chat, text).record
+            house.settle(chat, record)
+            said["open"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
+    for text in ASKED:
+        with ScriptedHouse(folder, tmp_path / "closed") as house:
+            chat = house.chat("talk")
+            chat.sampling = Sampling(stop=(stop,))
+            record = house.take(chat, text).record
+            house.settle(chat, record)
+            said["closed"].append(
+                (record.tokens, record.logprobs, record.text, record.reused_tokens)
+            )
+    assert said["open"] == said["closed"]
+
+
+def test_a_text_that_is_only_begun_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
+    with ScriptedHouse(models / "qwen3", tmp_path) as house:
+        chat = house.chat("talk")
+        chat.sampling = Sampling(stop=(f"{house.script.reply[-3:]}?",))
+        record, streamed = taken(house, chat, ASKED[0])
+        assert house.script.reply == streamed == record.text
+        assert house.script.ids[: len(record.tokens)] == record.tokens
+
+
+def test_thinking_is_not_searched(models: Path, tmp_path: Path) -> None:
+    with ScriptedHouse(models / "qwen3_5", tmp_path) as house:
+        chat = house.chat("talk")
+        plain = house.take(chat, ASKED[0]).record
+        chat.sampling = Sampling(stop=(plain.thinking[2:4],))
+        assert plain.thinking[2:4] not in plain.text
+        record = house.take(chat, ASKED[0]).record
+        assert (plain.thinking, plain.text) == (record.thinking, record.text)
+
+
+def test_a_reply_may_be_nothing_at_all(models: Path, tmp_path: Path) -> None:
+    with ScriptedHouse(models / "qwen3_5", tmp_path) as house:
+        chat = house.chat("talk")
+        chat.sampling = Sampling(stop=(house.script.reply[:5],))
+        record, streamed = taken(house, chat, ASKED[0])
+        assert ("", "", "stop") == (record.text, streamed, record.finish_reason)
+        assert record.thinking and record.tokens
+        house.settle(chat, record)
+        assert house.take(chat, ASKED[1]).record.reused_tokens > 0
+
+
+def test_stop_texts_of_the_makers_hold_unless_others_are_asked_for(
+    models: Path, tmp_path: Path
+) -> None:
+    with House(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as house:
+        own = Sampling(stop=("y", "z"))
+        assert ("x",) == house.runtime.settings.sampling.over(own).stop
+        assert ("y", "z") == Sampling().over(own).stop
+
+
+@pytest.mark.slow
+def test_every_stop_of_the_command_line_counts(chatcli: Program) -> None:
+    whole = chatcli.ask("Tell me.", "-n", 40, "--no-think", "--no-cache")["text"]
+    middle = whole[8:10]
+    asked = ["-n", 40, "--no-think", "--no-cache", "--stop", "never said", "--stop", middle]
+    said = chatcli.ask("Tell me.", *asked)
+    assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (
+        said["text"], said["finish_reason"]
+    )  # fmt: skip
+    refused = chatcli.run("ask", "Tell me.", "--stop", "", expect=2)
+    assert "--stop has to be text that is not empty" in refused.errors
