@@ -13,8 +13,10 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
+from chatcli import engine, prompt_cache
 from chatcli import model as models_
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
+from chatcli.prompt_cache import RowLog
 from chatcli.settings import AS_IT_IS, Running
 from tests.conftest import FAMILIES, Program, by_turns, night_but
 from tests.house import MESSAGES, House, open_all_along, outcome, reopened
@@ -74,6 +76,15 @@ def fingerprint(model: Path, running: Running = AS_IT_IS) -> str:
 
 
 # Quantized caches
+
+
+def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> None:
+    loaded = models_.load(str(wide / "qwen3"), running=FOUR_BITS)
+    growth = prompt_cache.growth(loaded.model, FOUR_BITS)
+    cache = prompt_cache.new(loaded.model, FOUR_BITS)
+    for _ in engine.prefill(loaded, cache, [5] * 300, RowLog()):
+        pass
+    assert growth.cache(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
 
 
 @pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
