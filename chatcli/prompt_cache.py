@@ -22,7 +22,6 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.cache import (
-    ArraysCache,
     CacheList,
     ChunkedKVCache,
     ConcatenateKVCache,
@@ -34,7 +33,6 @@ from mlx_lm.models.cache import (
 
 from chatcli.cache_state import arrays_in, freeze, thaw
 from chatcli.errors import CacheRefused
-from chatcli.memory import Growth, Window
 from chatcli.settings import AS_IT_IS, Running
 from chatcli.store.container import Tensor, storage
 from chatcli.store.rows import Rows as StoredRows
@@ -51,8 +49,6 @@ LARGE = 16 << 20
 READERS = 2
 # Arrays that one thread reads together.
 GROUP = 8
-# Tokens that tell whether a cache of an unknown class grows.
-PROBED = 64
 # A stream belongs to the thread that made it.
 _own = threading.local()
 
@@ -135,44 +131,9 @@ def _describe(leaf: Any) -> str:
     return f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}"
 
 
-def growth(model: Any, running: Running = AS_IT_IS) -> Growth:
-    """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
-    cache = list(leaves(_shaped(model, running, 1)))
-    row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
-    windows = tuple(Window(_row(leaf), _limit(leaf)) for leaf in cache if type(leaf) in WINDOWS)
-    state = _state_size(cache)
-    if any(not _has_rows(leaf) and type(leaf) is not ArraysCache for leaf in cache):
-        # A class that is not known here may well grow.
-        more = _state_size(list(leaves(_shaped(model, running, 1 + PROBED)))) - state
-        row += -(-more // PROBED)
-    step = max((getattr(leaf, "step", 1) for leaf in cache if type(leaf) in ROWS), default=1)
-    return Growth(state, row, windows, step)
-
-
-def _shaped(model: Any, running: Running, tokens: int) -> PromptCache:
-    """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
-    cache = new(model, running)
-    model(mx.zeros((1, tokens), mx.int32), cache=cache)
-    return cache
-
-
-def _row(leaf: Any) -> int:
-    """Bytes of one token's keys and values; 0 if this leaf is not used."""
-    return sum(array.nbytes // array.shape[2] for _, array in _arrays(leaf))
-
-
-def _limit(leaf: Any) -> int:
-    return int(leaf.max_size if type(leaf) is RotatingKVCache else leaf.chunk_size)
-
-
-def _state_size(cache: list[Any]) -> int:
-    states = (leaf for leaf in cache if not _has_rows(leaf))
-    return sum(array.nbytes for leaf in states for array in arrays_in(leaf))
-
-
 def has_state(cache: PromptCache) -> bool:
     """Whether some leaf can be restored only at its own checkpoint."""
-    return any(not _has_rows(leaf) for leaf in leaves(cache))
+    return any(not has_rows(leaf) for leaf in leaves(cache))
 
 
 def only_trimmed(cache: PromptCache) -> bool:
@@ -180,11 +141,12 @@ def only_trimmed(cache: PromptCache) -> bool:
     return all(type(leaf) in TRIMMED for leaf in leaves(cache))
 
 
-def _has_rows(leaf: Any) -> bool:
+def has_rows(leaf: Any) -> bool:
+    """Whether a leaf keeps something for each token, so that it can be cut."""
     return type(leaf) in ROWS or type(leaf) in WINDOWS
 
 
-def _arrays(leaf: Any) -> list[tuple[str, mx.array]]:
+def rows_of(leaf: Any) -> list[tuple[str, mx.array]]:
     """A leaf's key and value arrays by name; none before its first update."""
     if leaf.keys is None:
         return []
@@ -292,7 +254,7 @@ def _ordered(leaf: Any) -> list[tuple[str, mx.array]]:
     """A window's rows, oldest first."""
     rotated = type(leaf) is RotatingKVCache
     length = leaf.offset if rotated else leaf.offset - leaf.start_position
-    arrays = _arrays(leaf)
+    arrays = rows_of(leaf)
     if rotated:
         arrays = [(name, leaf._temporal_order(rows)) for name, rows in arrays]
     return [(name, rows[..., :length, :]) for name, rows in arrays]
@@ -327,7 +289,7 @@ def cut(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tens
     rows = log.rows()
     for index, leaf in enumerate(leaves(cache)):
         if type(leaf) in ROWS:
-            for name, array in _arrays(leaf):
+            for name, array in rows_of(leaf):
                 rows[f"{index}.{name}"] = array[..., start:end, :]
     return _as_tensors(rows)
 
@@ -346,7 +308,7 @@ def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
     kept = {
         str(index): freeze(leaf, arrays, str(index))
         for index, leaf in enumerate(leaves(cache))
-        if not _has_rows(leaf)
+        if not has_rows(leaf)
     }
     return _as_tensors(arrays), json.dumps(kept, sort_keys=True)
 
@@ -380,7 +342,7 @@ def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scal
     arrays = {name: _as_array(part) for name, part in state.items()}
     kept = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
-        if not _has_rows(leaf):
+        if not has_rows(leaf):
             thaw(kept[str(index)], arrays, leaf)
     evaluate(cache)
 
@@ -405,7 +367,7 @@ def _take(
                 log.add(index, new)
             _lay_out(leaf, _after(_ordered(leaf), new), leaf.offset + rows.count)
         elif new:
-            before = [(name, old[..., : leaf.offset, :]) for name, old in _arrays(leaf)]
+            before = [(name, old[..., : leaf.offset, :]) for name, old in rows_of(leaf)]
             _set_arrays(leaf, _after(before, new))
             leaf.offset += rows.count
 

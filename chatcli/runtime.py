@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from chatcli import device, hub, model, prompt_cache, sampler, upkeep
+from chatcli import cache_growth, device, hub, model, sampler, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
 from chatcli.memory import MemoryLimit
@@ -96,7 +96,7 @@ def _memory(loaded: LoadedModel, limit: int | None) -> MemoryLimit | None:
     if most is None:
         return None
     try:
-        growth = prompt_cache.growth(loaded.model, loaded.running)
+        growth = cache_growth.growth(loaded.model, loaded.running)
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
     return MemoryLimit(most, model.weights_size(loaded.model), growth)

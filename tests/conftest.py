@@ -196,6 +196,26 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# What these modules test of a family by day says what it would say of the others: those at night.
+AT_NIGHT = {
+    "test_counting": ("qwen3", "gpt_oss"),
+    "test_draft": ("qwen3", "gpt_oss"),
+    "test_regenerate": ("qwen3", "gpt_oss"),
+    "test_sampling": ("qwen3", "gpt_oss"),
+    "test_batch": ("qwen3", "gpt_oss"),
+    "test_turn": ("gpt_oss",),
+    "test_bench_race": ("qwen3", "gpt_oss"),
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        family = getattr(item, "callspec", None) and item.callspec.params.get("model")
+        if family in AT_NIGHT.get(item.path.stem, ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=FAMILIES)
 def model(request: pytest.FixtureRequest, models: Path) -> Path:
     """Each family's model in turn."""

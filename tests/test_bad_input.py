@@ -267,6 +267,7 @@ def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
     assert path.read_bytes().startswith(whole)
 
 
+@pytest.mark.slow
 def test_a_session_that_is_open_elsewhere_is_refused(spoken: Program) -> None:
     path = spoken.sessions / "fruit.jsonl"
     before = path.read_bytes()
@@ -325,6 +326,7 @@ def test_a_read_only_folder_is_one_sentence(spoken: Program) -> None:
         spoken.sessions.chmod(mode)
 
 
+@pytest.mark.slow
 def test_escape_sequences_never_reach_the_terminal_raw(models: Path, tmp_path: Path) -> None:
     sampled = ("--temp", "1", "--seed", "3", "-n", "200")
     for model in ("evil", "hermit"):

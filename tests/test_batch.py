@@ -17,6 +17,7 @@ from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, Tur
 from chatcli.settings import Sampling
 from tests.architectures import build
 from tests.house import MESSAGES, House, finish, outcome
+from tests.scripted import ScriptedHouse
 
 QUESTIONS = (
     "What is my dog's name?",
@@ -103,21 +104,18 @@ def test_a_batch_says_what_each_question_would_be_told_alone(
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
-def test_a_stop_text_ends_one_reply_of_a_batch_as_it_does_alone(
+def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(
     hybrid: Path, tmp_path: Path
 ) -> None:
-    with House(hybrid, tmp_path) as house:
-        chat = replace(house.chat("talk"), sampling=Sampling(max_tokens=24))
-        whole = [alone(house, chat, text) for text in QUESTIONS]
-        # A letter that some say and others do not.
-        said = [set(record.text) for record in whole]
-        letter = next(
-            char for char in sorted(set().union(*said)) if not all(char in one for one in said)
-        )
-        chat = replace(chat, sampling=Sampling(max_tokens=24, stop=(letter,)))
-        apart = [alone(house, chat, text) for text in QUESTIONS]
-        assert list(map(words, apart)) == list(map(words, asked(chat, QUESTIONS)))
-        assert {"stop", "length"} == {record.finish_reason for record in apart}
+    with ScriptedHouse(hybrid, tmp_path) as house:
+        chat = house.chat("talk")
+        words = house.script.reply.split(" ")
+        stop = f"{words[9][1:]} {words[10][:1]}"
+        chat = replace(chat, sampling=Sampling(stop=(stop,)))
+        found = asked(chat, QUESTIONS, most=3)
+        cut = house.script.reply.partition(stop)[0]
+        assert [(cut, "stop")] * len(QUESTIONS) == [(r.text, r.finish_reason) for r in found]
+        assert all(len(r.tokens) == len(r.logprobs) < len(house.script.ids) for r in found)
 
 
 def test_a_seed_draws_the_same_in_a_batch_as_alone(hybrid: Path, tmp_path: Path) -> None:

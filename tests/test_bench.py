@@ -130,6 +130,7 @@ def test_the_peer_writes_its_whole_cache_every_turn(spoken: talk.Spoken) -> None
 # Restoring
 
 
+@pytest.mark.slow
 def test_a_restored_conversation_has_the_bits_of_the_one_file(found: StoreBench) -> None:
     assert [True] == [one.equal for one in found.restores]
 

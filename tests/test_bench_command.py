@@ -41,6 +41,7 @@ def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
     assert any(line.startswith("mlx-lm's server") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"),
     [

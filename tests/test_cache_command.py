@@ -121,6 +121,7 @@ def test_a_folder_that_is_no_models_is_set_aside_for_good(chatcli: Program) -> N
     assert [] == list(chatcli.sessions.glob("kv/odd*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--repair",)])
 def test_verify_names_a_damaged_transcript_and_leaves_it(
     chatcli: Program, arguments: tuple[str, ...]

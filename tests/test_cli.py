@@ -187,6 +187,7 @@ def test_no_cache_neither_reads_nor_writes(chatcli: Program) -> None:
     assert before == after
 
 
+@pytest.mark.slow
 def test_two_sessions_share_a_long_system_prompt(chatcli: Program) -> None:
     first = chatcli.ask("Hello", "-S", "first", "-s", SYSTEM, "-n", "4")
     second = chatcli.ask("Good morning", "-S", "second", "-s", SYSTEM, "-n", "4")
@@ -296,6 +297,7 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     assert [] == segment_files(chatcli.sessions)
 
 
+@pytest.mark.slow
 def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
     turns = chatcli.chat(["Hello there", "How are you?"], "-S", "kept", "-n", "8")
     twin = chatcli.home / "twin"
@@ -417,6 +419,7 @@ def first_line(text: str) -> str:
     return text.split("<|im_end|>")[0].removeprefix("<|im_start|>system\n")
 
 
+@pytest.mark.slow
 def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
     script = "one\n/date\n/date 2031-11-03\n/date 2031-11-03\ntwo\n/branch 2 aside\nthree\n"
     said = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())

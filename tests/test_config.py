@@ -207,6 +207,7 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, clue: str
     assert clue in problem and str(path) in problem
 
 
+@pytest.mark.slow
 def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> None:
     path = written(chatcli, 'temp = "hot"\nseed = 3\n[models]\npocket = "x"\n')
     (sentence,) = run(chatcli, "list", expect=2).errors.splitlines()

@@ -163,6 +163,7 @@ def test_the_notice_has_a_line_of_its_own_in_plain_text(models: Path, tmp_path: 
     assert "".join(clean(f"{turn['text']}\n") for turn in shown) == done.text
 
 
+@pytest.mark.slow
 def test_what_fails_after_the_reply_is_told_by_ask_too(models: Path, tmp_path: Path) -> None:
     """The message's checkpoint fits, the settled reply's does not."""
     program = Program(tmp_path / "home", models / "gpt_oss")
@@ -203,6 +204,7 @@ def test_checkpoints_that_go_while_a_chat_runs_cost_nothing_but_time(chatcli: Pr
     check_transcript(chatcli, "a", MESSAGES)
 
 
+@pytest.mark.slow
 def test_a_file_in_the_place_of_the_checkpoints_is_told_once(chatcli: Program) -> None:
     expected = calm(chatcli, MESSAGES, *FEW)
     talk = Talk(chatcli, "-S", "a", *FEW)
@@ -263,6 +265,7 @@ def test_ask_without_room_for_the_message_does_not_answer(
     assert 2 == chatcli.ask("More?", "-S", "a", *FEW)["turn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
 def test_ask_without_room_for_the_reply_says_so_and_keeps_the_message(
     asjson: tuple[str, ...], chatcli: Program
@@ -357,6 +360,7 @@ def test_a_disk_that_takes_nothing_more_does_not_end_the_chat(
     check_transcript(chatcli, "a", ["First.", "Third."])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_a_deleted_session_is_told_and_a_branch_keeps_it(
     what: str, chatcli: Program, shell: Terminal
@@ -430,6 +434,7 @@ def test_checkpoints_leave_the_last_of_a_disk_to_the_transcript(
     check_transcript(chatcli, "a", MESSAGES * 2)
 
 
+@pytest.mark.slow
 def test_a_read_only_disk_is_one_sentence(chatcli: Program, disk: Path) -> None:
     chatcli.ask(MESSAGES[0], "-S", "a", *FEW)
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

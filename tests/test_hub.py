@@ -254,6 +254,7 @@ def test_two_at_once_download_each_file_once(hub: Hub, home: Path) -> None:
 # What is refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refusal", "expected"),
     [
@@ -327,6 +328,7 @@ def program(tmp_path: Path, hub: Hub) -> tuple[Program, dict[str, str]]:
     return made, made.environment(**hub.settings(made.home))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_ask_while_its_model_comes(
     program: tuple[Program, dict[str, str]], hub: Hub
 ) -> None:

@@ -26,6 +26,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_ask_tells_on_standard_error_how_far_the_download_is(
     chatcli: Program, hub: Hub, as_json: bool

@@ -11,7 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from chatcli import device, draft, engine, prompt_cache, turn
+from chatcli import cache_growth, device, draft, engine, prompt_cache, turn
 from chatcli import model as models_
 from chatcli.cache_state import arrays_in
 from chatcli.checkpoints import Checkpoints
@@ -45,7 +45,7 @@ def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
 def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, tokens: int) -> None:
     loaded = models_.load(str(model))
-    growth = prompt_cache.growth(loaded.model)
+    growth = cache_growth.growth(loaded.model)
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in engine.prefill(loaded, cache, [5] * tokens, log):
         pass
@@ -58,7 +58,7 @@ def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in engine.prefill(loaded, cache, [5] * 700, log):
         pass
-    told = prompt_cache.growth(loaded.model).checkpoint(700, written=True)
+    told = cache_growth.growth(loaded.model).checkpoint(700, written=True)
     logged = log.nbytes
     rows = prompt_cache.cut(cache, log, 0, 700)
     assert told == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
@@ -69,7 +69,7 @@ def test_nothing_is_computed_to_know_how_a_cache_grows(models: Path) -> None:
     mx.synchronize()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    growth = prompt_cache.growth(loaded.model)
+    growth = cache_growth.growth(loaded.model)
     assert mx.get_peak_memory() - before < growth.row * growth.step / 4
 
 

@@ -163,6 +163,7 @@ def change(folder: Path, file: str, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+@pytest.mark.slow
 def test_code_of_a_model_runs_only_when_it_is_asked_for(with_code: Path, chatcli: Program) -> None:
     environment = chatcli.environment(HF_HOME=str(chatcli.home / "hf"))
     ask = ["ask", "Tell me.", "-n", 2, "--json", "-m", with_code]

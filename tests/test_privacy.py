@@ -232,6 +232,7 @@ def copy(one: Program, other: Program) -> None:
         path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_what_a_process_killed_in_mid_turn_left_goes_too(chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "talk", "-n", 4)
     known = {path.name for path in segment_files(chatcli.sessions)}

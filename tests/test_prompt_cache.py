@@ -158,6 +158,7 @@ def test_a_cache_filled_from_its_segments_goes_on_with_the_same_bits(
     assert expected == logits(loaded, restored(loaded, kept), CONTINUED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 7, 64])
 def test_the_chunks_of_a_prefill_are_all_kept(loaded: LoadedModel, step: int, disk: Disk) -> None:
     live, kept = prefill(loaded, [50, 61], disk, step)

@@ -13,7 +13,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
-from chatcli import engine, prompt_cache
+from chatcli import cache_growth, engine, prompt_cache
 from chatcli import model as models_
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.prompt_cache import RowLog
@@ -80,7 +80,7 @@ def fingerprint(model: Path, running: Running = AS_IT_IS) -> str:
 
 def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> None:
     loaded = models_.load(str(wide / "qwen3"), running=FOUR_BITS)
-    growth = prompt_cache.growth(loaded.model, FOUR_BITS)
+    growth = cache_growth.growth(loaded.model, FOUR_BITS)
     cache = prompt_cache.new(loaded.model, FOUR_BITS)
     for _ in engine.prefill(loaded, cache, [5] * 300, RowLog()):
         pass

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import ESCAPES, Program
 from tests.terminal import (
     ALT_ENTER,
@@ -231,6 +233,7 @@ def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
     assert ["first line\nsecond line"] == [turn["user"] for turn in turns_of(chatcli, "lines")]
 
 
+@pytest.mark.slow
 def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(
     models: Path, tmp_path: Path
 ) -> None:

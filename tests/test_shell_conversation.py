@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Program
 from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.test_shell import (
@@ -136,6 +138,7 @@ def test_what_is_typed_before_the_prompt_is_there_is_kept(chatcli: Program) -> N
     assert ["hello there"] == [turn["user"] for turn in turns_of(chatcli, "early")]
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "6") as terminal:
         say(terminal, "one")
@@ -245,6 +248,7 @@ def test_a_session_is_chosen_from_a_list(chatcli: Program) -> None:
     assert 2 == len(turns_of(chatcli, "older"))
 
 
+@pytest.mark.slow
 def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
         say(terminal, "My dog is called Biscuit.")

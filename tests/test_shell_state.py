@@ -70,6 +70,20 @@ def stream(state: State, line: str) -> list[Event]:
 # Sessions
 
 
+def test_what_a_conversation_that_never_began_was_to_be_told_reaches_no_other(
+    state: State,
+) -> None:
+    say(state, "The quick brown fox.")
+    other = state.session
+    assert other is not None
+    state.new(None)
+    state.set_system("Answer in rhymes.")
+    name = other.name
+    registry.run(state, f"/resume {name}")
+    say(state, "My dog is called Biscuit.")
+    assert None is state.folder.read(name).conversation.system
+
+
 class Unflushed(SessionFile):
     """A session whose last words the disk refuses when it is closed."""
 

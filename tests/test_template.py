@@ -43,6 +43,7 @@ def test_the_stable_prefix_of_a_question_is_what_all_its_continuations_share(
         assert 0 <= found[label(path)] < len(template.prompt(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merging", [False, True], ids=["bytes", "merging"])
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_stable_prefix_of_a_reply_is_what_all_its_continuations_share(

@@ -207,6 +207,7 @@ def turns(count: int) -> list[Message]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_shared_memory_changes_no_number(load: Templates, name: str) -> None:
     """Branches, thinking modes and dates take turns, as they do in a shell."""

@@ -116,6 +116,7 @@ def test_a_text_that_shares_a_beginning_has_the_tokens_of_the_whole(
             assert whole(tokenizer, beginning + end) == encoder.encode(beginning + end)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4))
 def test_what_texts_share_is_what_their_tokens_share(

@@ -80,6 +80,7 @@ def test_two_sessions_are_written_at_the_same_time(quick: Program) -> None:
     assert (["hello a"], ["hello b"]) == (said(quick, "a"), said(quick, "b"))
 
 
+@pytest.mark.slow
 def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> None:
     quick.ask("hello", "-S", "busy", "-n", "2")
     running = [

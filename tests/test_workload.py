@@ -163,6 +163,7 @@ def test_turns_that_are_reopened_are_those_of_an_open_conversation(
     check_the_same(talk.turns[:FEW], fresh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_without_thinking_it_is_no_different(family: str, tmp_path: Path) -> None:
     model = model_of(family, tmp_path / "model")
@@ -172,6 +173,7 @@ def test_without_thinking_it_is_no_different(family: str, tmp_path: Path) -> Non
     check_the_same(live, fresh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_that_does_not_think_is_no_different(family: str, tmp_path: Path) -> None:
     model = model_of(family, tmp_path / "model", PLAIN)

@@ -329,6 +329,7 @@ OTHER_TEMPLATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", OTHER_TEMPLATES.values(), ids=OTHER_TEMPLATES)
 def test_with_another_template_reuse_ends_where_the_tokens_part(template: str, place: Path) -> None:
     before, ends_before = rendered(place)

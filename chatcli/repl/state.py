@@ -291,7 +291,7 @@ class State:
         before, self.session = self.session, session
         if before is None and session is not None:
             # These were for the conversation that never began.
-            self.wanted = told.without(self.wanted)
+            self.wanted = replace(told.without(self.wanted), system=None)
         notes = list(recovered(session.transcript)) if session else []
         if before is not None:
             try:

@@ -1,0 +1,51 @@
+"""How a model's cache grows with its tokens, told by shapes alone; refuses to know how much memory there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import ArraysCache, RotatingKVCache
+
+from chatcli.cache_state import arrays_in
+from chatcli.memory import Growth, Window
+from chatcli.prompt_cache import ROWS, WINDOWS, PromptCache, has_rows, leaves, new, rows_of
+from chatcli.settings import AS_IT_IS, Running
+
+# Tokens that tell whether a cache of an unknown class grows.
+PROBED = 64
+
+
+def growth(model: Any, running: Running = AS_IT_IS) -> Growth:
+    """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
+    cache = list(leaves(_shaped(model, running, 1)))
+    row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
+    windows = tuple(Window(_row(leaf), _limit(leaf)) for leaf in cache if type(leaf) in WINDOWS)
+    state = _state_size(cache)
+    if any(not has_rows(leaf) and type(leaf) is not ArraysCache for leaf in cache):
+        # A class that is not known here may well grow.
+        more = _state_size(list(leaves(_shaped(model, running, 1 + PROBED)))) - state
+        row += -(-more // PROBED)
+    step = max((getattr(leaf, "step", 1) for leaf in cache if type(leaf) in ROWS), default=1)
+    return Growth(state, row, windows, step)
+
+
+def _shaped(model: Any, running: Running, tokens: int) -> PromptCache:
+    """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
+    cache = new(model, running)
+    model(mx.zeros((1, tokens), mx.int32), cache=cache)
+    return cache
+
+
+def _row(leaf: Any) -> int:
+    """Bytes of one token's keys and values; 0 if this leaf is not used."""
+    return sum(array.nbytes // array.shape[2] for _, array in rows_of(leaf))
+
+
+def _limit(leaf: Any) -> int:
+    return int(leaf.max_size if type(leaf) is RotatingKVCache else leaf.chunk_size)
+
+
+def _state_size(cache: list[Any]) -> int:
+    states = (leaf for leaf in cache if not has_rows(leaf))
+    return sum(array.nbytes for leaf in states for array in arrays_in(leaf))
