@@ -32,6 +32,11 @@ def night_but(by_day: str) -> list[Any]:
     return [pytest.param(name, marks=[] if name == by_day else slow) for name in FAMILIES]
 
 
+def at_night(*values: object) -> Any:
+    """A case that is more of the same."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def by_turns(values: Iterable[Any], families: Sequence[str] = FAMILIES) -> list[Any]:
     """Every family with every value; by day each value with one family, in turn."""
     return [

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Finished, Program, escapes_in, everything, segment_files
+from tests.conftest import Finished, Program, at_night, escapes_in, everything, segment_files
 from tests.tiny import write_model
 
 EVIL = "\x1b]0;evil\x07\x1b[31m \x9b2J \x85 \x90 end"
@@ -130,12 +130,12 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
     ("breaks", "says"),
     [
         (without_config, "config.json"),
-        (without_template, "chat template"),
-        (with_broken_config, "config.json"),
+        at_night(without_template, "chat template"),
+        at_night(with_broken_config, "config.json"),
         (of_unknown_type, "no_such_type"),
-        (with_a_missing_key, "hidden_size"),
-        (without_weights, "safetensors"),
-        (with_truncated_weights, "cannot be loaded"),
+        at_night(with_a_missing_key, "hidden_size"),
+        at_night(without_weights, "safetensors"),
+        at_night(with_truncated_weights, "cannot be loaded"),
     ],
 )
 def test_a_broken_model_folder_is_one_sentence(
@@ -194,6 +194,7 @@ def healthy(spoken: Program) -> dict[str, Any]:
     return turn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [garbage, truncated, emptied, one_bit_flipped])
 def test_damaged_segments_cost_time_and_no_token(
     spoken: Program, healthy: dict[str, Any], tmp_path: Path, spoil: Callable[[Path], None]

@@ -451,6 +451,7 @@ def test_a_date_that_is_set_before_the_first_message_begins_the_session(dated: P
     assert ["Today is 03 November 2031"] == [first_line(one) for one in prompts(dated, "days")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["yesterday", "2026-13-01", "20261121"])
 def test_a_word_that_is_no_date_is_one_clear_sentence(chatcli: Program, word: str) -> None:
     script = f"Hello\n/date {word}\n"

@@ -81,6 +81,7 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
     assert [] == names(chatcli)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [["fru"], ["fru", "--yes"], ["fruit-salad"]])
 def test_deleting_asks_in_a_terminal(chatcli: Program, args: Sequence[str]) -> None:
     save(chatcli, "fruit-salad", "two pears")

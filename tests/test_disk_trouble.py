@@ -188,6 +188,7 @@ def test_a_checkpoint_folder_that_is_a_file_is_told_once(
     assert "mine" == (chatcli.sessions / "kv").read_text()
 
 
+@pytest.mark.slow
 def test_checkpoints_that_go_while_a_chat_runs_cost_nothing_but_time(chatcli: Program) -> None:
     expected = calm(chatcli, MESSAGES, *FEW)
     talk = Talk(chatcli, "-S", "a", *FEW)

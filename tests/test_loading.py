@@ -181,6 +181,7 @@ def test_what_is_read_is_all_that_the_next_turn_needs(
     assert few == reused(model, copied(sessions, tmp_path / "all"), name, at) > 40
 
 
+@pytest.mark.slow
 def test_nothing_is_read_that_the_next_turn_does_not_need(
     told: tuple[Path, Path], tmp_path: Path
 ) -> None:

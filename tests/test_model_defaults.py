@@ -126,6 +126,7 @@ def test_every_token_that_the_makers_name_ends_a_reply(folder: Path) -> None:
     assert set(ends) == set(loaded.tokenizer.eos_token_ids)
 
 
+@pytest.mark.slow
 def test_flags_and_file_win_over_the_makers(folder: Path, chatcli: Program) -> None:
     says(folder, **OWN)
     first = ["ask", "Tell me.", "-n", 12, "--json", "-m", folder, "--no-cache"]

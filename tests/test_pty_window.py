@@ -150,6 +150,15 @@ SIZES = [(50, 24), (120, 12), (80, 24)]
 MORE_SIZES = [(120, 24), (50, 24), (50, 12), (120, 12), (40, 30), (80, 24)]
 
 
+def at_rest(window: Window) -> bool:
+    """Whether the cursor is at the prompt, and the toolbar alone below it."""
+    row = window.prompt_row()
+    below = window.text().split("\n")[row + 1 :]
+    cursor = window.screen.cursor.y, window.screen.cursor.x
+    toolbar = below[0].lstrip().startswith("talk · turn 1") if below else False
+    return toolbar and (row, 2) == cursor and not "".join(below[1:])
+
+
 def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
     args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
     with Window(program, "chat", *args) as window:
@@ -166,10 +175,8 @@ def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
         (turn,) = turns_of(program, "talk")
         assert said(turn["text"]) == transcript(window)
         assert 1 == window.count("› tell me everything") == window.count("Thought for")
-        row = window.prompt_row()
-        assert (row, 2) == (window.screen.cursor.y, window.screen.cursor.x)
-        below = window.text().split("\n")[row + 1 :]
-        assert below[0].lstrip().startswith("talk · turn 1") and not "".join(below[1:])
+        # Settling redraws the toolbar, and a frame may be read half-way.
+        window.wait_for(lambda: at_rest(window))
         leave(window)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx_lm
@@ -18,7 +17,7 @@ from chatcli import model as models_
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.prompt_cache import RowLog
 from chatcli.settings import AS_IT_IS, Running
-from tests.conftest import FAMILIES, Program, by_turns, night_but
+from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
 from tests.house import MESSAGES, House, open_all_along, outcome, reopened
 from tests.tiny import write_model
 
@@ -54,10 +53,6 @@ def write_adapter(folder: Path, model: Path, seed: int = 1) -> Running:
     mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
     (folder / "adapter_config.json").write_text(json.dumps(ADAPTED))
     return Running(adapter_path=str(folder))
-
-
-def at_night(*values: object) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def same_reopened(model: Path, folder: Path, running: Running) -> list[int]:

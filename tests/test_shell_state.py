@@ -178,6 +178,7 @@ def full(small: Path, tmp_path: Path) -> Iterator[State]:
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept(
     full: State,
 ) -> None:

@@ -110,6 +110,7 @@ def test_reopened_and_open_are_the_same(folder: Path, tmp_path: Path) -> None:
     assert all(record.reused_tokens for record in reopened[1:])
 
 
+@pytest.mark.slow
 def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -334,6 +334,7 @@ def test_a_message_cannot_forge_a_turn(recurrent: Path, tmp_path: Path) -> None:
 DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and the oldest. " * 8
 
 
+@pytest.mark.slow
 def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(
     models: Path, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_of_two_that_begin_one_session_both_are_kept_or_one_is_refused(quick: Pr
     assert answered
 
 
+@pytest.mark.slow
 def test_an_open_session_can_be_read_but_not_changed(quick: Program, holder: Holder) -> None:
     name, process = holder.name, holder.process
     for command in (["ask", "more", "-S", name], ["rename", name, "other"], ["delete", "-y", name]):
