@@ -19,7 +19,7 @@ from chatcli import engine_batch, prompt_cache, turn
 from chatcli.conversation import Entry
 from chatcli.engine import Token
 from chatcli.engine_batch import Batch
-from chatcli.errors import ContextFull, MemoryFull, NothingToRepeat, TemplateRefused, UsageError
+from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
 from chatcli.events import (
     Alternatives,
     Answered,
@@ -32,6 +32,7 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
+from chatcli.regenerate import last_question
 from chatcli.settings import Sampling
 from chatcli.turn import Chat, Prompt
 
@@ -94,13 +95,11 @@ def alternatives(chat: Chat, count: int, cancelled: threading.Event) -> Iterator
     The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
     same; else as `turn.take` does.
     """
-    turns = chat.conversation.turns()
-    if not turns:
-        raise NothingToRepeat("There is no reply to make anew yet: say something first.")
+    question = last_question(chat)
     if not chat.sampling.temp:
         raise UsageError("At temperature 0 every reply would be the same: /set temp 0.8 first.")
     kept: dict[int, tuple[TurnRecord, str]] = {}
-    replies = _replies(chat, turns[-1].user, count, cancelled)
+    replies = _replies(chat, question, count, cancelled)
     for step in _run(chat, replies, count, cancelled, None):
         if not isinstance(step, Reply):
             yield step

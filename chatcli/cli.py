@@ -38,7 +38,7 @@ from chatcli.cli_options import (
     with_options,
 )
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt
-from chatcli.events import Alternatives, Download, Notice, Settled, TurnDone, TurnRecord
+from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
 from chatcli.repl import early, results
@@ -225,10 +225,8 @@ class JsonLines:
         self._arrival = Arrival(sys.stderr)
 
     def event(self, event: Any) -> None:
-        if isinstance(event, Download):
-            self._arrival.tell(event)
+        if self._arrival.takes(event):
             return
-        self._arrival.end()
         if isinstance(event, TurnDone):
             self._record = event.record
         elif isinstance(event, Alternatives):

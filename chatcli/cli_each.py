@@ -14,7 +14,7 @@ import typer
 
 from chatcli.cli_options import print_json
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
-from chatcli.events import Answered, Download, Event, Notice, Refused
+from chatcli.events import Answered, Event, Notice, Refused
 from chatcli.plain import clean, decodable
 from chatcli.repl import script, several
 from chatcli.repl.arrival import Arrival
@@ -75,10 +75,8 @@ class InOrder:
         self._arrival = Arrival(sys.stderr)
 
     def event(self, event: Event) -> None:
-        if isinstance(event, Download):
-            self._arrival.tell(event)
+        if self._arrival.takes(event):
             return
-        self._arrival.end()
         if isinstance(event, Notice):
             print(clean(f"chatcli: {event.text}"), file=sys.stderr)
         elif isinstance(event, Answered | Refused):

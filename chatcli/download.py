@@ -35,6 +35,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
 
+from chatcli import hub
 from chatcli.plain import file_size
 
 # What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
@@ -160,9 +161,7 @@ def fetch(name: str) -> Path:
                 f"'{name}' is on the hub, but holds no model that MLX can load (no config.json): "
                 "choose another, such as one of mlx-community's."
             )
-        folder = Path(constants.HF_HUB_CACHE).expanduser() / repo_folder_name(
-            repo_id=name, repo_type="model"
-        )
+        folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
         fetch_large(name, str(found.sha), folder, wanted)
         # The rest, which is small, and the folder that shows all of it by name.
         return Path(snapshot_download(name, allow_patterns=PATTERNS, etag_timeout=PATIENCE))

@@ -158,13 +158,18 @@ def _going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[Any], str]:
     _ = detokenizer.last_segment  # told before
 
     def text(response: Any) -> str:
-        if response.finish_reason != "stop":
-            detokenizer.add_token(response.token)
-        if response.finish_reason:
-            detokenizer.finalize()
-        return str(detokenizer.last_segment)
+        return added(detokenizer, response.token, response.finish_reason)
 
     return text
+
+
+def added(detokenizer: Any, token: int, finish_reason: str | None) -> str:
+    """The text that a token adds. Of one that ends the reply nothing is told."""
+    if finish_reason != "stop":
+        detokenizer.add_token(token)
+    if finish_reason:
+        detokenizer.finalize()
+    return str(detokenizer.last_segment)
 
 
 def _token(response: Any, text: str) -> Token:

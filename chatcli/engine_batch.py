@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,9 @@ from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
 from chatcli import device, engine, prompt_cache, sampler
 from chatcli.engine import Token
+from chatcli.errors import MemoryFull
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import PromptCache
+from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.sampler import Sampler
 from chatcli.settings import Sampling
 
@@ -30,7 +32,9 @@ TRIED, LONGER, SHORT = 8, 5, 3
 # What rounding may do: a part of the standard deviation, or so many times a number's precision.
 ROUNDED, ROUNDINGS = 1e-3, 8
 # What MLX and mlx-lm raise where a model's code does not know batches.
-UNFIT = (ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError)
+UNFIT = (
+    ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError, MemoryFull
+)  # fmt: skip
 
 
 def room_for(cache: PromptCache) -> int:
@@ -49,14 +53,6 @@ class _Sequence:
     detokenizer: Any
     began: float | None = None
     tokens: int = 0
-
-    def text(self, token: int, reason: str | None) -> str:
-        """What the token adds. Of one that ends the reply nothing is told."""
-        if reason != "stop":
-            self.detokenizer.add_token(token)
-        if reason:
-            self.detokenizer.finalize()
-        return str(self.detokenizer.last_segment)
 
     def speed(self) -> float:
         """Tokens a second since the first."""
@@ -133,7 +129,7 @@ class Batch:
             logprob = response.logprobs[response.token]
         if reason is not None:
             del self._going[number]
-        text = going.text(response.token, reason)
+        text = engine.added(going.detokenizer, response.token, reason)
         return number, Token(response.token, text, logprob, going.speed(), reason)
 
     def _sampler(self, sampling: Sampling) -> Sampler:
@@ -172,12 +168,7 @@ def _random_states(seed: int) -> Iterator[int]:
 
 def _run_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:
     """Alone, because a batch of prompts is padded, which not every recurrent layer knows of."""
-    most = loaded.prefill_step
-    with mx.stream(generation_stream):
-        for start in range(0, len(tail) - 1, most):
-            chunk = list(tail[start : min(start + most, len(tail) - 1)])
-            loaded.model(mx.array(chunk)[None], cache=cache)
-            prompt_cache.evaluate(cache)
+    deque(engine.prefill(loaded, cache, tail[:-1], RowLog()), maxlen=0)
 
 
 def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool:

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
+from chatcli import models
 from chatcli.errors import ModelNotFound
 from chatcli.events import Download
 
@@ -65,11 +66,7 @@ def is_whole(folder: Path) -> bool:
     files = {path.name for path in folder.glob("*") if path.exists()}
     if "config.json" not in files or not any(name.startswith("tokenizer") for name in files):
         return False
-    try:
-        index = json.loads((folder / "model.safetensors.index.json").read_bytes())
-        return set(index["weight_map"].values()) <= files
-    except (OSError, ValueError, LookupError, AttributeError):
-        return any(name.startswith("model") and name.endswith(".safetensors") for name in files)
+    return not models.lacking_weights(folder)
 
 
 def download(name: str, told: Told = lambda _: None) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli.plain import clean_line, shorten
+from chatcli.stop import begun
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
 # A gpt-oss message whose header has not come yet: text, if no header ever comes.
@@ -129,7 +130,7 @@ class ReplySplitter:
             yield from self._told(self._pending[: found.start()])
             self._pending = self._pending[found.end() :]
             yield from self._enter(found[0])
-        held = self._marker_begun()
+        held = begun(self._pending, self._format.states[self._state])
         whole = len(self._pending) - held
         yield from self._told(self._pending[:whole])
         self._pending = self._pending[whole:]
@@ -166,14 +167,6 @@ class ReplySplitter:
         """The calls in what was held back; text where there are none that can be read."""
         made, self._call = self._call, ""
         return Part(made, calls=_calls(self._format, made))
-
-    def _marker_begun(self) -> int:
-        """How many last characters may be the beginning of a marker."""
-        markers = self._format.states[self._state]
-        longest = min(len(self._pending), max(map(len, markers), default=1) - 1)
-        ends = (self._pending[-size:] for size in range(longest, 0, -1))
-        begun = (end for end in ends if any(marker.startswith(end) for marker in markers))
-        return len(next(begun, ""))
 
 
 def _any_of(markers: Mapping[str, str]) -> re.Pattern[str]:

@@ -22,10 +22,15 @@ def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     If it is stopped before its first token, the conversation stays where it was.
     """
     started = time.perf_counter()
+    yield from _beside(chat, last_question(chat), (), started, cancelled)
+
+
+def last_question(chat: Chat) -> Entry:
+    """The message to which there can be another reply. Raises `NothingToRepeat`."""
     turns = chat.conversation.turns()
     if not turns:
         raise NothingToRepeat("There is no reply to make anew yet: say something first.")
-    yield from _beside(chat, turns[-1].user, (), started, cancelled)
+    return turns[-1].user
 
 
 def go_on(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:

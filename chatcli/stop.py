@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 class StopTexts:
@@ -35,7 +35,7 @@ class StopTexts:
             _, at = min(places)
             self.end = self.heard - len(self._pending) + at
             return self._let_go(at)
-        return self._let_go(len(self._pending) - self._begun())
+        return self._let_go(len(self._pending) - begun(self._pending, self._texts))
 
     def finish(self) -> str:
         """What was held back when the reply ended by itself."""
@@ -45,9 +45,9 @@ class StopTexts:
         told, self._pending = self._pending[:count], self._pending[count:]
         return told
 
-    def _begun(self) -> int:
-        """How many last characters may be the beginning of a stop text."""
-        longest = min(len(self._pending), max(map(len, self._texts), default=1) - 1)
-        ends = (self._pending[-size:] for size in range(longest, 0, -1))
-        begun = (end for end in ends if any(text.startswith(end) for text in self._texts))
-        return len(next(begun, ""))
+
+def begun(text: str, marks: Collection[str]) -> int:
+    """How many last characters of `text` may be the beginning of one of `marks`."""
+    longest = min(len(text), max(map(len, marks), default=1) - 1)
+    ends = (text[-size:] for size in range(longest, 0, -1))
+    return len(next((end for end in ends if any(mark.startswith(end) for mark in marks)), ""))

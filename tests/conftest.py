@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import FINGERPRINT
+from tests.house import House
 from tests.tiny import CONFIGS, OPEN_THINK, write_model
 
 # Gemma 3 has sliding windows and full attention as gpt-oss has; the tests of caches have them both.
@@ -225,6 +226,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def model(request: pytest.FixtureRequest, models: Path) -> Path:
     """Each family's model in turn."""
     return models / request.param
+
+
+@pytest.fixture(scope="session")
+def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a conversation and its checkpoints, to be copied."""
+    folder = tmp_path_factory.mktemp("talked")
+    with House(models / "qwen3_5", folder, tokens=6) as house:
+        house.say(house.chat("talk"), "My dog is called Biscuit.")
+    return folder
 
 
 @pytest.fixture

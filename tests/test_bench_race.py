@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chatcli import cli_bench
 from chatcli.bench import run, shapes, workloads
 from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.ours import Chatcli, Drafted
@@ -178,6 +179,10 @@ def test_each_request_goes_on_from_one_before_it(name: str, size: int) -> None:
     for step in run.WORKLOADS[name](4.0, size).steps:
         assert step.request.said[:-1] in asked
         asked.add(step.request.said)
+
+
+def test_every_workload_has_a_command() -> None:
+    assert set(cli_bench.MEASURED) == set(run.WORKLOADS)
 
 
 @HYBRID

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import Finished, Program, escapes_in, everything
-from tests.house import House
 from tests.terminal import COLUMNS, Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -72,14 +71,6 @@ class Doctor:
 @pytest.fixture
 def doctor(tmp_path: Path) -> Doctor:
     return Doctor(Program(tmp_path / "home", tmp_path), tmp_path)
-
-
-@pytest.fixture(scope="module")
-def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("talked")
-    with House(models / "qwen3_5", folder, tokens=6) as house:
-        house.say(house.chat("talk"), "My dog is called Biscuit.")
-    return folder
 
 
 @pytest.fixture

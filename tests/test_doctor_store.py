@@ -12,18 +12,8 @@ from chatcli.doctor import store as doctor_store
 from chatcli.doctor.finding import Finding
 from chatcli.store import inventory
 from tests.conftest import everything
-from tests.house import House
 
 GIB = 1 << 30
-
-
-@pytest.fixture(scope="module")
-def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a conversation and its checkpoints."""
-    folder = tmp_path_factory.mktemp("talked")
-    with House(models / "qwen3_5", folder, tokens=6) as house:
-        house.say(house.chat("talk"), "My dog is called Biscuit.")
-    return folder
 
 
 @pytest.fixture

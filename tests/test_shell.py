@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,16 @@ def say(terminal: Terminal, message: str) -> None:
     terminal.line(message)
     terminal.wait_for(lambda: terminal.count(PANEL) > panels)
     terminal.wait_for(lambda: ready(terminal))
+
+
+@contextmanager
+def speaking(models: Path, folder: Path, tokens: int) -> Iterator[tuple[Program, Terminal]]:
+    """The shell, ready, with a model whose replies go on for so many tokens."""
+    program = Program(folder, models / "speaker")
+    args = ("-m", program.model, "-S", "talk", "-n", str(tokens), "--temp", "1", "--seed", "2")
+    with open_shell(program, "chat", *args) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        yield program, terminal
 
 
 def some_of_the_reply(terminal: Terminal) -> None:
@@ -179,10 +191,7 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
 
 
 def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path: Path) -> None:
-    program = Program(tmp_path, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
-        terminal.wait_for(lambda: ready(terminal))
+    with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")
         some_of_the_reply(terminal)
         terminal.send(CTRL_C)

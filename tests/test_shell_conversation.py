@@ -19,6 +19,7 @@ from tests.test_shell import (
     ready,
     say,
     some_of_the_reply,
+    speaking,
     turns_of,
 )
 
@@ -48,10 +49,7 @@ def children(program: Program, name: str) -> dict[str | None, list[str]]:
 
 
 def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path: Path) -> None:
-    program = Program(tmp_path, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", "300", "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
-        terminal.wait_for(lambda: ready(terminal))
+    with speaking(models, tmp_path, 300) as (program, terminal):
         terminal.line("first")
         terminal.wait_for(BUSY)
         terminal.line("second")
@@ -64,10 +62,7 @@ def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path:
 def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
     models: Path, tmp_path: Path
 ) -> None:
-    program = Program(tmp_path, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
-        terminal.wait_for(lambda: ready(terminal))
+    with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("first")
         some_of_the_reply(terminal)
         for line in ("second", "/stats", "third", "fourth"):
@@ -116,10 +111,7 @@ def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(
 
 
 def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Path) -> None:
-    program = Program(tmp_path, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
-        terminal.wait_for(lambda: ready(terminal))
+    with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")
         some_of_the_reply(terminal)
         leave(terminal)

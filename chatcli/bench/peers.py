@@ -20,6 +20,7 @@ from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.model import LoadedModel
 from chatcli.prefix import common_prefix
+from chatcli.prompt_cache import nbytes
 from chatcli.worker import Worker
 
 Cache = list[Any]
@@ -66,8 +67,17 @@ class Peer:
         )  # fmt: skip
         return [time.perf_counter() for _ in responses]
 
-    def _greedy(self, script: Script) -> list[int]:
-        return list(self.loaded.model.greedy(script.ids))
+    def _answer(
+        self, script: Script, began: float, times: list[float], prompt: int, **held: int
+    ) -> Answer:
+        """What was taken since `began`, with what is `held`: other fields of the answer."""
+        after = time.perf_counter() - times[-1]
+        greedy = self.loaded.model.greedy(script.ids)
+        first = times[0] - began
+        return Answer(
+            **{"reused": 0, **held}, prompt=prompt, first=first, gaps=gaps(times), after=after,
+            greedy=greedy,
+        )  # fmt: skip
 
 
 class Cold(Peer):
@@ -80,15 +90,7 @@ class Cold(Peer):
         tokens = self._tokens(request.messages(script))
         cache = self._new()
         times = self._generate(tokens, cache, script)
-        return Answer(
-            prompt=len(tokens),
-            reused=0,
-            first=times[0] - began,
-            gaps=gaps(times),
-            after=time.perf_counter() - times[-1],
-            greedy=self._greedy(script),
-            memory=_nbytes(cache),
-        )
+        return self._answer(script, began, times, len(tokens), memory=nbytes(cache))
 
 
 class Saved(Peer):
@@ -111,17 +113,10 @@ class Saved(Peer):
         self._held = [*tokens, *script.ids][: _length(cache, len(tokens) + len(script))]
         mlx_cache.save_prompt_cache(str(self._path), cache)
         size = self._path.stat().st_size
-        return Answer(
-            prompt=len(tokens),
-            reused=reused,
-            first=times[0] - began,
-            gaps=gaps(times),
-            after=time.perf_counter() - times[-1],
-            greedy=self._greedy(script),
-            memory=_nbytes(cache),
-            disk=size,
-            written=size,
-        )
+        return self._answer(
+            script, began, times, len(tokens),
+            reused=reused, memory=nbytes(cache), disk=size, written=size,
+        )  # fmt: skip
 
     def _fitting(self, tokens: Sequence[int]) -> tuple[Cache, int]:
         """A cache that begins as `tokens` do, and how many of them it holds."""
@@ -173,14 +168,8 @@ class Served(Peer):
         kinds = ["system", "user"][-(len(cuts) - 2) :] if len(cuts) > 2 else []
         parts = [tokens[start:end] for start, end in itertools.pairwise(cuts)]
         times = list(self._batch(parts, kinds, tokens[:reused], cache, script))
-        return Answer(
-            prompt=len(tokens),
-            reused=reused,
-            first=times[0] - began,
-            gaps=gaps(times),
-            after=time.perf_counter() - times[-1],
-            greedy=self._greedy(script),
-            memory=self._kept.nbytes,
+        return self._answer(
+            script, began, times, len(tokens), reused=reused, memory=self._kept.nbytes
         )
 
     def _cuts(self, messages: Sequence[dict[str, str]], tokens: Sequence[int]) -> list[int]:
@@ -235,7 +224,3 @@ def _length(cache: Cache, most: int) -> int:
     """How many tokens a cache holds: those that can be cut know it, the others were not run further."""
     known = (leaf.offset for leaf in cache if hasattr(leaf, "offset"))
     return min(next(known, most), most)
-
-
-def _nbytes(cache: Cache) -> int:
-    return sum(leaf.nbytes for leaf in cache)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from chatcli import hub
 from chatcli.doctor import disk
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.plain import file_size
@@ -16,10 +17,10 @@ TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 def cache() -> Iterator[Finding]:
     """The folder of downloaded models. Raises `ImportError`, `OSError`."""
-    from huggingface_hub import constants, scan_cache_dir
+    from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
-    place = Path(constants.HF_HUB_CACHE)
+    place = hub.cache_folder()
     try:
         found = scan_cache_dir()
     except CacheNotFound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
-from chatcli.events import Download
+from chatcli.events import Download, Event
 
 # Seconds between two lines where lines cannot be written over.
 SELDOM = 10.0
@@ -20,7 +20,15 @@ class Arrival:
         self._told = float("-inf")
         self._open = False
 
-    def tell(self, download: Download) -> None:
+    def takes(self, event: Event) -> bool:
+        """Whether an event is about the download, which is told; any other ends its line."""
+        if isinstance(event, Download):
+            self._tell(event)
+            return True
+        self.end()
+        return False
+
+    def _tell(self, download: Download) -> None:
         """Say where it is, if it is time."""
         now = time.monotonic()
         if not download.total or now - self._told < (0.0 if self._on_terminal else SELDOM):

@@ -25,7 +25,6 @@ from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
     Alternatives,
     Batched,
-    Download,
     Event,
     Notice,
     TextDelta,
@@ -163,10 +162,8 @@ class Pipe:
         self._arrival = Arrival(self._err)
 
     def event(self, event: Event) -> None:
-        if isinstance(event, Download):
-            self._arrival.tell(event)
+        if self._arrival.takes(event):
             return
-        self._arrival.end()
         if isinstance(event, ThinkingDelta):
             self._write(self._err, event.text)
             self._unfinished = self._err
