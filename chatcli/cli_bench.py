@@ -37,6 +37,22 @@ MEASURED = {
 }
 
 
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--random",
+        metavar="SHAPE",
+        help="Random weights at a known model's shape instead: qwen3-8b, qwen3.5-9b, "
+        "gpt-oss-20b, gemma3-12b, or qwen3-small, qwen3.5-small, gpt-oss-small.",
+    ),
+]
+QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller workload.")]
+FullOption = Annotated[
+    bool, typer.Option("--full", help="As long as it was published (a GPU's work).")
+]
+RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Rounds of it all.")]
+
+
 @app.callback()
 def common() -> None:
     """Nothing of its own: each benchmark is a command."""
@@ -47,20 +63,10 @@ def _measure(name: str) -> Callable[..., None]:
 
     def command(
         model: ModelOption = None,
-        shape: Annotated[
-            str | None,
-            typer.Option(
-                "--random",
-                metavar="SHAPE",
-                help="Random weights at a known model's shape instead: qwen3-8b, qwen3.5-9b, "
-                "gpt-oss-20b, gemma3-12b, or qwen3-small, qwen3.5-small, gpt-oss-small.",
-            ),
-        ] = None,
-        quick: Annotated[bool, typer.Option("--quick", help="A smaller workload.")] = False,
-        full: Annotated[
-            bool, typer.Option("--full", help="As long as it was published (a GPU's work).")
-        ] = False,
-        repeats: Annotated[int, typer.Option("--repeats", min=1, help="Rounds of it all.")] = 1,
+        shape: ShapeOption = None,
+        quick: QuickOption = False,
+        full: FullOption = False,
+        repeats: RepeatsOption = 1,
         only: Annotated[
             list[str] | None,
             typer.Option(
@@ -85,11 +91,9 @@ def _measure(name: str) -> Callable[..., None]:
         ] = None,
         as_json: JsonOption = False,
     ) -> None:
-        from chatcli.bench.run import FULL, QUICK, USUAL, Plan
+        from chatcli.bench.run import Plan
 
-        if quick and full:
-            raise UsageError("--quick and --full are two sizes: give one of them.")
-        size = FULL if full else QUICK if quick else USUAL
+        size = _size(quick, full)
         plan = Plan(model or POCKET, shape, size, repeats, tuple(only or ()), servers, gguf, ollama)
         names = list(MEASURED) if name == "all" else [name]
         _run(names, plan, plot, as_json)
@@ -100,6 +104,15 @@ def _measure(name: str) -> Callable[..., None]:
 
 for _name, _help in {**MEASURED, "all": "Every workload, one after the other."}.items():
     app.command(_name, help=_help)(_measure(_name))
+
+
+def _size(quick: bool, full: bool) -> int:
+    """Raises `UsageError` where both are asked for."""
+    from chatcli.bench.run import FULL, QUICK, USUAL
+
+    if quick and full:
+        raise UsageError("--quick and --full are two sizes: give one of them.")
+    return FULL if full else QUICK if quick else USUAL
 
 
 def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None:
@@ -137,6 +150,29 @@ def _machine() -> dict[str, Any]:
         "chatcli": __version__,
         **{name: version(name) for name in ("mlx", "mlx-lm")},
     }
+
+
+@app.command()
+def batch(
+    model: ModelOption = None,
+    shape: ShapeOption = None,
+    quick: QuickOption = False,
+    full: FullOption = False,
+    repeats: RepeatsOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Many questions on one document: in batches and one by one (`ask --each`)."""
+    from chatcli.bench import throughput, together
+    from chatcli.bench.run import Plan
+    from chatcli.repl import progress
+
+    plan = Plan(model or POCKET, shape, _size(quick, full), repeats)
+    with progress.bar("batch") as told:
+        found = together.compare(plan, told)
+    if as_json:
+        print_json({"machine": _machine(), "batch": throughput.as_json(found)})
+    else:
+        show_result(throughput.table(found))
 
 
 @app.command()

@@ -56,3 +56,17 @@ def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], said
     done = chatcli.run("bench", *given, "-m", str(chatcli.model), expect=2)
     assert said in done.err.decode()
     assert b"Traceback" not in done.err
+
+
+def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli: Program) -> None:
+    done = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
+    told = json.loads(done.out)["batch"]
+    alone, batched, peer = told["ways"]
+    assert [4, "chatcli, one by one", "chatcli, all 4 at once", "mlx-lm's batch_generate"] == [
+        told["questions"], alone["name"], batched["name"], peer["name"],
+    ]  # fmt: skip
+    (one,), (other,), (theirs,) = (way["rounds"] for way in told["ways"])
+    assert one["prompt_tokens"] == theirs["prefilled_tokens"]
+    assert one["prefilled_tokens"] == other["prefilled_tokens"] < one["prompt_tokens"] / 2
+    assert 0 < one["generated_tokens"] == other["generated_tokens"] == theirs["generated_tokens"]
+    assert [0, 0, 0] == [way["differing"] for way in told["ways"]]

@@ -6,10 +6,12 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.scripted import Script
 
+T = TypeVar("T")
 WARMING = Request("You are a helpful assistant.", ("Good morning.",))
 
 # Told which of how many requests was answered, and by whom.
@@ -93,7 +95,7 @@ def taken(contender: Contender, step: Step, script: Script) -> Answer:
     return replace(contender.ask(step.request, script), opening=opening)
 
 
-def rotated(contenders: Sequence[Contender], by: int) -> list[Contender]:
+def rotated(every: Sequence[T], by: int) -> list[T]:
     """The same ones, beginning with another."""
-    first = by % len(contenders)
-    return [*contenders[first:], *contenders[:first]]
+    first = by % len(every)
+    return [*every[first:], *every[:first]]
