@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chatcli import device, engine, prompt_cache
+from chatcli import device, engine, prefix, prompt_cache
 from chatcli.engine import Token
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.memory import MemoryLimit
@@ -171,12 +171,14 @@ class Checkpoints:
         stored = self.store.depth(chain, prompt, stateful=self._stateful)
         return Match(live, True) if live >= stored else Match(stored, False)
 
+    def _shared(self, chain: Sequence[Segment]) -> int:
+        """How many segments of a chain the live cache has passed."""
+        return prefix.common_prefix([segment.id for segment in chain], self._path)
+
     def _depth_in_memory(self, chain: Sequence[Segment]) -> int:
-        shared = 0
-        while shared < min(len(chain), len(self._path)) and (
-            chain[shared].id == self._path[shared]
-        ):
-            shared += 1
+        shared = self._shared(chain)
+        if self._trimmed:
+            return shared
         kept = (depth for depth in range(shared, 0, -1) if chain[depth - 1].id in self._snapshots)
         return next(kept, 0)
 
@@ -281,7 +283,7 @@ class Checkpoints:
         chain: Sequence[Segment],
         prompt: Sequence[int],
     ) -> None:
-        self._reset()
+        self._keep(chain)
         try:
             with self._whole(), device.explained():
                 self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
@@ -297,6 +299,16 @@ class Checkpoints:
             store.set_aside(chain, prompt)
             raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
 
+    def _keep(self, chain: Sequence[Segment]) -> None:
+        """A new cache with the rows that the live one shares with a chain: they are not read again."""
+        shared, live = self._shared(chain), self._cache
+        took = dict(self._took)
+        self._reset()
+        if shared:
+            position = chain[shared - 1].end
+            self._worker.call(prompt_cache.moved, live, self._cache, position)
+            self._took = took
+
     def _remember(self, chain: Sequence[Segment]) -> None:
         self._path = [segment.id for segment in chain]
         last = chain[-1]
@@ -309,11 +321,18 @@ class Checkpoints:
         self._snapshots = {name: shot for name, shot in self._snapshots.items() if name in newest}
 
     def _rewind(self, chain: Sequence[Segment]) -> None:
-        identifier = chain[-1].id if chain else self.root
-        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[identifier])
+        shot = self._snapshot(chain)
+        self._worker.call(prompt_cache.rewind, self._cache, shot)
+        self._snapshots[chain[-1].id if chain else self.root] = shot
         self._path, self._ahead = [segment.id for segment in chain], []
         self._borders = []
         self._forget_older(2)
+
+    def _snapshot(self, chain: Sequence[Segment]) -> Snapshot:
+        """What was kept of the end of a chain that the live cache has passed."""
+        if chain and self._trimmed:
+            return prompt_cache.place(self._cache, chain[-1].end)
+        return self._snapshots[chain[-1].id if chain else self.root]
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""

@@ -52,8 +52,8 @@ def chain(root: str, prompt: Sequence[int], boundaries: Iterable[int]) -> list[S
     return segments
 
 
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading tokens two sequences share."""
+def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many leading tokens, or ids, two sequences share."""
     limit = min(len(left), len(right))
     if list(left[:limit]) == list(right[:limit]):
         return limit

@@ -329,22 +329,30 @@ def _as_array(tensor: Tensor) -> mx.array:
 
 
 def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scalars: str) -> None:
-    """Bring an empty cache to the end of `rows`, with one state.
+    """Bring an empty cache, or one that has `moved` rows of the same tokens, to the end of `rows`.
 
     Raises `SegmentDamaged` or `OSError` as reading does, and what MLX raises where they do not fit.
     """
-    _take(
-        cache,
-        None,
-        rows,
-        {index: _needed(leaf, rows.count) for index, leaf in enumerate(leaves(cache))},
-    )
+    lengths = {index: _needed(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
+    _take(cache, None, rows, lengths)
     arrays = {name: _as_array(part) for name, part in state.items()}
     kept = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
         if not has_rows(leaf):
             thaw(kept[str(index)], arrays, leaf)
     evaluate(cache)
+
+
+def moved(cache: PromptCache, into: PromptCache, position: int) -> PromptCache:
+    """Give the rows of the first `position` tokens to an empty cache, as far as they lie in order.
+
+    `cache` is not to be used any more. Returns `into`.
+    """
+    for leaf, empty in zip(leaves(cache), leaves(into), strict=True):
+        if type(leaf) in TRIMMED and leaf.keys is not None:
+            empty.keys, empty.values, empty.offset = leaf.keys, leaf.values, position
+            leaf.keys = leaf.values = None
+    return into
 
 
 def append(cache: PromptCache, log: RowLog, rows: StoredRows) -> None:
@@ -357,7 +365,8 @@ def _take(
     cache: PromptCache, log: RowLog | None, rows: StoredRows, lengths: Mapping[int, int | None]
 ) -> None:
     """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
-    arrays = _read(rows, {name: lengths.get(int(name.partition(".")[0])) for name in rows.names})
+    wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
+    arrays = _read(rows, {name: length for name, length in wanted.items() if length != 0})
     for index, leaf in enumerate(leaves(cache)):
         mine = f"{index}."
         new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items()
@@ -369,14 +378,16 @@ def _take(
         elif new:
             before = [(name, old[..., : leaf.offset, :]) for name, old in rows_of(leaf)]
             _set_arrays(leaf, _after(before, new))
-            leaf.offset += rows.count
+            leaf.offset = rows.count + (leaf.offset if log is not None else 0)
 
 
 def _needed(leaf: Any, count: int) -> int | None:
-    """How many rows an empty leaf has when `count` are restored; None: as many.
+    """How many rows a leaf is given when `count` are restored; None: as many.
 
     Fewer are the newest ones. More leave room to go on without copying them all.
     """
+    if type(leaf) in TRIMMED and leaf.keys is not None:
+        return count - int(leaf.offset)
     if type(leaf) is RotatingKVCache and not leaf.keep:
         return min(int(leaf.max_size), count)
     if type(leaf) is ChunkedKVCache:
@@ -464,6 +475,11 @@ def _remember(leaf: Any) -> Any:
         return leaf.offset
     arrays: Rows = {}
     return freeze(leaf, arrays, ""), arrays
+
+
+def place(cache: PromptCache, position: int) -> Snapshot:
+    """A snapshot of an earlier position, where `only_trimmed`: nothing had to be remembered."""
+    return Snapshot(position, tuple(min(leaf.offset, position) for leaf in leaves(cache)))
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
