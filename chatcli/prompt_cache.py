@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +29,11 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
+from chatcli import row_reading
 from chatcli.cache_state import arrays_in, freeze, thaw
 from chatcli.errors import CacheRefused
 from chatcli.settings import AS_IT_IS, Running
-from chatcli.store.container import Tensor, storage
+from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows as StoredRows
 
 UNQUANTIZED = "leave out --kv-bits (kv_bits in the settings)."
@@ -44,13 +43,6 @@ ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 WINDOWS = (RotatingKVCache, ChunkedKVCache)
 # Their buffers are written past the offset only, so an offset is all that a rewind needs.
 TRIMMED = (KVCache, QuantizedKVCache)
-# Reading less than this takes less time than starting threads for it (bytes).
-LARGE = 16 << 20
-READERS = 2
-# Arrays that one thread reads together.
-GROUP = 8
-# A stream belongs to the thread that made it.
-_own = threading.local()
 
 
 def new(model: Any, running: Running = AS_IT_IS) -> PromptCache:
@@ -325,7 +317,7 @@ def _as_tensor(array: Any) -> Tensor:
 
 def _as_array(tensor: Tensor) -> mx.array:
     flat = mx.array(np.frombuffer(tensor.data, np.uint8))
-    return flat.view(_dtype(tensor.dtype)).reshape(tensor.shape)
+    return flat.view(row_reading.mlx_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
 def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scalars: str) -> None:
@@ -366,7 +358,9 @@ def _take(
 ) -> None:
     """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
-    arrays = _read(rows, {name: length for name, length in wanted.items() if length != 0})
+    arrays = row_reading.read(
+        rows, {name: length for name, length in wanted.items() if length != 0}
+    )
     for index, leaf in enumerate(leaves(cache)):
         mine = f"{index}."
         new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items()
@@ -376,9 +370,9 @@ def _take(
                 log.add(index, new)
             _lay_out(leaf, _after(_ordered(leaf), new), leaf.offset + rows.count)
         elif new:
-            before = [(name, old[..., : leaf.offset, :]) for name, old in rows_of(leaf)]
-            _set_arrays(leaf, _after(before, new))
-            leaf.offset = rows.count + (leaf.offset if log is not None else 0)
+            end = rows.count + (leaf.offset if log is not None else 0)
+            _set_arrays(leaf, _behind(rows_of(leaf), new, leaf.offset, end))
+            leaf.offset = end
 
 
 def _needed(leaf: Any, count: int) -> int | None:
@@ -395,66 +389,23 @@ def _needed(leaf: Any, count: int) -> int | None:
     return count + -count % leaf.step + 2 * leaf.step if type(leaf) in TRIMMED else None
 
 
-def _read(rows: StoredRows, lengths: Mapping[str, int | None]) -> Rows:
-    """Arrays read from disk, straight to where MLX has them."""
-    blank = {
-        name: mx.zeros(rows.shape(name, length), _unsigned(rows.dtype(name)), stream=stream)
-        for (name, length), stream in zip(lengths.items(), _alternating(len(lengths)), strict=True)
-    }
-    mx.async_eval(blank)  # type: ignore[no-untyped-call]
-    if sum(array.nbytes for array in blank.values()) < LARGE:
-        rows.copy({name: _shared(array) for name, array in blank.items()})
-    else:
-        _read_by_threads(rows, blank)
-    if mx.cuda.is_available():
-        # What a CPU wrote moves to the GPU when it is first read: now, not in a turn.
-        mx.eval([mx.max(array) for array in blank.values()])
-    return {name: array.view(_dtype(rows.dtype(name))) for name, array in blank.items()}
-
-
-def _read_by_threads(rows: StoredRows, blank: Mapping[str, mx.array]) -> None:
-    """The first arrays are read while the last are still being made."""
-    with ThreadPoolExecutor(READERS) as readers:
-        running, names = [], list(blank)
-        for first in range(0, len(names), GROUP):
-            views = {name: _shared(blank[name]) for name in names[first : first + GROUP]}
-            running.append(readers.submit(rows.copy, views))
-    for one in running:
-        one.result()
-
-
-def _dtype(name: str) -> Any:
-    return getattr(mx, "bool_" if name == "bool" else name)
-
-
-def _unsigned(dtype: str) -> Any:
-    """A type of the same size that numpy knows too."""
-    return getattr(mx, f"uint{8 * storage(dtype).itemsize}")
-
-
-def _shared(array: mx.array) -> Any:
-    """A numpy view of an array's own memory, to write into before anyone else has seen it."""
-    mx.eval(array)
-    return np.array(array, copy=False)
-
-
-def _alternating(count: int) -> Iterator[Any]:
-    streams = _streams()
-    return (streams[number % len(streams)] for number in range(count))
-
-
-def _streams() -> list[Any]:
-    """Two threads of MLX's that prepare memory, which takes longer than filling it."""
-    if not hasattr(_own, "streams"):
-        _own.streams = [mx.new_stream(mx.cpu) for _ in range(2)]
-    return list(_own.streams)
-
-
 def _after(
     before: list[tuple[str, mx.array]], rows: list[tuple[str, mx.array]]
 ) -> list[tuple[str, mx.array]]:
     old = dict(before)
     return [(name, _join([old[name], new]) if old else new) for name, new in rows]
+
+
+def _behind(
+    before: list[tuple[str, mx.array]], new: list[tuple[str, mx.array]], start: int, end: int
+) -> list[tuple[str, mx.array]]:
+    """Rows after the first `start`: written to where they belong if there is room up to `end`."""
+    if not before or before[0][1].shape[2] < end:
+        return _after([(name, old[..., :start, :]) for name, old in before], new)
+    added = dict(new)
+    for name, old in before:
+        old[..., start:end, :] = added[name]
+    return before
 
 
 @dataclass(frozen=True)
