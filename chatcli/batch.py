@@ -32,6 +32,7 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
+from chatcli.images import Image
 from chatcli.regenerate import last_question
 from chatcli.settings import Sampling
 from chatcli.turn import Chat, Prompt
@@ -71,15 +72,19 @@ Step = Event | Reply
 
 
 def answer_each(
-    chat: Chat, texts: Sequence[str], cancelled: threading.Event, most: int | None = None
+    chat: Chat,
+    texts: Sequence[str],
+    cancelled: threading.Event,
+    most: int | None = None,
+    images: Sequence[Image] = (),
 ) -> Iterator[Event]:
-    """Each text as a turn of its own beside the others; the head stays where it is.
+    """Each text as a turn of its own beside the others, with the same images; the head stays.
 
     Yields `Answered` or `Refused` for each, as they end. Setting `cancelled` keeps what came.
-    `most` at once; None: as many as make sense. Raises `EmptyPrompt` or `FolderError`.
+    `most` at once; None: as many as make sense. Raises as `turn.append` does, and `FolderError`.
     """
     head = chat.conversation.head
-    for step in _run(chat, _questions(chat, texts, cancelled), len(texts), cancelled, most):
+    for step in _run(chat, _questions(chat, texts, images, cancelled), len(texts), cancelled, most):
         if not isinstance(step, Reply):
             yield step
         elif step.record.tokens:
@@ -113,7 +118,9 @@ def alternatives(chat: Chat, count: int, cancelled: threading.Event) -> Iterator
     yield Alternatives(tuple(record for record, _ in shown), tuple(name for _, name in shown))
 
 
-def _questions(chat: Chat, texts: Sequence[str], cancelled: threading.Event) -> Iterator[Step]:
+def _questions(
+    chat: Chat, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
+) -> Iterator[Step]:
     """Put each on disk, where it moves no head, and run it when its turn comes."""
     head = chat.conversation.head
     parent: str | None = None
@@ -123,7 +130,7 @@ def _questions(chat: Chat, texts: Sequence[str], cancelled: threading.Event) -> 
         started = time.perf_counter()
         if parent is not None:
             chat.conversation.head = parent
-        user = turn.append(chat, text)
+        user = turn.append(chat, text, images)
         # After a message whose reply was lost, the first question comes after an empty one.
         parent = user.parent
         chat.saved.move_head(head)

@@ -358,10 +358,11 @@ class Checkpoints:
         tokens = list(prompt[segment.start : segment.end])
         done, self._ahead = len(self._ahead), []
         log = self._log if done else RowLog()
-        left = tokens[done:]
+        left = len(tokens) - done
         began = time.perf_counter()
+        steps = self._worker.stream(engine.prefill, self.loaded, self._cache, tokens, log, done)
         with self._whole():
-            for count in self._worker.stream(engine.prefill, self.loaded, self._cache, left, log):
+            for count in steps:
                 done += count
                 if draft and done < len(tokens):
                     self._mark(segment.parent, tokens[:done], log)
@@ -369,7 +370,7 @@ class Checkpoints:
                 if cancelled.is_set() and done < len(tokens):
                     self._log, self._ahead, self._by_draft = log, tokens[:done], draft
                     return
-        self._seconds = self._speed.of(len(left), time.perf_counter() - began, len(tokens))
+        self._seconds = self._speed.of(left, time.perf_counter() - began, len(tokens))
         self._took[segment.id] = self._took.get(segment.parent, 0.0) + self._seconds
         self._remember(chain)
         self._log = log

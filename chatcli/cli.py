@@ -255,14 +255,20 @@ class JsonLines:
 def ask(
     prompt: Annotated[str | None, typer.Argument(help="Standard input is appended.")] = None,
     each: cli_each.Each = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option("--image", metavar="PATH", help="Show an image with it; may be repeated."),
+    ] = None,
     *,
     options: Options,
 ) -> None:
     """Run one turn without a terminal, or many beside each other."""
+    from chatcli.images import read
     from chatcli.repl import display, script
 
+    images = [read(path) for path in image or ()]
     if each is not None:
-        ask_each(cli_each.questions(each, prompt), options)
+        ask_each(cli_each.questions(each, prompt), options, images)
         return
     text = whole_prompt(prompt)
     chat = open_chat(options)
@@ -270,7 +276,7 @@ def ask(
         tell_recovery(chat.session)
         shown = JsonLines() if options.as_json else display.Pipe()
         with script.stop_on_interrupt() as cancelled:
-            script.show(chat.send(text, cancelled), shown)
+            script.show(chat.send(text, cancelled, images=images), shown)
     finally:
         let_go(chat)
     if cancelled.is_set():
@@ -284,12 +290,12 @@ def open_chat(options: Options) -> Any:
     return Chat(options.wanted(), model=options.model, settings=options.settings())
 
 
-def ask_each(questions: list[str], options: Options) -> None:
-    """Answer every question beside the others."""
+def ask_each(questions: list[str], options: Options, images: list[Any]) -> None:
+    """Answer every question beside the others, each with the same images."""
     state = open_state(options, options.wanted())
     try:
         tell_recovery(state.session)
-        cli_each.run(questions, state, as_json=options.as_json)
+        cli_each.run(questions, state, as_json=options.as_json, images=images)
     finally:
         let_go(state)
 

@@ -15,6 +15,7 @@ import typer
 from chatcli.cli_options import print_json
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
+from chatcli.images import Image
 from chatcli.plain import clean, decodable
 from chatcli.repl import script, several
 from chatcli.repl.arrival import Arrival
@@ -47,12 +48,12 @@ def questions(source: str, prompt: str | None) -> list[str]:
     return found
 
 
-def run(asked: Sequence[str], state: Any, *, as_json: bool) -> None:
+def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Image] = ()) -> None:
     """Ask, print, and end with an exit code if something is missing."""
     shown = InOrder(asked, as_json)
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in several.each(state, asked, cancelled):
+            for event in several.each(state, asked, cancelled, images):
                 shown.event(event)
         finally:
             shown.finish()

@@ -88,4 +88,5 @@ def remark(one: Listed) -> str:
         return one.about.missing
     if one.fits is False:
         return "does not fit in memory"
-    return "needs --trust-remote-code" if one.about.own_code else "runs"
+    told = "needs --trust-remote-code" if one.about.own_code else "runs"
+    return f"{told}, images" if one.about.images else told

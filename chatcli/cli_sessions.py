@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import fields
+from dataclasses import asdict, fields
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +20,12 @@ from chatcli.cli_options import (
     sessions_folder,
     show_result,
 )
+from chatcli.conversation import Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.plain import clean, decodable
 from chatcli.repl import results
 from chatcli.store import files
+from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFolder, recovered
 
 LISTED = 50
@@ -117,6 +119,7 @@ def told(name: str, conversation: Any) -> dict[str, Any]:
             {
                 "turn": turn.number,
                 "user": turn.user.message.content,
+                **images_of(turn.user.message),
                 "text": turn.reply.message.content if turn.reply else None,
                 "thinking": turn.reply.message.thinking if turn.reply else None,
                 "finish_reason": turn.reply.finish_reason if turn.reply else None,
@@ -125,6 +128,11 @@ def told(name: str, conversation: Any) -> dict[str, Any]:
             for turn in conversation.turns()
         ],
     }
+
+
+def images_of(message: Message) -> dict[str, Any]:
+    """The images that a message shows, if it shows any."""
+    return {"images": [asdict(one) for one in message.images]} if message.images else {}
 
 
 @app.command()
@@ -194,15 +202,18 @@ def export(
     sessions: SessionsOption = None,
 ) -> None:
     """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
-    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    folder = sessions_folder(sessions)
+    transcript, bytes_of = SessionFolder(folder).read(name), Gallery(folder).data
     for problem in transcript.problems:
         complain(problem)
     form = exchange.format_of(output.suffix) if wanted is None else wanted.value
     conversation = transcript.conversation
     if form == "json" and output == STANDARD:
-        print_json(exchange.whole(transcript.name, conversation))
+        print_json(exchange.whole(transcript.name, conversation, bytes_of))
         return
-    text = exchange.text_of(form, transcript.name, conversation, thinking=thinking)
+    text = exchange.text_of(
+        form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of
+    )
     if output == STANDARD:
         sys.stdout.write(text)
         return

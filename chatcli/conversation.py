@@ -14,12 +14,36 @@ Role = Literal["system", "user", "assistant"]
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image that goes with a message: who its bytes are, and what a person knows it by.
+
+    `sha256` is that of the file, in hexadecimal; `kind` is its suffix; width and height are in pixels.
+    """
+
+    sha256: str
+    name: str
+    kind: str
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        """As a chip: [image: cat.png 640×480]."""
+        return f"[image: {self.name} {self.width}×{self.height}]"
+
+
+@dataclass(frozen=True)
 class Message:
-    """What one side said. `thinking` is kept beside the content, never in it."""
+    """What one side said. `thinking` is kept beside the content, never in it. Images come before it."""
 
     role: Role
     content: str
     thinking: str = ""
+    images: tuple[Picture, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What a person sees of it: the content, below a chip for each image."""
+        return "\n".join([*map(str, self.images), self.content])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from chatcli import opening
 from chatcli.conversation import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
+from chatcli.images import Image, read
 from chatcli.opening import Wanted
 from chatcli.repl import moves
 from chatcli.repl.state import State
@@ -91,18 +92,26 @@ class Chat:
         self._problem: str | None = None
         self._open = True
 
-    def send(self, text: str, cancelled: threading.Event | None = None) -> Reply:
-        """Say `text`; nothing happens before the reply is iterated. Raises `EmptyPrompt`, and
-        `UsageError` once the chat is closed.
+    def send(
+        self,
+        text: str,
+        cancelled: threading.Event | None = None,
+        *,
+        images: Sequence[str | Path | Image] = (),
+    ) -> Reply:
+        """Say `text` and show the `images` (paths); nothing happens before the reply is iterated.
+
+        Raises `EmptyPrompt`, `NotAnImage`, and `UsageError` once the chat is closed.
 
         Setting `cancelled`, from any thread, stops it and keeps what came. Iterating raises
-        `ModelError` (`ContextFull` and `MemoryFull` among them: nothing is lost then), `UsageError` or
-        `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model loads.
+        `ModelError` (`ContextFull`, `MemoryFull` and `ImagesRefused` among them: nothing is lost then),
+        `UsageError` or `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model loads.
         """
         if not text.strip():
             raise EmptyPrompt("The message is empty: write something.")
         stop = cancelled or threading.Event()
-        return self._reply(self._state.take(text, stop), stop)
+        shown = [one if isinstance(one, Image) else read(one) for one in images]
+        return self._reply(self._state.take(text, stop, images=shown), stop)
 
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
         """Another reply to the last message, beside the one there is. Raises as `send` does."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from chatcli import turn
 from chatcli.conversation import Message
-from chatcli.errors import MemoryFull, TemplateRefused
+from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
+from chatcli.images import Image
 from chatcli.prefix import Segment
 from chatcli.turn import Chat
 
 
-def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted]:
+def draft(
+    chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+) -> Iterator[Drafted]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
 
     So sending it finds everything but the generation prompt done; another text goes back to the
@@ -22,8 +25,11 @@ def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted
     itself had not been run yet is written as usual.
     """
     try:
-        tokens, chain = expected(chat, text)
-    except TemplateRefused:
+        for image in images:
+            if chat.template.vision is not None:
+                chat.template.vision.learn(image)
+        tokens, chain = expected(chat, text, images)
+    except (TemplateRefused, NotAnImage):
         return  # sending it will say why
     if len(tokens) >= chat.checkpoints.loaded.context:
         return
@@ -37,7 +43,9 @@ def draft(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Drafted
                 yield Drafted(done)
 
 
-def expected(chat: Chat, text: str) -> tuple[list[int], list[Segment]]:
+def expected(
+    chat: Chat, text: str, images: Sequence[Image] = ()
+) -> tuple[list[int], list[Segment]]:
     """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
     conversation = chat.conversation
     head = conversation.entries[conversation.head] if conversation.head else None
@@ -45,6 +53,6 @@ def expected(chat: Chat, text: str) -> tuple[list[int], list[Segment]]:
     known = turn.known_boundaries(chat, messages, head) if head else {}
     if conversation.unanswered():
         messages.append(Message("assistant", ""))
-    messages.append(Message("user", text))
+    messages.append(Message("user", text, images=tuple(image.picture for image in images)))
     tokens = chat.template.prompt(messages)
     return tokens, turn.segments(chat, tokens, chat.template.boundaries(messages, known))

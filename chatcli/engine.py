@@ -10,8 +10,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
 
-from chatcli import device, prompt_cache
+from chatcli import device, embedding, prompt_cache
 from chatcli import sampler as choosing
+from chatcli.embedding import Given
 from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
@@ -37,21 +38,23 @@ class Token:
 
 
 def prefill(
-    loaded: LoadedModel, cache: PromptCache, tokens: Sequence[int], log: RowLog
+    loaded: LoadedModel, cache: PromptCache, tokens: Sequence[int], log: RowLog, done: int = 0
 ) -> Iterator[int]:
     """Run `tokens` through the model in chunks of `loaded.prefill_step`, counted from the first.
 
+    The first `done` of them were run before. They begin and end between images; a chunk may not.
     Yields the number of tokens of each finished chunk: the place to stop. Raises `MemoryFull`.
     """
-    for start in range(0, len(tokens), loaded.prefill_step):
-        chunk = list(tokens[start : start + loaded.prefill_step])
+    given = Given(loaded, tokens)
+    for start in range(done, len(tokens), loaded.prefill_step):
+        end = min(start + loaded.prefill_step, len(tokens))
         with device.explained(), mx.stream(generation_stream):
-            loaded.model(mx.array(chunk)[None], cache=cache)
+            loaded.model(given.ids(start, end), cache=cache, **given.more(start, end))
             prompt_cache.evaluate(cache)
-            log.record(cache, len(chunk))
-        if len(chunk) == loaded.prefill_step:
+            log.record(cache, end - start)
+        if end - start == loaded.prefill_step:
             mx.clear_cache()
-        yield len(chunk)
+        yield end - start
 
 
 def generate(
@@ -76,15 +79,18 @@ def generate(
     """
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
+    with device.explained():
+        embedded = embedding.whole(loaded, tail)
     responses = stream_generate(
         loaded.model,
         loaded.tokenizer,
-        list(tail),
+        embedding.real(loaded, tail),
         max_tokens=longest(loaded, sampling, room),
         sampler=choosing.sampler(loaded.tokenizer, sampling),
         logits_processors=processors(loaded, sampling, opening, said, before),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
+        **embedded,
     )
     every = (prompt_cache.shortest_window(cache) or room) // 2
     unlogged = len(tail)
@@ -115,7 +121,8 @@ def processors(
     before: Sequence[int] = (),
 ) -> list[Any]:
     """What changes the logits of one reply; some of it remembers the reply's tokens."""
-    return [*choosing.processors(sampling, before), *_budget(loaded, sampling, opening, said)]
+    past = embedding.real(loaded, before)
+    return [*choosing.processors(sampling, past), *_budget(loaded, sampling, opening, said)]
 
 
 def _budget(

@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
-from chatcli import device, engine, prompt_cache, sampler
+from chatcli import device, embedding, engine, prompt_cache, sampler
 from chatcli.engine import Token
 from chatcli.errors import MemoryFull
 from chatcli.model import LoadedModel
@@ -101,7 +101,7 @@ class Batch:
             caches=[cache],
             samplers=[self._sampler(sampling)],
             logits_processors=[engine.processors(self.loaded, sampling, opening, before=before)],
-            all_tokens=[list(tail[:-1])],
+            all_tokens=[embedding.real(self.loaded, tail[:-1])],
         )
         self._going[number] = _Sequence(self.loaded.tokenizer.detokenizer)
         return int(number)
@@ -179,6 +179,8 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     """
     if not prompt_cache.merges(cache):
         return False
+    # A trial of its own: images may be as they are in no conversation.
+    tail = embedding.real(loaded, tail)
     longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
     short = prompt_cache.new(loaded.model, loaded.running), [tail[0]] * SHORT
     sequences = [(cache, list(tail)), (cache, longer), short]

@@ -6,6 +6,7 @@
     - NothingToRepeat
     - BadName
     - TurnOutOfRange
+    - NotAnImage
   + FolderError                the sessions folder cannot be read or written
   + SessionError
     - SessionNotFound
@@ -22,6 +23,7 @@
     - CacheRefused             a cache such as this model cannot have
     - TokenUnknown             a logit bias for a token that the model does not have
     - TemplateRefused          the template raised on this conversation
+      ImagesRefused            images that this model, or this machine, cannot be shown
     - ContextFull
     - MemoryFull             more bytes than there are, or than --memory-limit allows
   + SegmentDamaged             never reaches a person: a miss with a reason
@@ -56,6 +58,10 @@ class BadName(UsageError):
 
 
 class TurnOutOfRange(UsageError):
+    pass
+
+
+class NotAnImage(UsageError):
     pass
 
 
@@ -120,6 +126,10 @@ class TokenUnknown(ModelError):
 
 
 class TemplateRefused(ModelError):
+    pass
+
+
+class ImagesRefused(TemplateRefused):
     pass
 
 

@@ -26,4 +26,4 @@ def used(chat: Chat) -> int:
     """Tokens that the conversation takes of the context before the next message."""
     path = chat.conversation.path()
     messages = turn.history(chat, path[-1] if path else None)
-    return len(chat.template.encode(chat.template.text(messages, generation=False)))
+    return len(chat.template.tokens(messages, generation=False))

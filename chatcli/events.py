@@ -25,6 +25,11 @@ class PrefillProgress:
     done: int
     total: int
 
+    def told(self, elapsed: float) -> str:
+        """In a few words, with how long it will take, as it took `elapsed` seconds so far."""
+        left = elapsed * (self.total - self.done) / max(self.done, 1)
+        return f"prefilling {self.done:,} of {self.total:,} tokens, {left:.0f} s"
+
 
 @dataclass(frozen=True)
 class ThinkingDelta:

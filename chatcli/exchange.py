@@ -6,23 +6,27 @@ OpenAI's interface has them.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
+import hashlib
 import html
 import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from chatcli.conversation import Conversation, Entry, Message, Role, Turn, new_id, spoken
-from chatcli.errors import BadName, ChatcliError, FolderError, NotImportable
+from chatcli.conversation import Conversation, Entry, Message, Picture, Role, Turn, new_id, spoken
+from chatcli.errors import BadName, ChatcliError, FolderError, ImagesRefused, NotImportable
+from chatcli.images import Image
 from chatcli.plain import clean, clean_line, decodable
 from chatcli.store import files
+from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
-from chatcli.store.transcript import arguments_of
+from chatcli.store.transcript import arguments_of, picture_of
 
 FORMAT, VERSION = "chatcli", 1
 ID = re.compile(r"\w{1,128}", re.ASCII)
@@ -32,6 +36,7 @@ SUFFIXES = {
     ".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"
 }  # fmt: skip
 STOPPED = " (stopped)"
+BytesOf = Callable[[Picture], bytes]
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Imported:
 
     conversation: Conversation
     name: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 def format_of(suffix: str) -> str:
@@ -47,10 +53,17 @@ def format_of(suffix: str) -> str:
     return SUFFIXES.get(suffix.lower(), "md")
 
 
-def text_of(form: str, name: str, conversation: Conversation, *, thinking: bool = False) -> str:
-    """A session in one of the formats: md, html or json (which always has the thinking)."""
+def text_of(
+    form: str,
+    name: str,
+    conversation: Conversation,
+    *,
+    thinking: bool = False,
+    bytes_of: BytesOf | None = None,
+) -> str:
+    """A session in one of the formats: md, html or json (which has the thinking, and the images)."""
     if form == "json":
-        return as_text(whole(name, conversation))
+        return as_text(whole(name, conversation, bytes_of))
     return (page if form == "html" else markdown)(name, conversation, thinking=thinking)
 
 
@@ -68,8 +81,11 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
             file.write(text)
 
 
-def whole(name: str, conversation: Conversation) -> dict[str, Any]:
-    """A session as plain data: every entry of every branch, parents first."""
+def whole(name: str, conversation: Conversation, bytes_of: BytesOf | None = None) -> dict[str, Any]:
+    """A session as plain data: every entry of every branch, parents first.
+
+    `bytes_of` gives an image's file, which is kept in it; one that is lost is only named.
+    """
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -86,6 +102,7 @@ def whole(name: str, conversation: Conversation) -> dict[str, Any]:
                 "thinking": entry.message.thinking,
                 "finish_reason": entry.finish_reason,
                 "time": entry.created,
+                **_images(entry.message, bytes_of),
             }
             for entry in conversation.entries.values()
         ],
@@ -93,6 +110,17 @@ def whole(name: str, conversation: Conversation) -> dict[str, Any]:
         "head": conversation.head,
         **_told(conversation),
     }
+
+
+def _images(message: Message, bytes_of: BytesOf | None) -> dict[str, Any]:
+    """What a message shows, if it shows anything."""
+    told = []
+    for picture in message.images:
+        told.append(asdict(picture))
+        if bytes_of is not None:
+            with contextlib.suppress(ImagesRefused):
+                told[-1]["data"] = base64.b64encode(bytes_of(picture)).decode()
+    return {"images": told} if told else {}
 
 
 def _told(conversation: Conversation) -> dict[str, Any]:
@@ -112,7 +140,7 @@ def markdown(name: str, conversation: Conversation, *, thinking: bool = False) -
     if conversation.system:
         parts += ["## System prompt", _quoted(conversation.system)]
     for turn in conversation.turns():
-        parts += [f"## {turn.number} · You", _printed(turn.user.message.content)]
+        parts += [f"## {turn.number} · You", _printed(turn.user.message.shown)]
         if turn.reply is not None:
             parts.append(f"### Reply{_stopped(turn.reply)}")
             if thinking and turn.reply.message.thinking:
@@ -205,7 +233,7 @@ def _turn(turn: Turn, thinking: bool, render: Callable[[str], str]) -> str:
     number = f'<a class="number" href="#turn-{turn.number}">{turn.number}</a>'
     parts = [
         f'<section class="you" aria-label="You" id="turn-{turn.number}">{number}'
-        f"{_plain(turn.user.message.content)}</section>"
+        f"{_plain(turn.user.message.shown)}</section>"
     ]
     if turn.reply is not None:
         said = turn.reply.message
@@ -282,11 +310,21 @@ def _own(found: Mapping[str, Any]) -> Imported:
         )
     try:
         conversation = _tree(found)
+        images = tuple(_shown(found["entries"]))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise NotImportable(f"This export is damaged: {_damage(error)}.") from error
     if not conversation.entries:
         raise NotImportable("There are no messages in this export.")
-    return Imported(conversation, _text_or_none(found.get("session")))
+    return Imported(conversation, _text_or_none(found.get("session")), images)
+
+
+def _shown(entries: Sequence[Mapping[str, Any]]) -> Iterator[Image]:
+    """The images that came with an export. Raises `ValueError`."""
+    for given in (one for entry in entries for one in entry.get("images", ()) if "data" in one):
+        picture, data = picture_of(given), base64.b64decode(given["data"], validate=True)
+        if hashlib.sha256(data).hexdigest() != picture.sha256:
+            raise ValueError(f"the image {picture.name} is another one")
+        yield Image(picture, data)
 
 
 def _tree(found: Mapping[str, Any]) -> Conversation:
@@ -315,7 +353,8 @@ def _entry(number: int, given: Any) -> Entry:
     if not abs(created) < 1e300:
         raise ValueError(f"entry {number} has no time")
     thinking = _text(given.get("thinking", "")) if given["role"] == "assistant" else ""
-    message = Message(given["role"], _text(given["content"]), thinking)
+    images = tuple(map(picture_of, given.get("images", ())))
+    message = Message(given["role"], _text(given["content"]), thinking, images)
     reason = _text_or_none(given.get("finish_reason"))
     return Entry(given["id"], _text_or_none(given["parent"]), message, created, reason)
 
@@ -423,8 +462,9 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
     made = folder.create(wanted, model=found.model, system=found.system, date=found.date)
     try:
         made.set_template(found.effort, found.template_args)
-        for entry in found.entries.values():
-            made.copy(entry)
+        with Gallery(folder.folder).keeping(imported.images):
+            for entry in found.entries.values():
+                made.copy(entry)
         for entry_id, label in found.labels.items():
             made.set_label(entry_id, label)
         made.move_head(found.head)

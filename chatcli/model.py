@@ -29,6 +29,7 @@ import xxhash
 from chatcli import adapter, hub, models, pocket, prompt_cache
 from chatcli.settings import AS_IT_IS, Running, Sampling
 from chatcli.settings import POCKET as POCKET
+from chatcli.vision import Vision
 
 SAMPLES = 64
 SAMPLE_BYTES = 4096
@@ -36,6 +37,7 @@ WHOLE_BYTES = 64 << 20
 # About what is read of the weights between two words about how far it is.
 GROUP_BYTES = 128 << 20
 UNLIMITED = 1 << 20
+VERSION = str(mlx_lm.__version__)
 
 # Told how much of the weights is in memory, as a fraction from 0 to 1.
 Progress = Callable[[float], None]
@@ -47,6 +49,7 @@ class LoadedModel:
 
     `longest_reply` is the model's own limit, which an explicit one overrides (None: the context);
     `sampling` is how its makers choose tokens, where they say so. `running` is how it was loaded.
+    `processor` prepares images as mlx-lm does (None: it takes none), `vision` has those of the prompts.
     """
 
     name: str
@@ -58,6 +61,8 @@ class LoadedModel:
     longest_reply: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     running: Running = AS_IT_IS
+    processor: Any = None
+    vision: Vision | None = None
 
 
 def load(
@@ -98,8 +103,19 @@ def load(
     own = _generation_config(folder)
     return LoadedModel(
         name, model, tokenizer, mark, _context(config), step, _longest_reply(own),
-        own_sampling(own), running,
+        own_sampling(own), running, _processor(model, config, tokenizer),
     )  # fmt: skip
+
+
+def _processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
+    """mlx-lm's image processor of a model; None where there is none, also in an older mlx-lm."""
+    try:
+        from mlx_lm.processors import load_processor
+    except ImportError:
+        return None
+    found = load_processor(model, config)
+    marks = tokenizer.encode(found.image_token, add_special_tokens=False) if found else []
+    return found if len(marks) == 1 and hasattr(model, "embed_inputs") else None
 
 
 def _adapt(model: Any, name: str, folder: str) -> None:

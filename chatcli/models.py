@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.util
 import json
@@ -28,7 +29,8 @@ class About:
     """A model as its files show it. `size` is that of its weights in bytes.
 
     `architecture` is its model_type, and `supported` whether mlx-lm has that. `missing` says in a
-    word or two why it cannot run as it is; nothing if nothing is missing.
+    word or two why it cannot run as it is; nothing if nothing is missing. `images` is whether
+    mlx-lm can show it any.
     """
 
     architecture: str = ""
@@ -38,6 +40,7 @@ class About:
     thinking: bool = False
     own_code: bool = False
     missing: str = ""
+    images: bool = False
 
 
 def about(folder: Path) -> About:
@@ -55,6 +58,7 @@ def about(folder: Path) -> About:
         any(word in template for word in THINKING),
         own_code(folder),
         _missing(folder, kind, supported or "model_file" in config, bool(template)),
+        bool(config.get("vision_config")) and config.get("processor_type", kind) in processors(),
     )
 
 
@@ -128,6 +132,24 @@ def architectures() -> frozenset[str]:
     package = Path(next(iter(spec.submodule_search_locations)))
     own = {path.stem for path in (package / "models").glob("*.py")}
     return frozenset(own | {kind for kind, other in _renamed(package).items() if other in own})
+
+
+@functools.cache
+def processors() -> frozenset[str]:
+    """Every model_type whose images mlx-lm can prepare; none in an older mlx-lm."""
+    spec = importlib.util.find_spec("mlx_lm")
+    places = (spec.submodule_search_locations if spec else None) or ()
+    return frozenset(_table(Path(next(iter(places), "")) / "processors" / "__init__.py"))
+
+
+def _table(path: Path) -> list[str]:
+    """The keys of mlx-lm's table of processors."""
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and "PROCESSORS" in map(ast.unparse, node.targets):
+                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+                return [ast.literal_eval(key) for key in keys if key is not None]
+    return []
 
 
 def _renamed(package: Path) -> dict[str, str]:

@@ -13,10 +13,12 @@ from chatcli.model import LoadedModel
 from chatcli.settings import Sampling, Settings
 from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
+from chatcli.store.images import Gallery
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Memory, Template
 from chatcli.turn import Chat
+from chatcli.vision import Vision
 from chatcli.worker import Worker
 
 
@@ -42,6 +44,12 @@ class Runtime:
             trust_remote_code=settings.trust_remote_code, running=settings.running,
         )  # fmt: skip
         sampler.check(self.loaded.tokenizer, self.sampling)
+        if self.loaded.processor is not None:
+            gallery, version = Gallery(settings.sessions), model.VERSION
+            vision = Vision(
+                self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version
+            )
+            self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
         self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
@@ -62,6 +70,7 @@ class Runtime:
         template = Template(
             self.loaded.tokenizer, conversation.date, think, self._memory,
             effort=conversation.effort, arguments=conversation.template_args,
+            vision=self.loaded.vision,
         )  # fmt: skip
         return Chat(None, conversation, template, self._checkpoints, self.sampling)
 

@@ -7,6 +7,7 @@ is searched for, so any template is served.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 import json
@@ -19,9 +20,10 @@ from typing import Any, TypeVar
 from jinja2.exceptions import TemplateError
 
 from chatcli import template_args, template_variables
-from chatcli.conversation import Message
-from chatcli.errors import TemplateRefused
+from chatcli.conversation import Message, Picture
+from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.tokens import Encoder, Seams, common_text, control_tokens
+from chatcli.vision import Vision, pictures
 
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
@@ -33,10 +35,16 @@ CLOCK_FORMAT = "%d %b %Y"
 # thinking mode changed those of every message.
 TEXTS, LIMITS = 4, 4096
 SAMPLE = [("system", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
+UNSEEN = (
+    "This conversation has images, which this model cannot be shown: go on with one that can "
+    "(/model NAME, -m NAME), or before them (/rewind TURN)."
+)
 # What templates raise, and renderers that mlx-lm has in Python.
 REFUSALS = (TemplateError, ValueError, TypeError, LookupError, AssertionError, NotImplementedError)
 
-Words = dict[str, str]
+# An image that no one has sent: what a template writes around any.
+INVENTED = Picture("", "", "", 0, 0)
+Words = dict[str, Any]
 # A rendered continuation, and the words of which one stands where it parts from others.
 Probe = tuple[str, tuple[str, ...]]
 K = TypeVar("K")
@@ -87,12 +95,14 @@ class Template:
         *,
         effort: str | None = None,
         arguments: Mapping[str, Any] | None = None,
+        vision: Vision | None = None,
     ) -> None:
         """`date` is ISO 8601; `think` and `effort` None are the template's own default.
 
         Of the `arguments` it is told those that it reads. `memory` is of the same tokenizer.
-        Without one, nothing of other templates' work is reused.
+        Without one, nothing of other templates' work is reused. Without `vision` images are refused.
         """
+        self.vision = vision
         self._tokenizer = tokenizer
         source = _source(tokenizer)
         self._options = _clock(source, datetime.date.fromisoformat(date))
@@ -101,7 +111,8 @@ class Template:
         self._options |= template_args.told(read, think, effort, arguments or {})
         more = template_args.told(read, None, effort, arguments or {})
         added = f" {json.dumps(more, sort_keys=True)}" if more else ""
-        self.key = _digest(f"{source} {date} {think}{added}")
+        sees = f" {vision.key}" if vision is not None else ""
+        self.key = _digest(f"{source} {date} {think}{added}{sees}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
@@ -116,7 +127,7 @@ class Template:
         try:
             rendered = self._tokenizer.apply_chat_template(
                 # Copies: a template that is Python code could change what it is given.
-                [dict(message) for message in messages],
+                copy.deepcopy(messages),
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
@@ -138,7 +149,13 @@ class Template:
         return [words[message] for message in messages]
 
     def _as_dict(self, message: Message) -> Words:
-        plain = {"role": message.role, "content": self._memory.seams.sewn(message.content)}
+        said = self._memory.seams.sewn(message.content)
+        plain: Words = {"role": message.role, "content": said}
+        if message.images:
+            if self.vision is None:
+                raise ImagesRefused(UNSEEN)
+            shown = [{"type": "image"} for _ in message.images]
+            plain["content"] = [*shown, {"type": "text", "text": said}]
         if message.thinking:
             # Two names are in use for it; a template that drops old thinking ignores both.
             plain["reasoning_content"] = plain["thinking"] = self._memory.seams.sewn(
@@ -147,8 +164,20 @@ class Template:
         return plain
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Every token of a path that ends with a user message, generation prompt included."""
-        return self.encode(self.text(messages, generation=True))
+        """Every token of a path that ends with a user message, generation prompt included.
+
+        An image stands there as `vision` has it. Raises `TemplateRefused`.
+        """
+        tokens = self.tokens(messages, generation=True)
+        if tokens[-1] < 0:
+            raise TemplateRefused("The model's chat template puts nothing after an image.")
+        return tokens
+
+    def tokens(self, messages: Sequence[Message], *, generation: bool) -> list[int]:
+        """The rendered conversation as tokens, images included. Raises `TemplateRefused`."""
+        tokens = self.encode(self.text(messages, generation=generation))
+        shown = pictures(messages)
+        return self.vision.expanded(tokens, shown) if self.vision and shown else tokens
 
     def opening(self, messages: Sequence[Message]) -> str:
         """The generation prompt: what the template puts before a reply, such as an open think tag."""
@@ -189,7 +218,7 @@ class Template:
 
     def _names(self, messages: Sequence[Message]) -> list[str]:
         """What tells each beginning of the path from any other, the empty one first."""
-        said = (f"{m.role} {len(m.content)} {m.content}{m.thinking}" for m in messages)
+        said = (f"{m.role} {len(m.content)} {m.content}{m.thinking}{_named(m)}" for m in messages)
         return list(accumulate(said, lambda name, more: _digest(name + more), initial=self.key))
 
     def _limit(self, messages: Sequence[Message], name: str) -> Limit:
@@ -210,12 +239,20 @@ class Template:
         common = common_text(texts)
         begun = sum(text[common:].lstrip().startswith(words) for text, words in probes)
         shared = encoder.shared(texts, words_follow=begun > 1)
-        return Limit(min(shared, len(encoder.encode(texts[0])) - 1), common)
+        tokens = encoder.encode(texts[0])
+        shared = min(shared, len(tokens) - 1)
+        if self.vision is not None and (shown := pictures(messages)):
+            # Whole images only: they are one token still.
+            shared = self.vision.widened(shared, tokens, shown)
+        return Limit(shared, common)
 
     def _replies(self, said: list[Words]) -> Iterator[Probe]:
         """What may follow a question: replies of every kind, with thinking and without."""
         shown = [self._replied(said, *kind) for kind in zip(OPENINGS, THOUGHTS, strict=True)]
         yield from shown
+        if self.vision is not None:
+            with suppress(TemplateRefused):
+                yield self._replied(said, OPENINGS[0], THOUGHTS[0], (INVENTED,))
         cut_off = [THOUGHTS[0]]
         if self._replied(said, OPENINGS[0], "")[0] != shown[0][0]:
             # The template shows thinking: where there is none, it may part elsewhere.
@@ -226,9 +263,11 @@ class Template:
             with suppress(TemplateRefused):
                 yield self._replied(said, "", thought)
 
-    def _replied(self, said: list[Words], reply: str, thought: str) -> Probe:
+    def _replied(
+        self, said: list[Words], reply: str, thought: str, images: tuple[Picture, ...] = ()
+    ) -> Probe:
         answer = self._as_dict(Message("assistant", reply, thought))
-        question = self._as_dict(Message("user", OPENINGS[0]))
+        question = self._as_dict(Message("user", OPENINGS[0], images=images))
         words = tuple(text.lstrip() for text in (reply, thought) if text)
         return self._render([*said, answer, question]), words
 
@@ -237,7 +276,16 @@ class Template:
         questions = [self._as_dict(Message("user", opening)) for opening in OPENINGS]
         for question in questions:
             yield self._render([*said, question]), (question["content"].lstrip(),)
+        if self.vision is not None:
+            seen = self._as_dict(Message("user", OPENINGS[0], images=(INVENTED,)))
+            with suppress(TemplateRefused):
+                yield self._render([*said, seen]), ()
         yield self._replied([*said, questions[0]], OPENINGS[1], THOUGHTS[0])[0], ()
+
+
+def _named(message: Message) -> str:
+    """What tells a message's images from others."""
+    return "".join(f" image {picture.sha256}" for picture in message.images)
 
 
 def _remembered(before: dict[K, T], key: K, value: T, most: int) -> dict[K, T]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chatcli import prefix
+from chatcli import prefix, vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, TemplateRefused
@@ -27,12 +27,14 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
+from chatcli.images import Image
 from chatcli.markers import ReplySplitter
 from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
+from chatcli.vision import legible
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16
@@ -94,15 +96,17 @@ class Prompt:
         return self.tokens[self.stable :]
 
 
-def take(chat: Chat, text: str, cancelled: threading.Event) -> Iterator[Event]:
-    """One turn: from a user's words to a reply that is on disk.
+def take(
+    chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+) -> Iterator[Event]:
+    """One turn: from a user's words, and images that go with them, to a reply that is on disk.
 
     Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
-    Raises `EmptyPrompt`, `TemplateRefused`, `ContextFull` or `MemoryFull`, and `FolderError` if it
-    cannot be saved.
+    Raises `EmptyPrompt`, `NotAnImage`, `TemplateRefused`, `ContextFull` or `MemoryFull`, and
+    `FolderError` if it cannot be saved.
     """
     started = time.perf_counter()
-    user = append(chat, text)
+    user = append(chat, text, images)
     try:
         yield from answer(chat, user, render(chat, user), started, cancelled)
     except (TemplateRefused, ContextFull, MemoryFull):
@@ -145,16 +149,20 @@ def prepare(
     yield from prefill(chat, prompt, match, record, cancelled)
 
 
-def append(chat: Chat, text: str) -> Entry:
-    """Put the message on disk before the model sees it. Raises `EmptyPrompt`."""
+def append(chat: Chat, text: str, images: Sequence[Image] = ()) -> Entry:
+    """Put the message on disk before the model sees it.
+
+    Raises `EmptyPrompt`, and for images `NotAnImage` or `ImagesRefused`.
+    """
     if not text.strip():
         raise EmptyPrompt("The message is empty: write something.")
-    text = decodable(text)
-    session = chat.saved
-    if lost := session.conversation.unanswered():
-        # Templates want turns to alternate: a message whose reply never came gets an empty one.
-        session.append(Message("assistant", ""), lost.id, finish_reason="cancelled")
-    return session.append(Message("user", text), session.conversation.head)
+    said = Message("user", decodable(text), images=tuple(image.picture for image in images))
+    session, loaded = chat.saved, chat.checkpoints.loaded
+    with vision.keeping(loaded.vision, images, loaded.name):
+        if lost := session.conversation.unanswered():
+            # Templates want turns to alternate: a message whose reply never came gets an empty one.
+            session.append(Message("assistant", ""), lost.id, finish_reason="cancelled")
+        return session.append(said, session.conversation.head)
 
 
 def render(chat: Chat, user: Entry) -> Prompt:
@@ -280,7 +288,7 @@ def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
     at = prefix.common_prefix(before, tokens)
     if at == len(before):
         return "the checkpoints end at other places now (thinking, template)" if at else GONE
-    old, new = (loaded.tokenizer.decode(list(side[at : at + SHOWN])) for side in (before, tokens))
+    old, new = (legible(loaded.tokenizer, side[at : at + SHOWN]) for side in (before, tokens))
     return f"the prompt changed at token {at}: {old!r} → {new!r} (system prompt, date, thinking, template)"
 
 

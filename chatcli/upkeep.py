@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chatcli.errors import ChatcliError
-from chatcli.store import eviction, files
+from chatcli.store import eviction, files, images
 from chatcli.store.eviction import Removal
 from chatcli.store.listing import SUFFIX
 from chatcli.store.sessions import SessionFolder
 
 
 def delete(folder: SessionFolder, name: str) -> int:
-    """Remove a session and everything under `kv` that no other session names.
+    """Remove a session, and the images and everything under `kv` that no other session names.
 
     Nothing of it can be found in the folder then. Returns the bytes of checkpoints that came free.
     """
@@ -21,7 +21,10 @@ def delete(folder: SessionFolder, name: str) -> int:
     with files.explained(f"delete the checkpoints of '{name}'"):
         needed = eviction.named(transcripts(folder.folder))
         doomed = list(eviction.unneeded(folder.folder, needed, grace=0))
-        return eviction.remove([*eviction.leftovers(folder.folder), *doomed])
+        freed = eviction.remove([*eviction.leftovers(folder.folder), *doomed])
+    with files.explained(f"delete the images of '{name}'"):
+        images.sweep(folder.folder, lambda: transcripts(folder.folder))
+    return freed
 
 
 def collectable(folder: SessionFolder, limit: int) -> list[Removal]:

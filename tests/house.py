@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chatcli import opening, turn
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
+from chatcli.images import read
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
 from chatcli.settings import AS_IT_IS, Running, Sampling, Settings
@@ -40,12 +41,14 @@ class House:
         memory_limit: int | None = None,
         sampling: Sampling = NEUTRAL,
         running: Running = AS_IT_IS,
+        trust_remote_code: bool = False,
     ) -> None:
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
-            sessions, sampling, None, cache, memory_limit=memory_limit, running=running
-        )
+            sessions, sampling, None, cache, memory_limit=memory_limit, running=running,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))
@@ -66,10 +69,12 @@ class House:
         self._opened.append(session)
         return self.runtime.chat(session, None)
 
-    def say(self, chat: turn.Chat, text: str, *, settle: bool = True) -> TurnRecord:
+    def say(
+        self, chat: turn.Chat, text: str, *, settle: bool = True, images: Sequence[Path] = ()
+    ) -> TurnRecord:
         """One whole turn; the record includes what settling added."""
         never = threading.Event()
-        record = finish(turn.take(chat, text, never))
+        record = finish(turn.take(chat, text, never, [read(path) for path in images]))
         if settle:
             for event in turn.settle(chat, never):
                 if isinstance(event, Settled):

@@ -1,4 +1,4 @@
-"""Text files that a message names as `@path`: found, completed, read, appended; knows no terminal."""
+"""Files that a message names as `@path`: found, completed, texts appended; knows no terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from chatcli import images
 from chatcli.errors import ChatcliError, UsageError
+from chatcli.images import Image
 from chatcli.plain import clean_line, file_size
 
 # Bytes. A larger file is no context for one message.
@@ -65,10 +67,11 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Expanded:
-    """What the model is told, and what of it came from files."""
+    """What the model is told, what of it came from files, and the images that it is shown."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,24 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> Expanded:
     The files come first, so that they are prefilled while the message is still being written.
 
     Names are looked up in `folder`, which relative ones start from. Those within `quoted` texts
-    (what was pasted) name nothing. Raises `UsageError` for a folder, for what is not text and for
-    more than `LARGEST` bytes.
+    (what was pasted) name nothing. Raises `UsageError` for a folder, for what is neither text nor
+    an image and for more than `LARGEST` bytes of text, and as `images.read` does.
     """
     naming = message
     for text in quoted:
         naming = naming.replace(text, " ")
-    attachments = tuple(Attachment(one.name, one.path, read(one)) for one in named(naming, folder))
-    return Expanded("\n\n".join([*map(_block, attachments), message]), attachments)
+    found = named(naming, folder)
+    seen = {one: images.read(one.path) for one in found if images.is_image(one.path)}
+    texts = [one for one in found if one not in seen]
+    attachments = tuple(Attachment(one.name, one.path, read(one)) for one in texts)
+    text = "\n\n".join([*map(_block, attachments), message])
+    return Expanded(text, attachments, tuple(seen.values()))
+
+
+def shown(message: str, folder: Path) -> tuple[Image, ...]:
+    """The images alone that `message` names. Raises as `images.read` does."""
+    found = (one.path for one in named(message, folder))
+    return tuple(images.read(path) for path in found if images.is_image(path))
 
 
 def named(message: str, folder: Path) -> list[Named]:
@@ -221,6 +234,15 @@ def _choice(head: str, name: str, size: int | None, in_quotes: bool) -> Choice:
     return Choice(text, shown, size)
 
 
+def _look(one: Named) -> str:
+    """What to show beside an image's name."""
+    try:
+        picture = images.read(one.path).picture
+    except ChatcliError:
+        return "cannot be shown"
+    return f"{picture.width}×{picture.height}"
+
+
 class Sizes:
     """How many tokens each named file has, counted on a thread, once per state of the file.
 
@@ -246,7 +268,7 @@ class Sizes:
             return "is gone"
         if stat.S_ISDIR(status.st_mode):
             return "is a folder"
-        if status.st_size > LARGEST:
+        if status.st_size > LARGEST and not images.is_image(one.path):
             return f"{file_size(status.st_size)}, too large"
         key = one.path, status.st_mtime_ns, status.st_size
         if key in self._labels:
@@ -271,6 +293,8 @@ class Sizes:
         changed()
 
     def _measure(self, one: Named) -> str | None:
+        if images.is_image(one.path):
+            return _look(one)
         try:
             text = read(one)
         except UsageError:

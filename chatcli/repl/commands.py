@@ -30,6 +30,7 @@ from chatcli.repl.state import State
 from chatcli.settings import MOST_XTC_THRESHOLD, PANELS, POCKET
 from chatcli.store import files
 from chatcli.store import search as searching
+from chatcli.store.images import Gallery
 from chatcli.template_args import LEVELS
 
 LISTED = 50
@@ -124,7 +125,9 @@ def export(state: State, argument: str) -> Result:
         raise UsageError("Say where to: /export talk.md (or .html, or .json).")
     path = files.from_home(name.strip())
     form = form if form in exchange.FORMATS else exchange.format_of(path.suffix)
-    exchange.write(path, exchange.text_of(form, str(state.name), state.conversation))
+    bytes_of = Gallery(state.folder.folder).data
+    text = exchange.text_of(form, str(state.name), state.conversation, bytes_of=bytes_of)
+    exchange.write(path, text)
     return Said(f"Written to {path}.")
 
 

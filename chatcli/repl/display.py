@@ -259,9 +259,7 @@ def _transcript(result: results.Transcript) -> RenderableType:
     if (earlier := len(turns) - len(shown)) > 0:
         lines.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
     for turn in shown:
-        asked = _spoken(
-            f"{turn.number} › ", turn.user.message.content, f"bold {ACCENT}", asked_most
-        )
+        asked = _spoken(f"{turn.number} › ", turn.user.message.shown, f"bold {ACCENT}", asked_most)
         lines.append(asked)
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
@@ -315,7 +313,7 @@ def _turn_label(
     current = (reply or asked).id in on_path
     label = Text.assemble(
         (f"{number} › ", ACCENT if current else DIM),
-        (shorten(asked.message.content, 56), "" if current else DIM),
+        (shorten(asked.message.shown, 56), "" if current else DIM),
     )
     if conversation.head in (asked.id, reply.id if reply else None):
         label.append("  ◀ here", "bold green")

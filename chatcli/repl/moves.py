@@ -8,10 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from chatcli import vision
 from chatcli.conversation import Turn
 from chatcli.errors import TurnOutOfRange, UsageError
 from chatcli.events import Event
+from chatcli.images import Image
 from chatcli.repl.state import State
+from chatcli.store.images import Gallery
 
 
 def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
@@ -33,11 +36,15 @@ def go_on(state: State, cancelled: threading.Event) -> Iterator[Event]:
 def go_to(state: State, entry_id: str) -> str:
     """Go on from a reply, or beside a message: its text is returned then, to be written anew.
 
-    Raises `FolderError` if it cannot be kept, and stays where it was.
+    Its images go with the next message. Raises `ImagesRefused` if one is lost, and `FolderError` if
+    it cannot be kept, and stays where it was.
     """
     entry = state.conversation.entries[entry_id]
     asked = entry.message.role == "user"
+    gallery = Gallery(state.folder.folder)
+    images = tuple(Image(picture, gallery.data(picture)) for picture in entry.message.images)
     state.move_head(entry.parent if asked else entry_id)
+    state.images = images if asked else state.images
     return entry.message.content if asked else ""
 
 
@@ -108,5 +115,9 @@ def context(state: State) -> tuple[list[tuple[str, int]], int]:
         ("your messages", size(*said["user"])),
         ("replies", size(*said["assistant"])),
     ]
+    shown = vision.pictures([one.message for one in conversation.path()])
+    if shown and chat.template.vision is not None:
+        blocks = (chat.template.vision.block(picture) for picture in shown)
+        parts.append(("images", sum(len(block.keys) for block in blocks)))
     around = estimate.used(chat) - sum(tokens for _, tokens in parts)
     return [*parts, ("markers around them", max(around, 0))], chat.checkpoints.loaded.context

@@ -92,7 +92,7 @@ def _is_thinking(line: StyleAndTextTuples) -> bool:
 
 def lines_of(turn: Turn, width: int) -> Iterator[StyleAndTextTuples]:
     """A turn as lines that fit."""
-    yield from _block(f"{turn.number} › ", turn.user.message.content, "class:asked", width)
+    yield from _block(f"{turn.number} › ", turn.user.message.shown, "class:asked", width)
     if turn.reply is not None:
         if turn.reply.message.thinking:
             yield from _block("  ┊ ", turn.reply.message.thinking, THINKING, width, every=True)

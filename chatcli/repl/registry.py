@@ -14,11 +14,15 @@ from chatcli.errors import UsageError
 
 Handler = Callable[[Any, str], Any]
 Completer = Callable[[Any], Iterable[str]]
+TypedCompleter = Callable[[str], Iterable[str]]
 
 
 @dataclass(frozen=True)
 class Command:
-    """`argument` is shown in the help, e.g. "[NAME]"; `complete` lists values for it."""
+    """`argument` is shown in the help, e.g. "[NAME]".
+
+    `complete` lists values for it, `complete_typed` those that a beginning of it may become.
+    """
 
     name: str
     argument: str
@@ -26,6 +30,7 @@ class Command:
     handler: Handler
     complete: Completer | None = None
     aliases: tuple[str, ...] = ()
+    complete_typed: TypedCompleter | None = None
 
 
 _COMMANDS: dict[str, Command] = {}
@@ -39,11 +44,14 @@ def command(
     *,
     aliases: Iterable[str] = (),
     complete: Completer | None = None,
+    complete_typed: TypedCompleter | None = None,
 ) -> Callable[[Handler], Handler]:
     """Register a handler, which takes the shell's state and the argument's text."""
 
     def register(handler: Handler) -> Handler:
-        known = _COMMANDS[name] = Command(name, argument, help, handler, complete, tuple(aliases))
+        known = _COMMANDS[name] = Command(
+            name, argument, help, handler, complete, tuple(aliases), complete_typed
+        )
         _ALIASES.update(dict.fromkeys(known.aliases, name))
         return handler
 
@@ -110,6 +118,8 @@ def completions(state: Any, line: str) -> list[tuple[str, int, str]]:
         offered = ((_offered(known, word.lower()), known) for known in all_commands())
         return [(f"/{name}", -len(line), known.help) for name, known in offered if name]
     known = _COMMANDS.get(_ALIASES.get(word, word))
+    if known is not None and known.complete_typed is not None:
+        return [(value, -len(argument), "") for value in known.complete_typed(argument)]
     if known is None or known.complete is None:
         return []
     values = known.complete(state)

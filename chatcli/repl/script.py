@@ -6,12 +6,14 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import chatcli.repl.commands
-import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
+import chatcli.repl.image_commands
+import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
 from chatcli.events import Event
-from chatcli.repl import registry, several
+from chatcli.repl import attach, registry, several
 from chatcli.repl.results import Quit, Result, Streamed
 from chatcli.repl.state import State
 
@@ -67,7 +69,9 @@ def _result(line: str, state: State) -> Result:
 
 
 def _message(text: str, state: State) -> Streamed:
-    return Streamed(lambda cancelled: state.take(text, cancelled))
+    """Raises `NotAnImage` or `ImagesRefused` for an image that it names."""
+    images = attach.shown(text, Path.cwd()) if "@" in text else ()
+    return Streamed(lambda cancelled: state.take(text, cancelled, images=images))
 
 
 def _run(streamed: Streamed, state: State, shown: Shown) -> bool:

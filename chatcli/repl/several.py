@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
+from chatcli import vision
 from chatcli.errors import UsageError
 from chatcli.events import Alternatives, Event
+from chatcli.images import Image
 from chatcli.repl.state import State
 
 # One digit chooses one.
@@ -43,15 +45,24 @@ def regenerate(state: State, count: int, cancelled: threading.Event) -> Iterator
         yield event
 
 
-def each(state: State, texts: Sequence[str], cancelled: threading.Event) -> Iterator[Event]:
-    """Each text as a turn of its own beside the others, in the open session or in a new one."""
+def each(
+    state: State,
+    texts: Sequence[str],
+    cancelled: threading.Event,
+    images: Sequence[Image] = (),
+) -> Iterator[Event]:
+    """Each text as a turn of its own beside the others, in the open session or in a new one.
+
+    With each of them go the same images.
+    """
     yield from state.arriving(cancelled)
     runtime = state.runtime(cancelled)
     state.stop_settling()
     from chatcli import batch
 
+    vision.prepare(runtime.loaded.vision, images, state.model)
     chat = runtime.chat(state.begun(texts[0]), state.think)
-    yield from batch.answer_each(chat, texts, cancelled)
+    yield from batch.answer_each(chat, texts, cancelled, images=images)
 
 
 def choose(state: State, word: str) -> int:

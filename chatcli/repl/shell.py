@@ -27,8 +27,9 @@ from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.styles import Style
 
 import chatcli.repl.commands
-import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
-from chatcli.errors import ChatcliError, UsageError
+import chatcli.repl.image_commands
+import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
+from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
 from chatcli.plain import shorten
 from chatcli.repl import (
@@ -185,10 +186,13 @@ class Shell:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
         text = several.as_command(self._state, text)
         is_command = registry.is_command(text)
-        pastes = self._composer.pastes
-        sent = text if is_command else attach.expand(text, Path.cwd(), pastes).text
-        self._waiting.add(Sent(text, sent, self._composer.shortened(text), is_command))
+        sent = attach.Expanded(text) if is_command else self._expanded(text)
+        shown = self._composer.shortened(text)
+        self._waiting.add(Sent(text, sent.text, shown, is_command, sent.images))
         self._next()
+
+    def _expanded(self, text: str) -> attach.Expanded:
+        return attach.expand(text, Path.cwd(), self._composer.pastes)
 
     def _begin(self, work: Work, line: Sent | None = None) -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
@@ -222,7 +226,9 @@ class Shell:
         if line.is_command:
             result: results.Result = registry.run(self._state, line.text)
             return result
-        self._stream(self._state.take(line.whole, self._cancelled, title=line.text))
+        self._stream(
+            self._state.take(line.whole, self._cancelled, title=line.text, images=line.images)
+        )
         return None
 
     def _stream(self, events: Iterator[Event]) -> None:
@@ -255,7 +261,8 @@ class Shell:
             return
         if self._waiting:
             line = self._waiting.next()
-            self._screen.message(line.shown)
+            said = () if line.is_command else (*self._state.images, *line.images)
+            self._screen.message("\n".join([*(str(one.picture) for one in said), line.shown]))
             self._begin(lambda: self._command_or_turn(line), line)
         else:
             self._rest()
@@ -375,11 +382,10 @@ class Shell:
         if self._busy:
             return
         try:
-            sent = attach.expand(text, Path.cwd(), self._composer.pastes).text
-        except UsageError:
-            sent = ""  # sending it will say why
-        message = "" if registry.is_command(text) else sent
-        self._state.draft_behind(message, self._app.invalidate)
+            sent = attach.Expanded("") if registry.is_command(text) else self._expanded(text)
+        except ChatcliError:
+            sent = attach.Expanded("")  # sending it will say why
+        self._state.draft_behind(sent.text, self._app.invalidate, sent.images)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

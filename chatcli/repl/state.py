@@ -6,16 +6,17 @@ import concurrent.futures
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chatcli import opening
+from chatcli import opening, vision
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
+from chatcli.images import Image
 from chatcli.opening import Wanted
 from chatcli.plain import clean_line, decodable, shorten
 from chatcli.repl import told
@@ -50,6 +51,8 @@ class State:
         self.abandoned = False
         # The replies that `/choose` chooses from, while one of them is the head.
         self.choices: tuple[str, ...] = ()
+        # What `/image` has put to the next message.
+        self.images: tuple[Image, ...] = ()
         self._worker = Worker()
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
@@ -167,11 +170,12 @@ class State:
         *,
         title: str | None = None,
         whole: bool = False,
+        images: Sequence[Image] = (),
     ) -> Iterator[Event]:
         """One turn with the open session, which begins with its first message.
 
         A new session is named after `title`, by default the text. A `whole` reply ends before no
-        stop text.
+        stop text. With `images` go those that wait for the next message, unless it fails.
         """
         yield from self.arriving(cancelled)
         runtime = self.runtime(cancelled)
@@ -179,10 +183,14 @@ class State:
         from chatcli import turn
 
         if self.session is not None or text.strip():
+            said = (*(() if whole else self.images), *images)
+            shown = list({image.picture.sha256: image for image in said}.values())
+            vision.prepare(runtime.loaded.vision, shown, self.model)
             chat = runtime.chat(self.begun(title or text), self.think)
             if whole:
                 chat.sampling = replace(chat.sampling, stop=None)
-            yield from turn.take(chat, text, cancelled)
+            yield from turn.take(chat, text, cancelled, shown)
+            self.images = self.images if whole else ()
 
     def begun(self, title: str) -> SessionFile:
         """The open session; without one, a new one named after `title`."""
@@ -228,7 +236,7 @@ class State:
                 if isinstance(event, PrefixMatched) and event.miss_reason:
                     why = f" ({shorten(event.miss_reason, 48)})"
                 if isinstance(event, PrefillProgress) and event.total > MANY:
-                    self.activity = _catching_up(event, time.monotonic() - began) + why
+                    self.activity = event.told(time.monotonic() - began) + why
                     self.catching_up = True
                 if isinstance(event, Settled) and event.tokens:
                     activity = f"{event.tokens:,} tokens settled ahead"
@@ -236,14 +244,26 @@ class State:
             self.activity, self.catching_up = activity, False
             refresh()
 
-    def draft_behind(self, text: str, refresh: Callable[[], None] = lambda: None) -> None:
+    def draft_behind(
+        self,
+        text: str,
+        refresh: Callable[[], None] = lambda: None,
+        images: Sequence[Image] = (),
+    ) -> None:
         """Prefill a message that is being typed, once settling is done, in place of its last draft."""
         self.stop_drafting()
         if self.settings.draft and self.settings.cache and text.strip():
-            stop = self._stop_drafting = threading.Event()
-            self._drafting = self._behind.submit(self._draft_quietly, text, stop, refresh)
+            stop, shown = threading.Event(), [*self.images, *images]
+            self._stop_drafting = stop
+            self._drafting = self._behind.submit(self._draft_quietly, text, shown, stop, refresh)
 
-    def _draft_quietly(self, text: str, stop: threading.Event, refresh: Callable[[], None]) -> None:
+    def _draft_quietly(
+        self,
+        text: str,
+        images: Sequence[Image],
+        stop: threading.Event,
+        refresh: Callable[[], None],
+    ) -> None:
         runtime = self.runtime(stop)
         from chatcli import draft
 
@@ -252,7 +272,7 @@ class State:
             if self.session is not None
             else runtime.unsaved(self._to_begin(), self.think)
         )
-        for drafted in draft.draft(chat, decodable(text), stop):
+        for drafted in draft.draft(chat, decodable(text), stop, images):
             self.activity = f"{drafted.tokens} tokens drafted"
         refresh()
 
@@ -447,12 +467,6 @@ def absolute(name: str) -> str:
     except OSError:
         is_folder = False
     return str(folder.resolve()) if is_folder else name
-
-
-def _catching_up(progress: PrefillProgress, elapsed: float) -> str:
-    """What a conversation whose checkpoints are gone costs, while it is paid ahead of time."""
-    left = elapsed * (progress.total - progress.done) / max(progress.done, 1)
-    return f"prefilling {progress.done:,} of {progress.total:,} tokens, {left:.0f} s"
 
 
 def without_summary(system: str | None) -> str | None:

@@ -80,6 +80,8 @@ def _parts(state: State, busy: bool, running: int | None, columns: int) -> Parts
     parts: Parts = []
     if busy and not state.loading:
         parts.append((0, "", "Esc stops"))
+    if state.images:
+        parts.append((1, "", f"{len(state.images)} image{'s' * (len(state.images) > 1)} to show"))
     if place := _place(state):
         parts.append((2, "", place))
     model = [(3, "", clean_line(Path(state.model).name)), *_context(state, running, columns)]

@@ -275,7 +275,7 @@ class TreeRows(Rows[Chosen]):
             ("class:dim", row.guide),
             (self._style(row), mark + turn),
             ("class:name", label),
-            (self._style(row), first_words(entry.message.content) or "(empty)"),
+            (self._style(row), first_words(entry.message.shown) or "(empty)"),
         ]
         return _joined(parts, ("class:here" if end == HERE else "class:dim", end), room)
 
@@ -311,7 +311,7 @@ class TreeRows(Rows[Chosen]):
     def preview(self, index: int, width: int, height: int) -> Iterator[StyleAndTextTuples]:
         node = self._rows[index].node
         yield [("class:dim", fit(self._heading(node), width))]
-        content = node.entry.message.content
+        content = node.entry.message.shown
         for line in wrapped(content, width) if content.strip() else ["(empty)"]:
             yield [("", line)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chatcli.images import Image
 from chatcli.plain import clean_line
 from chatcli.repl.picker_text import fit
 
@@ -19,13 +20,15 @@ HINTS = ("↑ takes the newest back · Esc stops and brings all back", "↑ take
 class Sent:
     """What was written, the same with the files that it names, and as it is shown.
 
-    `is_command` is whether it runs a command rather than being said to the model.
+    `is_command` is whether it runs a command rather than being said to the model, `images` are
+    those that it names.
     """
 
     text: str
     whole: str
     shown: str
     is_command: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)

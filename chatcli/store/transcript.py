@@ -11,12 +11,13 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from chatcli.conversation import Conversation, Entry, Message
+from chatcli.conversation import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
-from chatcli.plain import decodable
+from chatcli.images import FORMATS
+from chatcli.plain import clean_line, decodable
 
 SESSION_VERSION = 1
 DECODER = json.JSONDecoder()
@@ -24,6 +25,7 @@ DECODER = json.JSONDecoder()
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 # The parts of a record that become parts of paths.
 NAME = re.compile(r"\w{1,128}", re.ASCII)
+SHA256 = re.compile(r"[0-9a-f]{64}")
 DEEPEST = 3
 # An argument of a template may be a list of tools.
 DEEPEST_ARGUMENT = 17
@@ -144,7 +146,8 @@ class _Reader:
         self._tree.head = None if target is None else self._tree.entries[target].id
 
     def _entry(self, line: dict[str, Any]) -> Entry:
-        message = Message(line["type"], _text(line["content"]), _text(line.get("thinking", "")))
+        said, thinking = _text(line["content"]), _text(line.get("thinking", ""))
+        message = Message(line["type"], said, thinking, self._images(line.get("images", [])))
         identifier, parent = line["id"], _text_or_none(line["parent"])
         if not _text(identifier) or identifier == parent or not _is_number(line["time"]):
             raise ValueError(identifier)
@@ -152,6 +155,14 @@ class _Reader:
         return Entry(
             identifier, parent, message, float(line["time"]), _text_or_none(reason), record
         )
+
+    def _images(self, given: Any) -> tuple[Picture, ...]:
+        """What a message shows, as far as it can be known."""
+        try:
+            return tuple(map(picture_of, given))
+        except DAMAGE:
+            self._problem("names images in a way that cannot be read: left out")
+            return ()
 
     def _hang(self, entry: Entry) -> None:
         """Into the tree. An entry whose parent is lost goes on from where the conversation was."""
@@ -208,6 +219,18 @@ def arguments_of(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not is_shallow(value, DEEPEST_ARGUMENT):
         raise TypeError(value)
     return value
+
+
+def picture_of(value: Any) -> Picture:
+    """An image that a message names. Raises one of `DAMAGE`."""
+    picture = Picture(
+        value["sha256"], _text(value["name"]), value["kind"], value["width"], value["height"]
+    )
+    sizes = picture.width, picture.height
+    good = SHA256.fullmatch(picture.sha256) and picture.kind in FORMATS
+    if not good or not all(type(size) is int for size in sizes):
+        raise ValueError(value)
+    return replace(picture, name=clean_line(picture.name))
 
 
 def _is_number(value: Any) -> bool:
@@ -270,6 +293,8 @@ def entry_line(entry: Entry) -> dict[str, Any]:
         line["thinking"] = message.thinking
         line["finish_reason"] = entry.finish_reason
         line["record"] = dict(entry.record)
+    if message.images:
+        line["images"] = [asdict(picture) for picture in message.images]
     return line
 
 

@@ -1,0 +1,104 @@
+"""The images of saved messages, each file once, by its content; refuses to know what is in them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from chatcli.conversation import Picture
+from chatcli.errors import ImagesRefused
+from chatcli.images import Image
+from chatcli.store import files
+
+FOLDER, SCRATCH = "images", "tmp"
+SHA256 = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+MEND = "Put it back there, or go on before it: /rewind TURN."
+
+
+class Gallery:
+    """The images in a sessions folder."""
+
+    def __init__(self, sessions: Path) -> None:
+        self.folder = sessions / FOLDER
+
+    def path(self, picture: Picture) -> Path:
+        """Where an image's bytes are."""
+        return self.folder / picture.sha256[:2] / f"{picture.sha256}.{picture.kind}"
+
+    def data(self, picture: Picture) -> bytes:
+        """An image's bytes. Raises `ImagesRefused` if they are not there any more, or changed."""
+        path = self.path(picture)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ImagesRefused(f"{_lost(picture, path)} cannot be read: {why}. {MEND}") from None
+        if hashlib.sha256(data).hexdigest() != picture.sha256:
+            raise ImagesRefused(f"{_lost(picture, path)} is damaged. {MEND}")
+        return data
+
+    @contextlib.contextmanager
+    def keeping(self, images: Iterable[Image]) -> Iterator[None]:
+        """Put images on disk, and let no one take them for unneeded while their message is written.
+
+        Raises `FolderError`.
+        """
+        images = list(images)
+        if not images:
+            yield
+            return
+        with files.explained(f"save an image to {self.folder}"):
+            files.make_private(self.folder)
+            with contextlib.suppress(OSError):
+                files.sweep(self.folder / SCRATCH)
+            lock = _locked(self.folder, fcntl.LOCK_SH)
+        try:
+            with files.explained(f"save an image to {self.folder}"):
+                for image in images:
+                    path = self.path(image.picture)
+                    files.write_once(path, image.data, self.folder / SCRATCH, reserve=0)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _lost(picture: Picture, path: Path) -> str:
+    return f"The image {picture.name} of this conversation ({path})"
+
+
+def _locked(folder: Path, kind: int) -> int:
+    """A descriptor that holds a lock on a folder until it is closed. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, kind)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
+    """Remove the images that none of the transcripts names, all of them there are.
+
+    No one adds an image meanwhile. Raises `OSError`, and where a transcript cannot be read nothing
+    is removed.
+    """
+    folder = sessions / FOLDER
+    if not folder.is_dir():
+        return
+    lock = _locked(folder, fcntl.LOCK_EX)
+    try:
+        named: set[str] = set()
+        for path in transcripts():
+            with contextlib.suppress(FileNotFoundError):
+                named |= {name.decode() for name in SHA256.findall(path.read_bytes())}
+        for path in (*files.abandoned(folder.glob(f"{SCRATCH}/*")), *folder.glob("??/*")):
+            if path.stem not in named:
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(lock)

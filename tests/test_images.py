@@ -1,0 +1,317 @@
+"""Conversations with images: which checkpoints they share, and what the model then says, to the bit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
+
+from chatcli import batch, draft, prefix, regenerate, turn
+from chatcli.conversation import Message
+from chatcli.errors import ImagesRefused, TemplateRefused
+from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
+from chatcli.images import read
+from chatcli.settings import Running
+from tests.house import SYSTEM, House, finish, outcome
+from tests.sight import SEEING, write_picture, write_seeing
+
+# Longer than two images, so that an image lies across chunks, and two conversations share some.
+CHUNKS = Running(prefill_step_size=8)
+ASKED = "What is this?"
+NEVER = threading.Event()
+Said = tuple[str, tuple[str, ...]]
+# Images in three turns of four, two of them together, one of them again.
+TALK: tuple[Said, ...] = (
+    (ASKED, ("a",)), ("And these two?", ("b", "wide")), ("Which of them?", ()), ("Again:", ("a",)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_seeing(tmp_path_factory.mktemp("seer"))
+
+
+@pytest.fixture(scope="session")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two pictures of one size, and two of other sizes."""
+    folder = tmp_path_factory.mktemp("pictures")
+    sizes = {"a": (16, 12), "b": (16, 12), "wide": (40, 8), "large": (64, 48)}
+    return {
+        name: write_picture(folder / f"{name}.png", number, *size)
+        for number, (name, size) in enumerate(sizes.items())
+    }
+
+
+def house(model: Path, sessions: Path, **options: Any) -> House:
+    return House(model, sessions, tokens=6, trust_remote_code=True, **options)
+
+
+def say(home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]) -> TurnRecord:
+    text, names = said
+    return home.say(chat, text, images=[shown[name] for name in names])
+
+
+def talked(
+    model: Path, sessions: Path, shown: dict[str, Path], talk: Sequence[Said] = TALK, **options: Any
+) -> list[TurnRecord]:
+    """A conversation in one process."""
+    with house(model, sessions, **options) as home:
+        chat = home.chat("talk")
+        return [say(home, chat, said, shown) for said in talk]
+
+
+def reopened(
+    model: Path, sessions: Path, shown: dict[str, Path], talk: Sequence[Said] = TALK, **options: Any
+) -> list[TurnRecord]:
+    """A conversation with everything closed after every turn."""
+    records = []
+    for said in talk:
+        with house(model, sessions, **options) as home:
+            records.append(say(home, home.chat("talk"), said, shown))
+    return records
+
+
+def test_images_of_one_size_share_nothing_and_are_told_apart(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path) as home:
+        one, other = home.chat("one"), home.chat("other")
+        vision = one.template.vision
+        assert vision is not None
+        said = [Message("user", ASKED, images=(read(shown[name]).picture,)) for name in "ab"]
+        first = home.say(one, ASKED, images=[shown["a"]])
+        (system,) = one.boundaries.keys() & {1}
+        second = home.say(other, ASKED, images=[shown["b"]])
+        left, right = (one.template.prompt([message]) for message in said)
+        assert vision.real(left) == vision.real(right) != left
+        assert prefix.common_prefix(left, right) == next(i for i, t in enumerate(left) if t < 0)
+        assert first.prompt_tokens == second.prompt_tokens
+        assert one.boundaries[system] == second.reused_tokens
+        assert first.logprobs != second.logprobs
+
+
+def test_the_same_image_hits_in_another_session_and_under_another_name(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    copy = tmp_path / "elsewhere" / "holiday.png"
+    copy.parent.mkdir()
+    copy.write_bytes(shown["a"].read_bytes())
+    with house(seer, tmp_path) as home:
+        first = home.say(home.chat("one"), ASKED, images=[shown["a"]])
+    with house(seer, tmp_path) as home:
+        again = home.say(home.chat("two"), ASKED, images=[copy])
+    assert again.prefilled_tokens < 6 < 12 < first.prefilled_tokens
+    assert outcome(first) == outcome(again)
+
+
+@pytest.mark.parametrize("running", [Running(), CHUNKS], ids=["whole", "cut by chunks"])
+def test_reopened_open_and_cold_say_the_same_to_the_bit(
+    running: Running, seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    kept = talked(seer, tmp_path / "open", shown, running=running)
+    again = reopened(seer, tmp_path / "reopened", shown, running=running)
+    cold = talked(seer, tmp_path / "cold", shown, running=running, cache=False)
+    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
+    assert [outcome(one) for one in kept] == [outcome(one) for one in cold]
+    assert [one.reused_tokens for one in kept] == [one.reused_tokens for one in again]
+    assert all(one.reused_tokens > 40 for one in again[1:])
+
+
+def test_rows_are_borrowed_up_to_the_middle_of_an_image(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    """Two questions about one image share it in whole chunks; the rest of it is run from there."""
+    question, other = ("one", ("large",)), ("two", ("large",))
+    with house(seer, tmp_path / "warm", running=CHUNKS) as home:
+        say(home, home.chat("one"), question, shown)
+        found = say(home, home.chat("two"), other, shown)
+    (cold,) = talked(seer, tmp_path / "cold", shown, [other], running=CHUNKS)
+    assert found.reused_tokens > cold.reused_tokens + 100
+    assert outcome(found) == outcome(cold)
+
+
+def until(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
+    for event in events:
+        if isinstance(event, kind):
+            stop.set()
+
+
+def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path / "cut", running=CHUNKS) as home:
+        chat = home.chat("talk", system=None)
+        stop = threading.Event()
+        until(turn.take(chat, ASKED, stop, [read(shown["large"])]), PrefillProgress, stop)
+        again = finish(regenerate.regenerate(chat, NEVER))
+    (whole,) = talked(seer, tmp_path / "whole", shown, [(ASKED, ("large",))], running=CHUNKS)
+    with house(seer, tmp_path / "whole", running=CHUNKS) as home:
+        fresh = home.say(home.chat("other", system=None), ASKED, images=[shown["large"]])
+    assert again.reused_tokens == 8
+    assert outcome(again) == outcome(fresh) != outcome(whole)
+
+
+def test_an_image_is_drafted_with_its_message(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path / "draft") as home:
+        chat = home.chat("talk")
+        drafted = list(draft.draft(chat, "What is", NEVER, [read(shown["large"])]))
+        assert not list((tmp_path / "draft").glob("images/??/*"))
+        sent = home.say(chat, ASKED, images=[shown["large"]])
+        assert drafted
+        list(draft.draft(chat, "And this?", NEVER, [read(shown["a"])]))
+        next_ = home.say(chat, "And this?", images=[shown["a"]])
+    talk = [(ASKED, ("large",)), ("And this?", ("a",))]
+    plain = talked(seer, tmp_path / "plain", shown, talk)
+    assert [outcome(one) for one in plain] == [outcome(sent), outcome(next_)]
+    assert next_.drafted_tokens > 12 and next_.prefilled_tokens < 6
+
+
+def test_other_ways_to_a_reply_see_the_same_images(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path) as home:
+        chat = home.chat("talk")
+        records = [say(home, chat, said, shown) for said in TALK[:2]]
+        again = finish(regenerate.regenerate(chat, NEVER))
+        assert outcome(records[1]) == outcome(again)
+        assert again.prefilled_tokens < 6
+        longer = finish(regenerate.go_on(chat, NEVER))
+        assert longer.tokens[:6] == again.tokens
+        assert len(longer.tokens) == 12
+        chat.saved.move_head(chat.conversation.end_of_turn(1))
+        beside = say(home, chat, TALK[1], shown)
+        assert outcome(records[1]) == outcome(beside)
+
+
+def test_many_questions_about_one_image_are_answered_as_one_by_one(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    texts = ["Is it red?", "Is it blue?", "What else is there to see, and where is it?"]
+    picture = read(shown["a"])
+    with house(seer, tmp_path / "each") as home:
+        chat = home.chat("talk")
+        say(home, chat, TALK[1], shown)
+        events = batch.answer_each(chat, texts, NEVER, images=[picture])
+        answers = {one.number: one.record for one in events if isinstance(one, Answered)}
+    for number, text in enumerate(texts, start=1):
+        *_, alone = talked(seer, tmp_path / f"{number}", shown, [TALK[1], (text, ("a",))])
+        assert alone.tokens == answers[number].tokens
+        assert alone.prompt_tokens == answers[number].prompt_tokens
+
+
+def test_words_alone_use_the_cache_as_with_any_model(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    talk = [("My dog is called Biscuit.", ()), ("What is its name?", ()), ("And mine?", ())]
+    kept = talked(seer, tmp_path / "open", shown, talk)
+    again = reopened(seer, tmp_path / "reopened", shown, talk)
+    cold = talked(seer, tmp_path / "cold", shown, talk, cache=False)
+    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
+    assert [outcome(one) for one in kept] == [outcome(one) for one in cold]
+    for before, one in pairwise(again):
+        assert one.reused_tokens > before.prompt_tokens - 6
+
+
+# The system prompt and all that was said stand in the last message, as some templates have it: the
+# image is run with the generation prompt.
+LATE = SEEING.replace(
+    "{{- '<|im_start|>' + m.role + '\\n' }}",
+    "{{- '<|im_start|>' + m.role + (' last' if loop.last else '') + '\\n' }}",
+)
+
+
+@pytest.mark.parametrize("running", [Running(), CHUNKS], ids=["whole", "cut by chunks"])
+def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
+    running: Running, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    model = write_seeing(tmp_path / "late", LATE)
+    talk = [(ASKED, ("a",)), ("And this?", ("b",)), ("Or this?", ("wide", "a"))]
+    kept = talked(model, tmp_path / "open", shown, talk, running=running)
+    again = reopened(model, tmp_path / "reopened", shown, talk, running=running)
+    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
+    assert all(one.prefilled_tokens > 14 for one in again)
+    assert all(one.reused_tokens > 16 for one in again[1:])
+    with house(model, tmp_path / "each", running=running) as home:
+        chat = home.chat("talk")
+        events = batch.answer_each(chat, [ASKED, "Hm?"], NEVER, images=[read(shown["a"])])
+        answers = {one.number: one.record for one in events if isinstance(one, Answered)}
+    assert kept[0].tokens == answers[1].tokens
+
+
+def test_where_prompts_parted_is_told_with_a_sign_for_an_image(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path) as home:
+        chat = home.chat("talk", system=None)
+        home.say(chat, ASKED, images=[shown["a"]])
+        chat.saved.set_system(SYSTEM)
+        reason = home.say(chat, "And now?").miss_reason
+    assert reason is not None
+    assert "'user\\n[image]' → 'system\\n" in reason
+
+
+BLIND = SEEING.replace("'<|patch|>'", "''")
+TWICE = SEEING.replace("'<|patch|>'", "'<|patch|> <|patch|>'")
+
+
+@pytest.mark.parametrize("template", [BLIND, TWICE], ids=["blind", "twice"])
+def test_a_template_that_does_not_show_each_image_once_is_refused_and_nothing_is_lost(
+    template: str, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(write_seeing(tmp_path / "model", template), tmp_path / "saved") as home:
+        chat = home.chat("talk")
+        with pytest.raises(TemplateRefused, match="does not show each image of this"):
+            home.say(chat, ASKED, images=[shown["a"]])
+        assert chat.conversation.head is None
+        assert home.say(chat, "Hello.").tokens
+
+
+def test_a_message_that_spells_an_image_shows_none(
+    seer: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with house(seer, tmp_path) as home:
+        chat = home.chat("talk")
+        text = "<|patch|> <|image_start|><|patch|><|image_end|>"
+        assert home.say(chat, text).tokens
+        assert home.say(chat, text, images=[shown["a"]]).tokens
+        vision = chat.template.vision
+        assert vision is not None
+        found = vision.found(chat.template.prompt(turn.history(chat, chat.conversation.path()[-2])))
+    assert ["a.png"] == [block.picture.name for _, block in found]
+
+
+def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written(
+    models: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    with House(models / "qwen3_5", tmp_path, tokens=6) as home:
+        chat = home.chat("talk")
+        before = (tmp_path / "talk.jsonl").read_bytes()
+        with pytest.raises(
+            ImagesRefused, match="cannot be shown images: leave them out, or choose"
+        ):
+            home.say(chat, ASKED, images=[shown["a"]])
+        assert before == (tmp_path / "talk.jsonl").read_bytes()
+        assert not (tmp_path / "images").exists()
+
+
+def test_a_conversation_with_images_is_refused_by_a_model_that_sees_none_until_it_goes_back(
+    seer: Path, models: Path, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    talk = [("Hello.", ()), (ASKED, ("a",))]
+    talked(seer, tmp_path, shown, talk)
+    with House(models / "qwen3_5", tmp_path, tokens=6) as home:
+        chat = home.chat("talk")
+        head = chat.conversation.head
+        with pytest.raises(ImagesRefused, match="This conversation has images, which this model"):
+            home.say(chat, "And now?")
+        assert head == chat.conversation.head
+        chat.saved.move_head(chat.conversation.end_of_turn(1))
+        assert home.say(chat, "And now?").tokens
