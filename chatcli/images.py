@@ -26,7 +26,7 @@ SIGNATURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif
 FORMATS = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "webp": "WEBP"}
 HEAD = 16
 # Bytes and pixels. No model sees more than a small part of them.
-LARGEST = 50_000_000
+LARGEST = 25_000_000
 MOST_PIXELS = 100_000_000
 # Kinds that a camera writes: the others have no side up.
 PHOTOGRAPHS = ("jpg", "webp")
@@ -34,7 +34,7 @@ PHOTOGRAPHS = ("jpg", "webp")
 ORIENTATION = 0x0112
 SIDEWAYS = (5, 6, 7, 8)
 # Images that are remembered while a message that names them is being written.
-REMEMBERED = 8
+REMEMBERED = 4
 
 
 @dataclass(frozen=True)

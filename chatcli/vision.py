@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from chatcli import images, models
@@ -62,29 +63,35 @@ class Vision:
         self._blocks: dict[str, Block] = {}
         self._beginning: dict[int, list[Block]] = {}
         self._pixels: dict[str, Any] = {}
+        # An image's tokens follow from its size alone, so not each has to be decoded.
+        self._sized: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def block(self, picture: Picture) -> Block:
         """An image of the conversation. Raises `ImagesRefused`."""
         if picture.sha256 not in self._blocks:
-            self._learn(picture, self.gallery.data(picture))
+            size = picture.width, picture.height
+            tokens = self._sized.get(size) or self._prepare(picture, self.gallery.data(picture))
+            self._place(picture, tokens)
         return self._blocks[picture.sha256]
 
     def learn(self, image: Image) -> None:
         """Prepare an image before it is said. Raises `NotAnImage` or `ImagesRefused`."""
         if image.picture.sha256 not in self._blocks:
-            self._learn(image.picture, image.data)
+            self._place(image.picture, self._prepare(image.picture, image.data))
 
-    def _learn(self, picture: Picture, data: bytes) -> None:
-        array = images.pixels(picture, data)
-        tokens, pixels = self._call(self._processed, picture, array)
+    def _place(self, picture: Picture, tokens: tuple[int, ...]) -> None:
         made = Block(picture, _keys(picture, tokens, self._settings), tokens)
         self._blocks[picture.sha256] = made
         self._beginning.setdefault(made.keys[0], []).append(made)
-        self._keep(picture, pixels)
+        self._sized[picture.width, picture.height] = tokens
 
-    def _keep(self, picture: Picture, pixels: Any) -> None:
+    def _prepare(self, picture: Picture, data: bytes) -> tuple[int, ...]:
+        """An image's tokens for the model; its pixels are kept for a while."""
+        array = images.pixels(picture, data)
+        tokens, pixels = self._call(self._processed, picture, array)
         newest = list(self._pixels.items())[1 - KEPT :]
         self._pixels = {**dict(newest), picture.sha256: pixels}
+        return tuple(tokens)
 
     def _processed(self, picture: Picture, array: Any) -> tuple[tuple[int, ...], Any]:
         """An image's tokens for the model, and its pixels as the processor has them."""
@@ -108,8 +115,11 @@ class Vision:
     def pixels(self, picture: Picture) -> Any:
         """What the model's own code takes of an image. On the worker only. Raises `ImagesRefused`."""
         if picture.sha256 not in self._pixels:
-            array = images.pixels(picture, self.gallery.data(picture))
-            self._keep(picture, self._processed(picture, array)[1])
+            tokens = self._prepare(picture, self.gallery.data(picture))
+            if tokens != self._blocks[picture.sha256].tokens:
+                raise ImagesRefused(
+                    f"The image {picture.name} is not of the size that it was said."
+                )
         return self._pixels[picture.sha256]
 
     def expanded(self, tokens: Sequence[int], pictures: Sequence[Picture]) -> list[int]:
@@ -191,7 +201,7 @@ def check(vision: Vision | None, model: str) -> Vision:
             f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm"
         )
     raise ImagesRefused(
-        f"The model '{model}' cannot be shown images: leave them out, or choose one that "
+        f"The model '{Path(model).name}' cannot be shown images: leave them out, or choose one that "
         "'chatcli models' lists with images."
     )
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from chatcli import vision
 from chatcli.conversation import Turn
-from chatcli.errors import TurnOutOfRange, UsageError
+from chatcli.errors import TemplateRefused, TurnOutOfRange, UsageError
 from chatcli.events import Event
 from chatcli.images import Image
 from chatcli.repl.state import State
@@ -87,13 +88,18 @@ def reply_text(state: State, number: int | None) -> str:
 
 
 def cost(state: State, entry_id: str) -> int | None:
-    """How many tokens would have to be prefilled to go on from an entry; None if not known yet."""
+    """How many tokens would have to be prefilled to go on from an entry; None if not known yet.
+
+    Nor is it where the model's template refuses what was said up to there.
+    """
     if state.loading or state.session is None:
         return None
     chat = state.chat(None)
     from chatcli import estimate
 
-    return estimate.cost(chat, chat.conversation.entries[entry_id])
+    with suppress(TemplateRefused):
+        return estimate.cost(chat, chat.conversation.entries[entry_id])
+    return None
 
 
 def context(state: State) -> tuple[list[tuple[str, int]], int]:

@@ -1,0 +1,100 @@
+"""Images in the shell: what is completed, shown, brought back and refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
+
+from tests.conftest import Program
+from tests.sight import write_picture, write_seeing
+from tests.terminal import CTRL_D, ENTER, TAB, Terminal
+from tests.test_shell import command, ready, say, turns_of
+
+CHIP, OTHER = "[image: cat.png 16×12]", "[image: my dog.png 16×12]"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    made = Program(tmp_path / "home", write_seeing(tmp_path / "seer"))
+    write_picture(made.home / "pictures" / "cat.png", 1)
+    write_picture(made.home / "pictures" / "my dog.png", 2)
+    (made.home / "pictures" / "notes.txt").write_text("Not a picture.")
+    return made
+
+
+def open_shell(program: Program, model: Path) -> Terminal:
+    args = ("chat", "-m", str(model), "-S", "talk", "-n", "6")
+    env = program.environment(CHATCLI_TRUST_REMOTE_CODE="true")
+    return Terminal([sys.executable, "-m", "chatcli", *args], env, program.home)
+
+
+def leave(terminal: Terminal) -> None:
+    terminal.send(CTRL_D)
+    assert 0 == terminal.wait_for_exit()
+
+
+def shown(program: Program) -> list[list[str]]:
+    return [[one["name"] for one in turn.get("images", [])] for turn in turns_of(program, "talk")]
+
+
+def test_images_are_completed_shown_and_taken_back(program: Program) -> None:
+    with open_shell(program, program.model) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(f"/image pic{TAB}")
+        terminal.wait_for("/image pictures/")
+        terminal.send("c")
+        terminal.send(TAB)
+        terminal.wait_for("/image pictures/cat.png")
+        terminal.send(ENTER)
+        terminal.wait_for(f"{CHIP} with your next message")
+        terminal.wait_for("1 image to show")
+        terminal.wait_for(lambda: ready(terminal))
+        say(terminal, 'What, and @"pictures/my dog.png"?')
+        assert f"› {CHIP}\n  {OTHER}\n  What, and" in terminal.all_text()
+        assert "to show" not in terminal.text()
+        command(terminal, "/image pictures/notes.txt", "notes.txt is no image that can be read")
+        terminal.send("\x03")
+        terminal.wait_for("› Say something")
+        command(terminal, "/undo", "The conversation goes on at the beginning")
+        command(terminal, "/image pictures/cat.png", "with your next message")
+        command(terminal, "/image off", "No image goes with the next message.")
+        say(terminal, "Hello.")
+        leave(terminal)
+    assert [[]] == shown(program)
+
+
+@pytest.mark.slow
+def test_a_message_that_is_changed_has_its_images_again(program: Program) -> None:
+    with open_shell(program, program.model) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        command(terminal, "/image pictures/cat.png", "with your next message")
+        say(terminal, "What is this?")
+        command(terminal, "/edit", "Change the message and press Enter")
+        terminal.wait_for("1 image to show")
+        terminal.send(" Again.")
+        terminal.wait_for("this? Again.")
+        terminal.send(ENTER)
+        terminal.wait_for(lambda: terminal.count("reused|ready") > 1)
+        terminal.wait_for(lambda: ready(terminal))
+        leave(terminal)
+    assert [["cat.png"]] == shown(program)
+
+
+def test_what_a_model_cannot_be_shown_stays_in_the_box(program: Program, models: Path) -> None:
+    with open_shell(program, models / "qwen3_5") as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.wait_for(lambda: "loading" not in terminal.text())
+        terminal.line("What is @pictures/cat.png?")
+        terminal.wait_for("The model 'qwen3_5' cannot be shown images: leave them out")
+        terminal.wait_for(lambda: terminal.count(r"(?m)^› What is @pictures/cat\.png\?$") > 0)
+        assert not list(program.sessions.glob("*.jsonl"))
+        terminal.send("\x03")
+        terminal.wait_for("› Say something")
+        command(terminal, "/image pictures/cat.png", "cannot be shown images")
+        terminal.send("\x03")
+        terminal.wait_for("› Say something")
+        leave(terminal)
