@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import zlib
 from pathlib import Path
 
@@ -18,8 +19,10 @@ import numpy as np
 from PIL import Image as Pillow
 
 from chatcli import exchange, images, opening, upkeep
+from chatcli.conversation import Message
 from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
 from chatcli.images import read
+from chatcli.models import about
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program, entries, everything
@@ -130,6 +133,24 @@ def test_a_transcript_that_cannot_be_read_takes_no_image_away(saved: Path) -> No
     assert kept(saved)
 
 
+def test_an_image_is_not_taken_away_before_its_message_is_written(
+    seer: Path, saved: Path, shown: Path
+) -> None:
+    """Another process deletes the only session that shows it at that moment."""
+    folder = SessionFolder(saved)
+    shared = read(shown)
+    with folder.create("new", model=None, system=None) as session:
+        with Gallery(saved).keeping([shared]):
+            deleting = threading.Thread(target=upkeep.delete, args=(folder, "talk"))
+            deleting.start()
+            deleting.join(0.2)
+            assert deleting.is_alive()
+            session.append(Message("user", ASKED, images=(shared.picture,)), None)
+        deleting.join()
+    assert ["new"] == folder.names()
+    assert 1 == len(kept(saved))
+
+
 def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
     seer: Path, saved: Path, tmp_path: Path
 ) -> None:
@@ -231,6 +252,28 @@ def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
         with pytest.raises(NotAnImage, match=r"The image cat\.png is damaged"):
             home.say(chat, ASKED, images=[shown])
     assert before == everything(tmp_path / "saved")
+
+
+def test_a_listing_of_models_says_which_can_be_shown_images(seer: Path, models: Path) -> None:
+    told = {path.name: (about(path).images) for path in (seer, models / "qwen3_5")}
+    assert {seer.name: True, "qwen3_5": False} == told
+
+
+def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
+    """It has no processors, so no model can be shown an image."""
+    (tmp_path / "mlx_lm").mkdir()
+    (tmp_path / "mlx_lm" / "__init__.py").write_text("")
+    code = (
+        "from chatcli import vision\n"
+        "try: vision.check(None, 'seer')\n"
+        "except vision.ImagesRefused as error: print(error)\n"
+    )
+    path = f"{tmp_path}:{Path(__file__).parents[1]}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True
+    )
+    expected = f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm\n"
+    assert expected == done.stdout.decode()
 
 
 @pytest.fixture
