@@ -101,9 +101,11 @@ def load(
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
     mark = fingerprint(folder, kind + digest + adapted)
     own = _generation_config(folder)
+    with _loadable(name):
+        processor = _processor(model, config, tokenizer)
     return LoadedModel(
         name, model, tokenizer, mark, _context(config), step, _longest_reply(own),
-        own_sampling(own), running, _processor(model, config, tokenizer),
+        own_sampling(own), running, processor,
     )  # fmt: skip
 
 
