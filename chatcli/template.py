@@ -127,7 +127,7 @@ class Template:
         try:
             rendered = self._tokenizer.apply_chat_template(
                 # Copies: a template that is Python code could change what it is given.
-                copy.deepcopy(messages),
+                [copy.deepcopy(message) for message in messages],
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
