@@ -24,7 +24,6 @@ class Given:
         # The tokens that are in the model's vocabulary.
         self.tokens = list(tokens) if vision is None else vision.real(tokens)
         self._blocks = [] if vision is None else vision.found(tokens)
-        self._embedded: tuple[int, Any] = (-1, None)
 
     def ids(self, start: int, end: int) -> Any:
         """Tokens [start, end) as an array of shape (1, tokens)."""
@@ -44,7 +43,8 @@ class Given:
             if first < end and last > at:
                 parts += self._words(at, first)
                 at = max(at, first)
-                parts.append(self._image(first, block)[at - first : min(end, last) - first])
+                rows = self._image(block, ends=last <= end)
+                parts.append(rows[at - first : min(end, last) - first])
                 at = min(end, last)
         return mx.concatenate([*parts, *self._words(at, end)]) if parts else None
 
@@ -53,16 +53,17 @@ class Given:
             return []
         return [self._loaded.model.embed_inputs(mx.array(self.tokens[start:end]))]
 
-    def _image(self, first: int, block: Block) -> Any:
-        """The embeddings of a whole image. The last one stays: the next call may take more of it."""
-        if self._embedded[0] != first:
-            assert self._loaded.vision is not None
-            pixels = self._loaded.vision.pixels(block.picture)
-            inputs = mx.array(list(block.tokens))
+    def _image(self, block: Block, *, ends: bool) -> Any:
+        """The embeddings of a whole image. Unless it `ends` here, the next call takes more of it."""
+        vision = self._loaded.vision
+        assert vision is not None
+        rows = vision.unfinished.pop(block.picture.sha256, None)
+        if rows is None:
+            inputs, pixels = mx.array(list(block.tokens)), vision.pixels(block.picture)
             rows = self._loaded.model.embed_inputs(inputs, pixel_values=[pixels])
             mx.eval(rows)
-            self._embedded = first, rows
-        return self._embedded[1]
+        vision.unfinished = {} if ends else {block.picture.sha256: rows}
+        return rows
 
 
 def whole(loaded: LoadedModel, tokens: Sequence[int]) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class Vision:
         self._blocks: dict[str, Block] = {}
         self._beginning: dict[int, list[Block]] = {}
         self._pixels: dict[str, Any] = {}
+        # The embeddings of an image that was run in part, as a draft is: for the worker alone.
+        self.unfinished: dict[str, Any] = {}
         # An image's tokens follow from its size alone, so not each has to be decoded.
         self._sized: dict[tuple[int, int], tuple[int, ...]] = {}
 
