@@ -58,6 +58,18 @@ def test_reuse_is_of_the_last_request_and_of_all_but_the_first() -> None:
     assert [(OURS, "95.0 % (1,900/2,000)", "76.7 % (2,300/3,000)")] == table.rows
 
 
+def test_who_does_not_tell_its_reuse_has_a_dash_and_no_zero() -> None:
+    silent = [[Answer(100, 0, 1.0, tells=False)] * 2]
+    found = outcome("exact", "ab", {COLD: [[Answer(100, 0, 1.0)] * 2], PEER: silent})
+    tables = report.tables(found)
+    assert (PEER, "–", "–") == tables[0].rows[1]
+    (ratios,) = [table for table in tables if table.title.endswith("hit ratio")]
+    assert [("a", "0.0 %", "–"), ("b", "0.0 %", "–")] == ratios.rows
+    told = json.loads(json.dumps(report.as_json(found), allow_nan=False))["contenders"][1]
+    assert [None, None] == [one["hit_ratio"] for one in told["repeats"][0]]
+    assert None is told["summary"]["last_request"]["hit_ratio"]
+
+
 def test_tokens_are_those_of_the_repeat_that_reused_least() -> None:
     repeats = [[Answer(10, 0, 1.0), Answer(100, reused, 1.0)] for reused in (90, 80, 95)]
     table = report.tables(outcome("exact", "ab", {OURS: repeats}))[0]

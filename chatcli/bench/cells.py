@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from bisect import bisect_right
 from collections.abc import Callable
@@ -30,7 +31,7 @@ def bare_percent(ratio: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    return f"{bare_percent(ratio)} %"
+    return NONE if math.isnan(ratio) else f"{bare_percent(ratio)} %"
 
 
 def number(value: float) -> str:

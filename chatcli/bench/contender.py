@@ -7,6 +7,7 @@ says what the script says.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -39,6 +40,7 @@ class Answer:
     that time. `greedy` is what the model itself would have said at each token of the script.
     `opening` is what passed from a new process's beginning until it could take this request.
     `memory` is what caches hold afterwards, `disk` what lies there, `written` what this one wrote.
+    A contender that `tells` nothing of its reuse has 0 `reused`.
     """
 
     prompt: int
@@ -52,9 +54,13 @@ class Answer:
     disk: int = 0
     written: int = 0
     opening: float = 0.0
+    tells: bool = True
 
     @property
     def hit_ratio(self) -> float:
+        """Not a number where nobody tells it."""
+        if not self.tells:
+            return math.nan
         return self.reused / self.prompt if self.prompt else 0.0
 
     @property

@@ -68,12 +68,6 @@ class Http:
         self._ready = ready
         self._server: Server | None = None
         self._idle = 0
-        self._tells = True
-
-    @property
-    def tells_reuse(self) -> bool:
-        """Whether the last answer told how many tokens were reused; where not, it says 0 of them."""
-        return self._tells
 
     def ask(self, request: Request, script: Script) -> Answer:
         server = self._running()
@@ -86,7 +80,6 @@ class Http:
         # A reply that ended at once has no text.
         times = heard.times or [ended]
         told = self._counted(server, heard.counts)
-        self._tells = told.reused is not None
         return Answer(
             prompt=told.prompt,
             reused=told.reused or 0,
@@ -95,6 +88,7 @@ class Http:
             after=ended - times[-1],
             memory=self._memory(server),
             disk=bytes_below(self._folder),
+            tells=told.reused is not None,
         )
 
     def _body(self, messages: list[dict[str, str]], longest: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +69,14 @@ class Peer:
         return [time.perf_counter() for _ in responses]
 
     def _answer(
-        self, script: Script, began: float, times: list[float], prompt: int, **held: int
+        self, script: Script, began: float, times: list[float], prompt: int, **held: Any
     ) -> Answer:
         """What was taken since `began`, with what is `held`: other fields of the answer."""
         after = time.perf_counter() - times[-1]
         greedy = self.loaded.model.greedy(script.ids)
         first = times[0] - began
-        return Answer(
-            **{"reused": 0, **held}, prompt=prompt, first=first, gaps=gaps(times), after=after,
-            greedy=greedy,
-        )  # fmt: skip
+        answer = Answer(prompt, 0, first, gaps(times), after, greedy=greedy)
+        return replace(answer, **held)
 
 
 class Cold(Peer):

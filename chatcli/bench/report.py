@@ -125,7 +125,7 @@ def _answer_json(one: Answer) -> dict[str, Any]:
     return {
         "prompt_tokens": one.prompt,
         "reused_tokens": one.reused,
-        "hit_ratio": one.hit_ratio,
+        "hit_ratio": one.hit_ratio if one.tells else None,
         "time_to_first_token": one.first,
         "gaps": list(one.gaps),
         "generation_seconds": one.generation,

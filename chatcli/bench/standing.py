@@ -22,7 +22,7 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Share:
-    """Prompt tokens that were reused, and of how many."""
+    """Prompt tokens that were reused, and of how many: those of answers that tell it."""
 
     reused: int
     prompt: int
@@ -31,8 +31,8 @@ class Share:
     def of(cls, repeats: Sequence[Sequence[Answer]]) -> Share:
         """Of all of a repeat's answers together; of the repeat that reused least."""
         shares = [
-            cls(sum(one.reused for one in answers), sum(one.prompt for one in answers))
-            for answers in repeats
+            cls(sum(one.reused for one in told), sum(one.prompt for one in told))
+            for told in ([one for one in answers if one.tells] for answers in repeats)
         ]
         return min(shares, key=lambda one: one.ratio or 0.0)
 
