@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from chatcli import device, engine, prefix, prompt_cache
+from chatcli import device, engine, engine_speculative, prefix, prompt_cache
 from chatcli.engine import Token
+from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.memory import MemoryLimit
 from chatcli.model import LoadedModel
@@ -457,23 +459,34 @@ class Checkpoints:
         said: Sequence[int] = (),
         opening: str = "",
         before: Sequence[int] = (),
+        speculator: Speculator | None = None,
     ) -> Generator[Token]:
         """Run the rest of the prompt, of which `said` is the reply so far, and generate.
 
         `opening` is the generation prompt, which may have begun the thinking that has a budget.
-        `before` is what of the prompt is in the cache. To close this early leaves the cache as the
-        last checkpoint had it, but for a rewind.
+        `before` is what of the prompt is in the cache; a `speculator`'s is at the same token. To
+        close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
-        log, ran, self._ahead = RowLog(), list(tail), []
-        tokens = self._worker.pump(
-            engine.generate, self.loaded, self._cache, tail, sampling, room, cancelled, log, said,
-            opening, before,
-        )  # fmt: skip
-        with self._whole(), contextlib.closing(tokens):
-            for token in tokens:
-                ran.append(token.id)
-                yield token
+        way = engine.generate
+        if speculator is not None:
+            way = partial(engine_speculative.generate, speculator)
+        ran = list(tail)
+        with self.lent(ran) as (cache, log):
+            tokens = self._worker.pump(
+                way, self.loaded, cache, tail, sampling, room, cancelled, log, said, opening, before
+            )
+            with contextlib.closing(tokens):
+                for token in tokens:
+                    ran.append(token.id)
+                    yield token
+
+    @contextlib.contextmanager
+    def lent(self, ran: list[int]) -> Iterator[tuple[PromptCache, RowLog]]:
+        """The live cache, at the last checkpoint, for a reply; `ran` is to be what it holds then."""
+        log, self._ahead = RowLog(), []
+        with self._whole():
+            yield self._cache, log
         if log.whole:
             self._worker.call(prompt_cache.lay_out, self._cache)
             self._ahead, self._log, self._by_draft = ran, log, False

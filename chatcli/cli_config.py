@@ -185,7 +185,7 @@ def lasting(path: Path, key: str, word: str) -> str:
     folder = Path(word).expanduser()
     if key in FOLDERS:
         return str(folder.absolute()) if word.strip() else word
-    if key in SETTINGS and key != "model":
+    if key in SETTINGS and key not in ("model", "draft_model"):
         return word
     is_name = word == POCKET or ("/" not in word and word in config.read(path).models)
     return word if is_name or not word.strip() or not folder.is_dir() else str(folder.absolute())

@@ -255,6 +255,17 @@ class Options:
     kv_group_size: cli_tuning.KvGroupSize = None
     prefill_step_size: cli_tuning.PrefillStepSize = None
     adapter_path: cli_tuning.AdapterPath = None
+    draft_model: Annotated[
+        str | None,
+        typer.Option(
+            "--draft-model", metavar="MODEL", rich_help_panel=cli_tuning.RUN,
+            help="A small model of the same vocabulary, named as -m names one. It proposes a reply's "
+            "tokens and the model checks several at once, which is faster where it is often right "
+            "('none': not even that of the settings).",
+            autocompletion=complete_model,
+        ),
+    ] = None  # fmt: skip
+    num_draft_tokens: cli_tuning.NumDraftTokens = None
     cache_limit: CacheLimitOption = None
     memory_limit: Annotated[
         str | None,
@@ -295,6 +306,7 @@ class Options:
         held["memory_limit"] = limit_of(self.memory_limit, "memory_limit")
         models = configured().file.models
         held["model"] = aliased(held["model"], models)
+        held["draft_model"] = cli_tuning.draft_model_of(held["draft_model"], models)
         return Settings(sampling=sampling, models=models, running=running, **held)
 
     def _find(self, key: str) -> Any:

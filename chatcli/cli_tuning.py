@@ -12,7 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from chatcli.config import bias_of
-from chatcli.settings import LEAST_KV_SIZE, MOST_XTC_THRESHOLD, Running, Sampling
+from chatcli.settings import (
+    LEAST_KV_SIZE,
+    MOST_DRAFT_TOKENS,
+    MOST_XTC_THRESHOLD,
+    NUM_DRAFT_TOKENS,
+    Running,
+    Sampling,
+    aliased,
+)
 
 OWN = "default: the model's own"
 # The heading of these in the help.
@@ -107,6 +115,16 @@ AdapterPath = Annotated[
     ),
 ]  # fmt: skip
 
+NumDraftTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--num-draft-tokens", min=1, max=MOST_DRAFT_TOKENS, metavar="N", rich_help_panel=RUN,
+        help=f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
+    ),
+]  # fmt: skip
+# What stands for no draft model where a setting names one.
+NO_MODEL = "none"
+
 
 def sampling_of(held: Mapping[str, Any]) -> Sampling:
     """Settings as `config` has them, with several words in lists, as the core knows them."""
@@ -123,3 +141,8 @@ def running_of(held: Mapping[str, Any]) -> Running:
     adapter = held["adapter_path"]
     folder = None if adapter is None else str(Path(adapter).expanduser().absolute())
     return Running(**{**held, "adapter_path": folder})
+
+
+def draft_model_of(held: str | None, models: Mapping[str, str]) -> str | None:
+    """The draft model that is meant: an alias is what it stands for."""
+    return None if held in (None, NO_MODEL) else aliased(str(held), models)

@@ -22,6 +22,7 @@ from chatcli.settings import (
     KV_BITS,
     KV_GROUP_SIZES,
     LEAST_KV_SIZE,
+    MOST_DRAFT_TOKENS,
     MOST_XTC_THRESHOLD,
     PANELS,
     POCKET,
@@ -200,6 +201,13 @@ SETTINGS = {
         FROM_ONE, "tokens that are prefilled at a time", "64 on a CPU, 2048 on a GPU"
     ),
     "adapter_path": Setting(TEXT, "a folder with a LoRA or another adapter of the model", "none"),
+    "draft_model": Setting(
+        TEXT, "a small model that proposes a reply's tokens, named as model is, or 'none'", "none"
+    ),
+    "num_draft_tokens": Setting(
+        _number(int, f"a whole number from 1 to {MOST_DRAFT_TOKENS}", 1, MOST_DRAFT_TOKENS),
+        "tokens that the draft model proposes at a time",
+    ),
     "cache_limit": Setting(
         SIZED,
         "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",

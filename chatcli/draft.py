@@ -12,6 +12,7 @@ from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
 from chatcli.images import Image
 from chatcli.prefix import Segment
+from chatcli.speculative import follow
 from chatcli.turn import Chat
 
 
@@ -41,6 +42,7 @@ def draft(
             if count:
                 done += count
                 yield Drafted(done)
+        follow(chat.speculation, chain, tokens, cancelled, draft=True)
 
 
 def expected(

@@ -27,7 +27,8 @@ MOST_LOGGED = 256 << 20
 class Token:
     """One generated token. `finish_reason` is set on the last: "stop" or "length".
 
-    `logprob` is still being computed: `floats` reads it once nothing waits for that.
+    `logprob` is still being computed: `floats` reads it once nothing waits for that. `from_draft`:
+    a draft model proposed it.
     """
 
     id: int
@@ -35,6 +36,7 @@ class Token:
     logprob: Any
     tps: float
     finish_reason: str | None
+    from_draft: bool = False
 
 
 def prefill(
@@ -100,12 +102,12 @@ def generate(
             yield _token(response, text_of(response))
             unlogged += 1
             if unlogged >= every:
-                _log(cache, unlogged, log)
+                log_rows(cache, unlogged, log)
                 unlogged = 0
             if cancelled.is_set():
                 responses.close()
                 break
-        _log(cache, unlogged, log)
+        log_rows(cache, unlogged, log)
 
 
 def longest(loaded: LoadedModel, sampling: Sampling, room: int) -> int:
@@ -122,20 +124,20 @@ def processors(
 ) -> list[Any]:
     """What changes the logits of one reply; some of it remembers the reply's tokens."""
     past = embedding.real(loaded, before)
-    return [*choosing.processors(sampling, past), *_budget(loaded, sampling, opening, said)]
+    return [*choosing.processors(sampling, past), *budget(loaded, sampling, opening, said)]
 
 
-def _budget(
+def budget(
     loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int]
 ) -> list[ThinkBudget]:
-    """None where thinking may go on, or where the model has none."""
+    """What closes the thinking; none where it may go on, or where the model has none."""
     closing = closing_tokens(loaded.tokenizer) if sampling.think_budget is not None else []
     if sampling.think_budget is None or not closing:
         return []
     return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, opening, said)]
 
 
-def _log(cache: PromptCache, count: int, log: RowLog) -> None:
+def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
     """Keep the windows' rows of the last `count` tokens, unless a long reply makes them too many."""
     if count and log.whole:
         log.keep(cache, count)
@@ -149,10 +151,11 @@ def _text(response: Any) -> str:
 
 def text_of(loaded: LoadedModel, said: Sequence[int]) -> str:
     """What was streamed of these tokens: without the end that more tokens may change."""
-    return str(_heard(loaded, said).text)
+    return str(heard(loaded, said).text)
 
 
-def _heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
+def heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
+    """A detokenizer that has had these tokens."""
     detokenizer = loaded.tokenizer.detokenizer
     for token in said:
         detokenizer.add_token(token)
@@ -161,7 +164,7 @@ def _heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
 
 def _going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[Any], str]:
     """The text of tokens that follow others: mlx-lm's own would drop the space before the first."""
-    detokenizer = _heard(loaded, said)
+    detokenizer = heard(loaded, said)
     _ = detokenizer.last_segment  # told before
 
     def text(response: Any) -> str:
@@ -180,10 +183,16 @@ def added(detokenizer: Any, token: int, finish_reason: str | None) -> str:
 
 
 def _token(response: Any, text: str) -> Token:
-    with mx.stream(generation_stream):
-        logprob = response.logprobs[response.token]
-        mx.async_eval(logprob)  # type: ignore[no-untyped-call]
+    logprob = scalar(response.logprobs, response.token)
     return Token(response.token, text, logprob, response.generation_tps, response.finish_reason)
+
+
+def scalar(logprobs: Any, token: int) -> Any:
+    """One token's logprob, on its way."""
+    with mx.stream(generation_stream):
+        logprob = logprobs[token]
+        mx.async_eval(logprob)  # type: ignore[no-untyped-call]
+    return logprob
 
 
 def floats(scalars: Sequence[Any]) -> list[float]:

@@ -21,6 +21,7 @@
     - ModelBroken
     - NoChatTemplate
     - CacheRefused             a cache such as this model cannot have
+    - DraftModelRefused        a draft model that cannot help this model
     - TokenUnknown             a logit bias for a token that the model does not have
     - TemplateRefused          the template raised on this conversation
       ImagesRefused            images that this model, or this machine, cannot be shown
@@ -118,6 +119,10 @@ class NoChatTemplate(ModelError):
 
 
 class CacheRefused(ModelError):
+    pass
+
+
+class DraftModelRefused(ModelError):
     pass
 
 

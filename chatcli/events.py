@@ -97,6 +97,8 @@ class TurnRecord:
     `drafted_tokens`, of the reused ones, while the message was being typed;
     `settled_bytes` is the part of `checkpoint_bytes` that was written then.
     `avoided_seconds` is what prefilling the reused tokens took when they were run, drafted ones apart.
+    `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
+    `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
     """
 
@@ -120,6 +122,9 @@ class TurnRecord:
     generation_tps: float = 0.0
     checkpoint_bytes: int = 0
     settled_bytes: int = 0
+    generated_tokens: int = 0
+    draft_model: str | None = None
+    draft_accepted_tokens: int = 0
 
     def add(self, settled: Settled) -> None:
         """Count what was run and written after the reply."""

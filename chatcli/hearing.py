@@ -13,11 +13,15 @@ from chatcli.stop import StopTexts
 
 
 class Hearing:
-    """Adds what is said to `record` and tells it. `logprobs` are the tokens', as arrays."""
+    """Adds what is said to `record` and tells it. `logprobs` are the tokens', as arrays.
+
+    `proposed` says of each token whether it is from a draft model.
+    """
 
     def __init__(self, record: TurnRecord, splitter: ReplySplitter, stops: Sequence[str]) -> None:
         self.record = record
         self.logprobs: list[Any] = []
+        self.proposed: list[bool] = []
         self._splitter = splitter
         self._stop = StopTexts(stops)
         self._heard = [0]
@@ -39,6 +43,7 @@ class Hearing:
         record = self.record
         record.tokens.append(token.id)
         self.logprobs.append(token.logprob)
+        self.proposed.append(token.from_draft)
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
         yield from self._deltas(self._splitter.feed(token.text))
@@ -50,6 +55,8 @@ class Hearing:
         yield from self._told(self._stop.finish())
         if self._stop.end is not None:
             self._end_before(self._stop.end)
+        self.record.generated_tokens = len(self.logprobs)
+        self.record.draft_accepted_tokens = sum(self.proposed)
 
     def _end_before(self, end: int) -> None:
         record, count = self.record, len(self.logprobs)
@@ -57,6 +64,7 @@ class Hearing:
         kept = sum(first < end or last <= end for first, last in itertools.pairwise(self._heard))
         del record.tokens[len(record.tokens) - count + kept :]
         del self.logprobs[kept:]
+        del self.proposed[kept:]
 
     def _deltas(self, parts: Iterator[Part]) -> Iterator[Event]:
         record, stop = self.record, self._stop

@@ -72,8 +72,9 @@ def load(
     *,
     trust_remote_code: bool = False,
     running: Running = AS_IT_IS,
+    talks: bool = True,
 ) -> LoadedModel:
-    """Load `pocket`, a folder or a hub name through mlx-lm.
+    """Load `pocket`, a folder or a hub name through mlx-lm; one that `talks` has a chat template.
 
     What `progress` or `downloading` raises ends it. `trust_remote_code` lets code that came with
     the model run. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
@@ -82,7 +83,7 @@ def load(
     folder = resolve(name, downloading)
     with _loadable(name), _refused(name, folder, trust_remote_code):
         model, tokenizer, config = _load_lazily(folder, name, trust_remote_code)
-    if not tokenizer.has_chat_template:
+    if talks and not tokenizer.has_chat_template:
         raise NoChatTemplate(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
             "choose a chat ('instruct') model with -m."
@@ -148,7 +149,7 @@ def resolve(name: str, downloading: hub.Told = lambda _: None) -> Path:
         return folder
     if not hub.NAME.fullmatch(name):
         raise ModelNotFound(
-            f"There is no model folder '{name}': give -m a folder, a hub name such as "
+            f"There is no model folder '{name}': give a folder, a hub name such as "
             "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
         )
     return hub.find(name, downloading)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from chatcli import cache_growth, device, hub, model, sampler, upkeep
+from chatcli import cache_growth, device, engine_speculative, hub, model, sampler, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
-from chatcli.memory import MemoryLimit
+from chatcli.errors import ModelError
+from chatcli.memory import Growth, MemoryLimit
 from chatcli.model import LoadedModel
 from chatcli.settings import Sampling, Settings
+from chatcli.speculative import Speculation
 from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
 from chatcli.store.images import Gallery
@@ -32,13 +35,22 @@ class Runtime:
         name: str,
         progress: Callable[[float], None] = lambda _: None,
         downloading: hub.Told = lambda _: None,
+        loading: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`progress` is told how much of the model is in memory, from 0 to 1, and `downloading` how
-        much of it is on this machine, if that has to change. What they raise ends the loading.
+        """`progress` is told how much of a model is in memory, from 0 to 1, and `downloading` how
+        much of it is on this machine, if that has to change; `loading` is told its name before: there
+        may be a draft model. What they raise ends the loading.
 
-        Raises `ModelError` as `model.load` does.
+        Raises `ModelError` as `model.load` and `engine_speculative.fit` do.
         """
         self.settings = settings
+        drafting: LoadedModel | None = None
+        if settings.draft_model is not None:
+            loading(settings.draft_model)
+            drafting = worker.call(
+                _draft_model, settings.draft_model, settings, progress, downloading
+            )
+        loading(name)
         self.loaded = worker.call(
             model.load, name, progress, downloading,
             trust_remote_code=settings.trust_remote_code, running=settings.running,
@@ -51,14 +63,25 @@ class Runtime:
             )
             self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
-        self._store: SegmentStore | None = None
         self._session: SessionFile | None = None
-        if settings.cache:
-            budget = _budget(settings, self._open_elsewhere)
-            self._store = SegmentStore(settings.sessions, self.loaded.fingerprint, budget.written)
+        models = [self.loaded]
+        if drafting is not None:
+            fit = worker.call(engine_speculative.fit, self.loaded, drafting)
+            models.append(drafting)
+        self._stores = self._open_stores(models) if settings.cache else []
         worker.at_end(worker.call(device.hold, settings.memory_limit))
-        memory = worker.call(_memory, self.loaded, settings.memory_limit)
-        self._checkpoints = Checkpoints(worker, self.loaded, self._store, memory)
+        memory = worker.call(_memory, models, settings.memory_limit)
+        own, drafted = [*self._stores, None, None][:2]
+        self._checkpoints = Checkpoints(worker, self.loaded, own, memory)
+        self._speculation: Speculation | None = None
+        if drafting is not None:
+            kept = Checkpoints(worker, drafting, drafted)
+            self._speculation = Speculation(kept, settings.num_draft_tokens, fit)
+
+    def _open_stores(self, models: Sequence[LoadedModel]) -> list[SegmentStore]:
+        """A store for each model, within one limit."""
+        folder, budget = self.settings.sessions, _budget(self.settings, self._open_elsewhere)
+        return [SegmentStore(folder, one.fingerprint, budget.written) for one in models]
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
@@ -72,7 +95,10 @@ class Runtime:
             effort=conversation.effort, arguments=conversation.template_args,
             vision=self.loaded.vision,
         )  # fmt: skip
-        return Chat(None, conversation, template, self._checkpoints, self.sampling)
+        return Chat(
+            None, conversation, template, self._checkpoints, self.sampling,
+            speculation=self._speculation,
+        )  # fmt: skip
 
     @property
     def variables(self) -> frozenset[str]:
@@ -92,23 +118,39 @@ class Runtime:
 
     def close(self) -> str | None:
         """Wait for what is being written. Returns what went wrong there and is not told yet."""
-        if self._store is None:
-            return None
-        self._store.tidy()
-        self._store.close()
-        return self._store.take_problem()
+        problems = []
+        for store in self._stores:
+            store.tidy()
+            store.close()
+            problems.append(store.take_problem())
+        return next(filter(None, problems), None)
 
 
-def _memory(loaded: LoadedModel, limit: int | None) -> MemoryLimit | None:
-    """What the model may take, and how its cache will grow; None where that cannot be told."""
+def _draft_model(
+    name: str, settings: Settings, progress: Callable[[float], None], downloading: hub.Told
+) -> LoadedModel:
+    """The draft model, with a cache that is quantized as the model's own is, and whole."""
+    running = replace(settings.running, max_kv_size=None, adapter_path=None)
+    try:
+        return model.load(
+            name, progress, downloading, trust_remote_code=settings.trust_remote_code,
+            running=running, talks=False,
+        )  # fmt: skip
+    except ModelError as error:
+        raise type(error)(f"--draft-model: {error}") from error
+
+
+def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | None:
+    """What the models may take, and how their caches will grow; None where that cannot be told."""
     most = device.room() if limit is None else limit
     if most is None:
         return None
     try:
-        growth = cache_growth.growth(loaded.model, loaded.running)
+        grown = [cache_growth.growth(one.model, one.running) for one in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
-    return MemoryLimit(most, model.weights_size(loaded.model), growth)
+    weights = sum(model.weights_size(one.model) for one in models)
+    return MemoryLimit(most, weights, reduce(Growth.beside, grown))
 
 
 def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:

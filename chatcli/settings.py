@@ -14,6 +14,8 @@ KV_GROUP_SIZES = (32, 64, 128)
 # The start that a full `max_kv_size` keeps is 4 tokens; fewer than these leave no window to speak of.
 LEAST_KV_SIZE = 16
 MOST_XTC_THRESHOLD = 0.5
+# Where there is a draft model: what it proposes at a time if nothing is said (as mlx-lm), and at most.
+NUM_DRAFT_TOKENS, MOST_DRAFT_TOKENS = 3, 64
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
 
@@ -83,7 +85,8 @@ class Settings:
     `memory_limit` is the most that the model and its cache may take in memory, in bytes; None: what
     the device recommends. `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with
     a model run. `model` and `system` are those of a session that is begun; one that goes on keeps
-    its own. `models` are the person's own names of models.
+    its own. `models` are the person's own names of models. `draft_model` proposes a reply's tokens,
+    `num_draft_tokens` at a time (`draft` is another thing: to prefill what is being typed).
     """
 
     sessions: Path
@@ -99,6 +102,8 @@ class Settings:
     system: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)
     running: Running = AS_IT_IS
+    draft_model: str | None = None
+    num_draft_tokens: int = NUM_DRAFT_TOKENS
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:

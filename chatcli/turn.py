@@ -32,6 +32,7 @@ from chatcli.markers import ReplySplitter
 from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
+from chatcli.speculative import Speculation, follow
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
 from chatcli.vision import legible
@@ -50,7 +51,8 @@ class Chat:
 
     `session` is its open file; None: it has none before its first message is sent.
 
-    `boundaries` are those of the last cut: token position by number of messages.
+    `boundaries` are those of the last cut: token position by number of messages. `speculation` is
+    the draft model that proposes a reply's tokens; None: there is none.
     """
 
     session: SessionFile | None
@@ -59,6 +61,7 @@ class Chat:
     checkpoints: Checkpoints
     sampling: Sampling
     boundaries: dict[int, int] = field(default_factory=dict)
+    speculation: Speculation | None = None
 
     @property
     def saved(self) -> SessionFile:
@@ -319,15 +322,20 @@ def generate(
     cancelled: threading.Event,
 ) -> Iterator[Event]:
     """Stream the reply, thinking apart from text."""
+    began = time.perf_counter()
+    record.checkpoint_bytes += follow(chat.speculation, prompt.chain, prompt.tokens, cancelled)
     if cancelled.is_set():
         return
-    began = time.perf_counter()
     heard = hearing(chat, prompt, sampling, record)
     context = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context)
-    generated = chat.checkpoints.generate(
-        prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening, prompt.before
-    )
+    given = (prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening, prompt.before)
+    speculation = chat.speculation
+    if speculation is None:
+        generated = chat.checkpoints.generate(*given)
+    else:
+        record.draft_model = speculation.name
+        generated = speculation.generate(chat.checkpoints, *given)
     with contextlib.closing(generated):
         for token in generated:
             if record.time_to_first_token is None:
@@ -342,6 +350,9 @@ def generate(
         yield Notice(
             "The reply was cut because the memory is full: allow more with --memory-limit."
         )
+    used = len(prompt.tokens) + record.generated_tokens
+    if speculation is not None and (why := speculation.take_notice(used)):
+        yield Notice(why)
 
 
 def hearing(chat: Chat, prompt: Prompt, sampling: Sampling, record: TurnRecord) -> Hearing:
@@ -354,7 +365,10 @@ def hearing(chat: Chat, prompt: Prompt, sampling: Sampling, record: TurnRecord) 
 
 def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
     """Put the reply on disk, with the turn's numbers. The prompt does not wait for the disk."""
-    return keep(chat, user, record, provenance(chat, user))
+    made = provenance(chat, user)
+    if drafted := draft_segments(chat):
+        made["draft_segments"] = drafted
+    return keep(chat, user, record, made)
 
 
 def keep(chat: Chat, user: Entry, record: TurnRecord, made: Mapping[str, Any]) -> Entry:
@@ -386,10 +400,21 @@ def own_segments(chat: Chat) -> list[str]:
     """The checkpoints that no earlier turn of this path names, and the last one in any case."""
     if chat.checkpoints.store is None:
         return []
+    return not_named(chat, chat.checkpoints.path, "segments")
+
+
+def draft_segments(chat: Chat) -> list[str]:
+    """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
+    if chat.checkpoints.store is None or chat.speculation is None:
+        return []
+    return not_named(chat, chat.speculation.path, "draft_segments")
+
+
+def not_named(chat: Chat, path: Sequence[str], key: str) -> list[str]:
+    """The last of `path`, and what of it the earlier turns' records do not have under `key`."""
     *earlier, _ = chat.conversation.turns()
     records = [turn.reply.record for turn in earlier if turn.reply]
-    named = {name for record in records for name in record.get("segments", ())}
-    path = chat.checkpoints.path
+    named = {name for record in records for name in record.get(key, ())}
     return [name for name in path if name not in named or name == path[-1]]
 
 
@@ -426,6 +451,7 @@ def _settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
         if count:
             settled += count
             yield PrefillProgress(settled, len(tokens) - end_of(chain, match))
+    written += follow(chat.speculation, chain, tokens, cancelled)
     whole = chat.checkpoints.path == [segment.id for segment in chain]
     note_settled(chat, reply, settled, written, whole)
     yield from problems(chat)
@@ -441,7 +467,7 @@ def as_history(chat: Chat, reply: Entry) -> tuple[list[int], list[Segment]]:
 
 def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bool) -> None:
     """Add what settling did to the reply's numbers in the transcript."""
-    if settled:
+    if settled or written:
         before = reply.record
         # The last name says how far the conversation had been run: a cut settle does not count.
         named = [*before.get("segments", ()), *own_segments(chat)]
@@ -454,4 +480,7 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bo
             "segments": list(dict.fromkeys(named)),
             "boundaries": new_boundaries(chat, reply),
         }
+        drafted = [*before.get("draft_segments", ()), *draft_segments(chat)]
+        if drafted:
+            numbers["draft_segments"] = list(dict.fromkeys(drafted))
         chat.saved.note(reply, numbers)

@@ -75,13 +75,18 @@ class State:
         self.activity = f"loading {_short(name)}…"
         return self._worker.submit(self._open_runtime, name, unwanted or threading.Event())
 
-    def _open_runtime(self, name: str, unwanted: threading.Event) -> Runtime:
+    def _open_runtime(self, wanted: str, unwanted: threading.Event) -> Runtime:
         """Raises `ModelError`, and `KeyboardInterrupt` if the model is not wanted any more."""
+        name = wanted
 
         def go_on(activity: str) -> None:
             if unwanted.is_set():
                 raise KeyboardInterrupt
             self.activity = activity
+
+        def loading(model: str) -> None:
+            nonlocal name
+            name = model
 
         def progress(done: float) -> None:
             self._download = None
@@ -96,7 +101,7 @@ class State:
                 raise KeyboardInterrupt
             from chatcli.runtime import Runtime
 
-            runtime = Runtime(self._worker, self.settings, name, progress, downloading)
+            runtime = Runtime(self._worker, self.settings, wanted, progress, downloading, loading)
             return told.checked(runtime, self.wanted)
         finally:
             self._download = None

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -59,7 +60,10 @@ def _sizes(entries: Iterable[os.DirEntry[str]]) -> int:
 
 
 class Budget:
-    """A limit in bytes. `open_ids` tells the segments of conversations that are open elsewhere."""
+    """A limit in bytes, for any number of writers.
+
+    `open_ids` tells the segments of conversations that are open elsewhere.
+    """
 
     def __init__(self, sessions: Path, limit: int, open_ids: Callable[[], Collection[str]]) -> None:
         self._sessions = sessions
@@ -67,6 +71,9 @@ class Budget:
         self._open_ids = open_ids
         self._used: int | None = None
         self._uncounted = 0
+        # The newest path of each root: a model and a draft model write at the same time.
+        self._newest: dict[str, set[str]] = {}
+        self._one_at_a_time = threading.Lock()
 
     def written(self, size: int, path: Sequence[Segment]) -> None:
         """Count what was written for `path`, and make room if that was too much.
@@ -74,9 +81,14 @@ class Budget:
         Raises `OSError` as removing does, and if what is open takes more than the limit by itself:
         then nothing more should be written.
         """
-        self._count(size)
+        with self._one_at_a_time:
+            self._newest[path[0].parent] = {segment.id for segment in path}
+            self._count(size)
+            self._make_room()
+
+    def _make_room(self) -> None:
         if self._used is not None and self._used > self._limit:
-            ids = {segment.id for segment in path} | set(self._open_ids())
+            ids = set(self._open_ids()).union(*self._newest.values())
             eviction.remove(eviction.over_limit(self._sessions, self._limit, ids))
             self._used = inventory.total_bytes(self._sessions)
             if self._used > self._limit:
