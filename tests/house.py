@@ -13,7 +13,7 @@ from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.images import read
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
-from chatcli.settings import AS_IT_IS, Running, Sampling, Settings
+from chatcli.settings import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.worker import Worker
 
@@ -42,12 +42,16 @@ class House:
         sampling: Sampling = NEUTRAL,
         running: Running = AS_IT_IS,
         trust_remote_code: bool = False,
+        draft_model: Path | None = None,
+        num_draft_tokens: int = NUM_DRAFT_TOKENS,
     ) -> None:
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
             sessions, sampling, None, cache, memory_limit=memory_limit, running=running,
             trust_remote_code=trust_remote_code,
+            draft_model=None if draft_model is None else str(draft_model),
+            num_draft_tokens=num_draft_tokens,
         )  # fmt: skip
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []

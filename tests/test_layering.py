@@ -26,8 +26,8 @@ MAY_USE_TERMINAL = (
     "cli_each.", "cli_models.", "cli_sessions.", "cli_tuning.", "repl.",
 )  # fmt: skip
 MAY_USE_MLX = (
-    "model", "device", "prompt_cache", "row_reading", "cache_growth", "cache_state", "embedding",
-    "engine", "engine_batch", "sampler", "think_budget",
+    "model", "device", "prompt_cache", "row_reading", "cache_growth", "cache_state", "cache_trim",
+    "embedding", "engine", "engine_batch", "engine_speculative", "sampler", "think_budget",
     "bench.", "pocket.",
 )  # fmt: skip
 MODULES = {

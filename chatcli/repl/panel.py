@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -87,6 +88,7 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     else:
         lines = [Text(line) for line in flow(_counts(record), width - FRAME)]
     lines += [Text(line, DIM) for line in flow(_times(record), width - FRAME)]
+    lines += [Text(line, DIM) for line in speculation([record.numbers()])]
     if record.miss_reason:
         lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
     return Panel(
@@ -209,7 +211,24 @@ class ContextTable:
 
 
 def stats(result: results.Stats) -> RenderableType:
-    return StatsTable(result.turns) if result.turns else Text("No turns yet.")
+    if not result.turns:
+        return Text("No turns yet.")
+    told = speculation(record for _, record in result.turns)
+    return Group(StatsTable(result.turns), *(Text(line, DIM) for line in told))
+
+
+def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """For each draft model that turns had, how many of their tokens it proposed rightly."""
+    found: dict[str, list[int]] = {}
+    for record in records:
+        if (name := record.get("draft_model")) and (made := record.get("generated_tokens", 0)):
+            counts = found.setdefault(Path(name).name, [0, 0])
+            counts[0] += record.get("draft_accepted_tokens", 0)
+            counts[1] += made
+    return [
+        f"speculation: {right / made:.0%} of tokens from {clean_line(name)}"
+        for name, (right, made) in found.items()
+    ]
 
 
 def _stat_bar(record: Mapping[str, Any], width: int) -> Text:
