@@ -350,6 +350,21 @@ def test_a_full_window_ends_the_speculation_and_not_the_reply(
     assert list(map(outcome, whole)) == list(map(outcome, closed))
 
 
+def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family: Path) -> None:
+    """It does not hold what came then, so nothing may go on from it."""
+    windows = models_.load(str(family / "windows"))
+    pair = Pair(windows, windows)
+    fit = engine_speculative.fit(windows, windows)
+    for count, whole in ((4, True), (40, False)):
+        own, drafted = pair.caches(PROMPT[:STABLE])
+        speculator = Speculator(windows, drafted, RowLog(), 3, fit)
+        tokens = engine_speculative.generate(
+            speculator, windows, own, PROMPT[STABLE:], Sampling(max_tokens=count), 64, NEVER,
+            RowLog(),
+        )  # fmt: skip
+        assert count == len(list(tokens)) and whole == speculator.log.whole
+
+
 # Conversations
 
 
@@ -473,6 +488,10 @@ def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> 
         prompt = turn.render(chat, chat.conversation.turns()[-1].user)
         assert prompt.before == drafted and record.drafted_tokens
         assert prompt.tail == noted.ran()[: len(prompt.tail)]
+    # What was drafted is on disk, now that it is sent.
+    with Noted(family, tmp_path) as noted:
+        list(regenerate.regenerate(noted.chat(), NEVER))
+        assert prompt.tail == noted.ran()[: len(prompt.tail)]
 
 
 class Told(ScriptedHouse):
@@ -564,6 +583,7 @@ def test_a_stopped_reply_goes_on_and_a_stop_text_cuts(family: Path, tmp_path: Pa
 def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: Path) -> None:
     with House(family / "open", tmp_path, draft_model=family / "kindred") as house:
         house.say(house.chat("talk"), MESSAGES[0])
+        house.say(house.chat("other"), MESSAGES[1], settle=False)
         folder = house.folder
     kept = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
     assert 2 == len(kept)
@@ -572,6 +592,7 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
         tmp_path, upkeep.eviction.named(upkeep.transcripts(tmp_path)), grace=0
     ))  # fmt: skip
     upkeep.delete(folder, "talk")
+    upkeep.delete(folder, "other")
     assert [] == list(tmp_path.glob("kv/*/*/*.safetensors"))
 
 
