@@ -16,6 +16,7 @@ from chatcli.settings import (
     LEAST_KV_SIZE,
     MOST_DRAFT_TOKENS,
     MOST_XTC_THRESHOLD,
+    NO_MODEL,
     NUM_DRAFT_TOKENS,
     Running,
     Sampling,
@@ -122,8 +123,6 @@ NumDraftTokens = Annotated[
         help=f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
     ),
 ]  # fmt: skip
-# What stands for no draft model where a setting names one.
-NO_MODEL = "none"
 
 
 def sampling_of(held: Mapping[str, Any]) -> Sampling:

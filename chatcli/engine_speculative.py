@@ -64,8 +64,9 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> Fit:
         if classes := cache_trim.untrimmable(cache):
             raise DraftModelRefused(
                 f"Speculative decoding takes tokens back, which the cache of the model '{one.name}' "
-                f"cannot ({', '.join(classes)} keeps no row for each token): leave out --draft-model"
-                f"{'' if one is loaded else ', or choose another'}."
+                f"cannot ({', '.join(classes)} keeps no row for each token): choose another "
+                f"{'model' if one is loaded else 'draft model'}, or leave out --draft-model (in a chat: "
+                "/draft-model none)."
             )
     # By shapes alone: nothing is computed.
     width, drafted = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
@@ -44,12 +45,12 @@ class Runtime:
         Raises `ModelError` as `model.load` and `engine_speculative.fit` do.
         """
         self.settings = settings
+        self._worker = worker
         drafting: LoadedModel | None = None
         if settings.draft_model is not None:
+            # It is small: what is wrong with it is told before the wait for the other.
             loading(settings.draft_model)
-            drafting = worker.call(
-                _draft_model, settings.draft_model, settings, progress, downloading
-            )
+            drafting = worker.call(self._draft_model, settings.draft_model, progress, downloading)
         loading(name)
         self.loaded = worker.call(
             model.load, name, progress, downloading,
@@ -64,24 +65,55 @@ class Runtime:
             self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
         self._session: SessionFile | None = None
-        models = [self.loaded]
-        if drafting is not None:
-            fit = worker.call(engine_speculative.fit, self.loaded, drafting)
-            models.append(drafting)
-        self._stores = self._open_stores(models) if settings.cache else []
+        self._budget = _budget(settings, self._open_elsewhere) if settings.cache else None
+        self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
-        memory = worker.call(_memory, models, settings.memory_limit)
-        own, drafted = [*self._stores, None, None][:2]
-        self._checkpoints = Checkpoints(worker, self.loaded, own, memory)
+        self._checkpoints = Checkpoints(worker, self.loaded, self._store)
         self._speculation: Speculation | None = None
-        if drafting is not None:
-            kept = Checkpoints(worker, drafting, drafted)
-            self._speculation = Speculation(kept, settings.num_draft_tokens, fit)
+        self.speculate_with(drafting)
 
-    def _open_stores(self, models: Sequence[LoadedModel]) -> list[SegmentStore]:
-        """A store for each model, within one limit."""
-        folder, budget = self.settings.sessions, _budget(self.settings, self._open_elsewhere)
-        return [SegmentStore(folder, one.fingerprint, budget.written) for one in models]
+    def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
+        """A store for a model, within the limit of all."""
+        if self._budget is None:
+            return None
+        return SegmentStore(self.settings.sessions, loaded.fingerprint, self._budget.written)
+
+    def load_draft_model(
+        self, name: str, progress: Callable[[float], None], downloading: hub.Told
+    ) -> Future[LoadedModel]:
+        """Load a draft model on the thread of the model."""
+        return self._worker.submit(self._draft_model, name, progress, downloading)
+
+    def _draft_model(
+        self, name: str, progress: Callable[[float], None], downloading: hub.Told
+    ) -> LoadedModel:
+        """One whose cache is quantized as the model's own is, and whole. Raises as `model.load`."""
+        settings = self.settings
+        running = replace(settings.running, max_kv_size=None, adapter_path=None)
+        try:
+            return model.load(
+                name, progress, downloading,
+                trust_remote_code=settings.trust_remote_code, running=running, talks=False,
+            )  # fmt: skip
+        except ModelError as error:
+            raise type(error)(f"--draft-model: {error}") from error
+
+    def speculate_with(self, drafting: LoadedModel | None) -> None:
+        """Have a draft model propose tokens from now on, or none.
+
+        Raises `DraftModelRefused`, and keeps the one before.
+        """
+        made, models = None, [self.loaded]
+        if drafting is not None:
+            fit = self._worker.call(engine_speculative.fit, self.loaded, drafting)
+            kept = Checkpoints(self._worker, drafting, self._open_store(drafting))
+            made = Speculation(kept, self.settings.num_draft_tokens, fit)
+            models.append(drafting)
+        if self._speculation is not None:
+            self._speculation.close()
+        self._speculation = made
+        limit = self.settings.memory_limit
+        self._checkpoints.memory = self._worker.call(_memory, models, limit)
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
@@ -118,26 +150,13 @@ class Runtime:
 
     def close(self) -> str | None:
         """Wait for what is being written. Returns what went wrong there and is not told yet."""
-        problems = []
-        for store in self._stores:
-            store.tidy()
-            store.close()
-            problems.append(store.take_problem())
-        return next(filter(None, problems), None)
-
-
-def _draft_model(
-    name: str, settings: Settings, progress: Callable[[float], None], downloading: hub.Told
-) -> LoadedModel:
-    """The draft model, with a cache that is quantized as the model's own is, and whole."""
-    running = replace(settings.running, max_kv_size=None, adapter_path=None)
-    try:
-        return model.load(
-            name, progress, downloading, trust_remote_code=settings.trust_remote_code,
-            running=running, talks=False,
-        )  # fmt: skip
-    except ModelError as error:
-        raise type(error)(f"--draft-model: {error}") from error
+        if self._speculation is not None:
+            self._speculation.close()
+        if self._store is None:
+            return None
+        self._store.tidy()
+        self._store.close()
+        return self._store.take_problem()
 
 
 def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 # The model that is built in.
 POCKET = "pocket"
+# What stands for no draft model where a setting names one.
+NO_MODEL = "none"
 # What mlx-lm quantizes a cache to (bits), in groups of so many numbers.
 KV_BITS = (2, 3, 4, 5, 6, 8)
 KV_GROUP_SIZES = (32, 64, 128)

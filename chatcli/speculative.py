@@ -89,6 +89,12 @@ class Speculation:
         """Whether there is speculating after so many tokens."""
         return self._fit.room(tokens, self._num_draft_tokens) > 0
 
+    def close(self) -> None:
+        """Wait for what is being written."""
+        if (store := self._checkpoints.store) is not None:
+            store.tidy()
+            store.close()
+
     def take_notice(self, tokens: int) -> str | None:
         """Why there is no speculating after so many tokens, the first time that it is so."""
         if self._told or self._fits(tokens):

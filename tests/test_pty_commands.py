@@ -29,6 +29,7 @@ ARGUMENTS = {
     "system": ("Be kind.", "The system prompt is changed"),
     "date": ("", "The session's date is"),
     "model": ("", "The model is pocket."),
+    "draft-model": ("", "There is no draft model."),
     "help": ("", "Ctrl-D leaves"),
     "stats": ("", "prefilled"),
     "context": ("", "tokens, "),

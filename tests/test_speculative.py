@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
@@ -34,11 +35,18 @@ from chatcli.engine_speculative import Fit, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.model import LoadedModel
+from chatcli.opening import Wanted
 from chatcli.prompt_cache import PromptCache, RowLog
+from chatcli.repl import commands as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.repl import panel
-from chatcli.settings import Running, Sampling
+from chatcli.repl.registry import find
+from chatcli.repl.results import Said
+from chatcli.repl.state import State
+from chatcli.runtime import Runtime
+from chatcli.settings import Running, Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store.segments import SegmentStore
+from chatcli.worker import Worker
 from tests.conftest import Program, at_night
 from tests.house import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
 from tests.scripted import PLAIN, ScriptedHouse, until
@@ -612,6 +620,13 @@ def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path)
 # What cannot be
 
 
+def refused(model: Path, sessions: Path, drafting: Path) -> None:
+    """Try to open a model with a draft model."""
+    settings = Settings(sessions, draft_model=str(drafting))
+    with contextlib.closing(Worker()) as worker:
+        worker.call(Runtime, worker, settings, str(model))
+
+
 def test_caches_that_cannot_be_trimmed_are_refused(
     family: Path, models: Path, tmp_path: Path
 ) -> None:
@@ -619,22 +634,24 @@ def test_caches_that_cannot_be_trimmed_are_refused(
         (models / "qwen3_5", family / "open", models / "qwen3_5"),
         (family / "open", models / "qwen3_5", models / "qwen3_5"),
     ):
-        said = rf"the model '{named}' cannot \(ArraysCache keeps no row .*leave out --draft-model"
+        said = (
+            rf"the model '{named}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
+        )
         with pytest.raises(DraftModelRefused, match=said):
-            House(own, tmp_path, draft_model=drafting)
+            refused(own, tmp_path, drafting)
 
 
 def test_another_vocabulary_is_refused(family: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "other", "qwen3", special=["<pad>", *SPECIAL])
     with pytest.raises(DraftModelRefused, match="has another vocabulary than the model"):
-        House(family / "open", tmp_path, draft_model=tmp_path / "other")
+        refused(family / "open", tmp_path, tmp_path / "other")
 
 
 def test_one_that_is_not_there_is_named(family: Path, tmp_path: Path) -> None:
     with pytest.raises(
         ModelNotFound, match="--draft-model: There is no model folder 'no/where/at'"
     ):
-        House(family / "open", tmp_path, draft_model=Path("no/where/at"))
+        refused(family / "open", tmp_path, Path("no/where/at"))
 
 
 # The program
@@ -708,3 +725,26 @@ def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
     ])  # fmt: skip
     assert [] == panel.speculation([{}])
     assert Fit(10, 8).room(4, 3) == 0
+
+
+def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
+    settings = Settings(tmp_path, Sampling(max_tokens=8), draft=False)
+    state = State(settings, Wanted("talk"), str(family / "open"))
+    change = find("draft-model").handler
+
+    def say() -> TurnRecord:
+        return finish(state.take("Hello", threading.Event()))
+
+    try:
+        assert Said("There is no draft model.") == change(state, "")
+        assert say().draft_model is None
+        name = str(family / "kindred")
+        assert Said(f"The draft model is {name}.") == change(state, name)
+        assert name == say().draft_model and state.activity == ""
+        with pytest.raises(DraftModelRefused, match="/draft-model none"):
+            change(state, "pocket")
+        assert name == say().draft_model == state.settings.draft_model
+        assert Said("There is no draft model.") == change(state, "none")
+        assert say().draft_model is None
+    finally:
+        state.close()

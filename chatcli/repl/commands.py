@@ -13,6 +13,7 @@ from chatcli import exchange, hub, opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.plain import shorten
+from chatcli.repl import draft_model as draft_models
 from chatcli.repl import told
 from chatcli.repl.registry import command, explained
 from chatcli.repl.results import (
@@ -27,7 +28,7 @@ from chatcli.repl.results import (
     Tree,
 )
 from chatcli.repl.state import State
-from chatcli.settings import MOST_XTC_THRESHOLD, PANELS, POCKET
+from chatcli.settings import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store import files
 from chatcli.store import search as searching
 from chatcli.store.images import Gallery
@@ -179,6 +180,19 @@ def model(state: State, argument: str) -> Result:
         return Said(f"The model is {state.model}.")
     state.change_model(argument)
     return Said(f"The model is {state.model} now. It has checkpoints of its own.")
+
+
+@command(
+    "draft-model", f"[NAME | {NO_MODEL}]",
+    "show or change the small model that proposes a reply's tokens (speculative decoding)",
+    complete=lambda state: [NO_MODEL, *_model_names(state)],
+)  # fmt: skip
+def draft_model(state: State, argument: str) -> Result:
+    if argument:
+        named = aliased(argument, state.settings.models)
+        draft_models.change(state, None if argument == NO_MODEL else named)
+    name = state.settings.draft_model
+    return Said(f"The draft model is {name}." if name else "There is no draft model.")
 
 
 @command("system", "[TEXT | off]", "show or set the system prompt")

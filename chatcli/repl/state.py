@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcli import opening, vision
@@ -18,8 +17,9 @@ from chatcli.errors import ChatcliError, FolderError, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.images import Image
 from chatcli.opening import Wanted
-from chatcli.plain import clean_line, decodable, shorten
+from chatcli.plain import decodable, shorten
 from chatcli.repl import told
+from chatcli.repl.loading import Loading, short, wait
 from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store import files, readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
@@ -72,40 +72,28 @@ class State:
 
     def _load(self, name: str, unwanted: threading.Event | None = None) -> Future[Runtime]:
         """Load a model on its thread; once `unwanted` is set, no more of it is read."""
-        self.activity = f"loading {_short(name)}…"
+        self.activity = f"loading {short(name)}…"
         return self._worker.submit(self._open_runtime, name, unwanted or threading.Event())
 
-    def _open_runtime(self, wanted: str, unwanted: threading.Event) -> Runtime:
+    def _open_runtime(self, name: str, unwanted: threading.Event) -> Runtime:
         """Raises `ModelError`, and `KeyboardInterrupt` if the model is not wanted any more."""
-        name = wanted
-
-        def go_on(activity: str) -> None:
-            if unwanted.is_set():
-                raise KeyboardInterrupt
-            self.activity = activity
-
-        def loading(model: str) -> None:
-            nonlocal name
-            name = model
-
-        def progress(done: float) -> None:
-            self._download = None
-            go_on(f"loading {_short(name)}… {done * 100:.0f} %")
-
-        def downloading(arrived: Download) -> None:
-            self._download = arrived
-            go_on(f"downloading {_short(name)}… {arrived}")
-
         try:
             if unwanted.is_set():
                 raise KeyboardInterrupt
             from chatcli.runtime import Runtime
 
-            runtime = Runtime(self._worker, self.settings, wanted, progress, downloading, loading)
+            telling = Loading(name, unwanted, self.say)
+            runtime = Runtime(
+                self._worker, self.settings, name, telling.progress, telling.downloading,
+                telling.begin,
+            )  # fmt: skip
             return told.checked(runtime, self.wanted)
         finally:
-            self._download = None
-            self.activity = ""
+            self.say("", None)
+
+    def say(self, activity: str, arrived: Download | None) -> None:
+        """What the thread of the model is at; how much of a download is there, while it comes."""
+        self._download, self.activity = arrived, activity
 
     def read_ahead(self, conversation: Conversation, model: str) -> None:
         """Have the system read what a conversation needs of the disk, while its model loads."""
@@ -146,7 +134,7 @@ class State:
 
     def runtime(self, cancelled: threading.Event | None = None) -> Runtime:
         """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
-        return _wait(self._runtime, cancelled)
+        return wait(self._runtime, cancelled)
 
     def arriving(self, cancelled: threading.Event) -> Iterator[Download]:
         """How far the download of the model is, several times a second, until it loads."""
@@ -420,7 +408,7 @@ class State:
         unwanted = threading.Event()
         loading = self._changing = self._load(name, unwanted)
         try:
-            _wait(loading, self.stopping)
+            wait(loading, self.stopping)
         except KeyboardInterrupt:
             unwanted.set()
             self.activity = ""
@@ -483,16 +471,3 @@ def _close_unwanted(loading: Future[Runtime]) -> None:
     """A model that came after nobody wanted it any more."""
     if loading.exception() is None:
         loading.result().close()
-
-
-def _short(model: str) -> str:
-    """A model's own name, without the folder or the owner that it is in."""
-    return clean_line(Path(model).name)
-
-
-def _wait(loading: Future[Runtime], cancelled: threading.Event | None) -> Runtime:
-    """Wait in short steps, so that an interrupt is noticed."""
-    while cancelled is None or not cancelled.is_set():
-        if concurrent.futures.wait([loading], timeout=0.1).done:
-            return loading.result()
-    raise KeyboardInterrupt
