@@ -80,3 +80,8 @@ def whole(loaded: LoadedModel, tokens: Sequence[int]) -> dict[str, Any]:
 def real(loaded: LoadedModel, tokens: Sequence[int]) -> list[int]:
     """A prompt's tokens as they are in the model's vocabulary."""
     return list(tokens) if loaded.vision is None else loaded.vision.real(tokens)
+
+
+def shows(loaded: LoadedModel, tokens: Sequence[int]) -> bool:
+    """Whether there is an image among a prompt's tokens."""
+    return loaded.vision is not None and bool(loaded.vision.found(tokens))

@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, speculative_generate_step
 
-from chatcli import cache_trim, device, engine, prompt_cache
+from chatcli import cache_trim, device, embedding, engine, prompt_cache
 from chatcli import sampler as choosing
 from chatcli.engine import Token
 from chatcli.errors import DraftModelRefused
@@ -134,13 +134,14 @@ def generate(
 ) -> Iterator[Token]:
     """`engine.generate` with a draft model: afterwards its cache too holds all that was yielded.
 
-    Where a window becomes full the reply goes on without it, and its log is given up.
+    Where a window becomes full, or an image is in the tail, the reply goes on without it, and its log
+    is given up.
     """
     most = engine.longest(loaded, sampling, room)
     reply = _Reply(loaded, cache, tail, sampling, most, said, opening, before)
     begun = cache_trim.position(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)
-    count = min(most, room)
+    count = 0 if embedding.shows(loaded, tail) else min(most, room)
     generated, done = list[int](), False
     if count > 0:
         with device.explained(), contextlib.closing(_speculate(speculator, reply, count)) as tokens:
@@ -181,7 +182,9 @@ def _speculate(speculator: Speculator, reply: _Reply, count: int) -> Generator[T
         mx.random.seed(sampling.seed)
     checking = _Checking(loaded.model)
     # mlx-lm's loop shows a processor nothing of the tail but its last token.
-    processors = choosing.processors(sampling, [*reply.before, *reply.tail[:-1]])
+    processors = choosing.processors(
+        sampling, embedding.real(loaded, [*reply.before, *reply.tail[:-1]])
+    )
     remembering = engine.budget(loaded, sampling, reply.opening, reply.said)
     processors += [_OfChecked(one, checking) for one in remembering]
     steps = speculative_generate_step(

@@ -107,7 +107,7 @@ class Runtime:
         if drafting is not None:
             fit = self._worker.call(engine_speculative.fit, self.loaded, drafting)
             kept = Checkpoints(self._worker, drafting, self._open_store(drafting))
-            made = Speculation(kept, self.settings.num_draft_tokens, fit)
+            made = Speculation(self.loaded, kept, self.settings.num_draft_tokens, fit)
             models.append(drafting)
         if self._speculation is not None:
             self._speculation.close()

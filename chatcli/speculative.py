@@ -10,10 +10,11 @@ import contextlib
 import threading
 from collections.abc import Generator, Sequence
 
-from chatcli import prefix
+from chatcli import embedding, prefix
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Token
 from chatcli.engine_speculative import Fit, Speculator
+from chatcli.model import LoadedModel
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
 
@@ -21,8 +22,11 @@ from chatcli.settings import Sampling
 class Speculation:
     """A draft model that proposes `num_draft_tokens` at a time, and its live cache."""
 
-    def __init__(self, checkpoints: Checkpoints, num_draft_tokens: int, fit: Fit) -> None:
-        """`checkpoints` are the draft model's, `fit` what it has in common with the model."""
+    def __init__(
+        self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, fit: Fit
+    ) -> None:
+        """For the model `loaded`; `checkpoints` are the draft model's, `fit` what both have in common."""
+        self._loaded = loaded
         self._checkpoints = checkpoints
         self._num_draft_tokens = num_draft_tokens
         self._fit = fit
@@ -55,6 +59,8 @@ class Speculation:
         if cancelled.is_set() or not self._fits(len(prompt)):
             return 0
         kept = self._checkpoints
+        # It sees no images: where one is, it is given what stands for any.
+        prompt = embedding.real(self._loaded, prompt)
         own = prefix.chain(kept.root, prompt, [segment.end for segment in chain])
         match = kept.restore(own, prompt, kept.match(own, prompt))
         size = 0 if draft else kept.accept_draft(own[: match.depth], prompt)
@@ -73,7 +79,7 @@ class Speculation:
         before: Sequence[int] = (),
     ) -> Generator[Token]:
         """`Checkpoints.generate` of the model's own, from where this has followed it to."""
-        ran = list(tail)
+        ran = embedding.real(self._loaded, tail)
         with self._checkpoints.lent(ran) as (cache, log):
             loaded = self._checkpoints.loaded
             speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._fit)

@@ -447,7 +447,7 @@ class Noted:
         self.store = SegmentStore(sessions, drafting.fingerprint)
         drafting = replace(drafting, model=self.model)
         kept = Checkpoints(worker, drafting, self.store)
-        self.speculation = Speculation(kept, 3, fit)
+        self.speculation = Speculation(runtime.loaded, kept, 3, fit)
 
     def __enter__(self) -> Noted:
         return self
@@ -514,7 +514,7 @@ class Told(ScriptedHouse):
         kept = Checkpoints(self.worker, replace(drafting, model=self.drafting), self.drafts)
         fit = self.worker.call(engine_speculative.fit, self.loaded, drafting)
         self.worker.call(self.model.taken)
-        self.speculation = Speculation(kept, 3, fit)
+        self.speculation = Speculation(self.loaded, kept, 3, fit)
 
     def __exit__(self, *_: object) -> None:
         self.drafts.close()
