@@ -23,6 +23,7 @@ from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.settings import Sampling
+from chatcli.speed import Speed
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows
 from chatcli.store.segments import Checkpoint, SegmentStore
@@ -70,20 +71,6 @@ class Drafted:
 
     tokens: int
     seconds: float
-
-
-@dataclass
-class Speed:
-    """How fast this model prefills here, from what was measured so far."""
-
-    tokens: int = 0
-    seconds: float = 0.0
-
-    def of(self, run: int, seconds: float, all_: int) -> float:
-        """What `all_` tokens take, of which `run` took `seconds` just now (the rest were at hand)."""
-        self.tokens += run
-        self.seconds += seconds
-        return seconds + (all_ - run) * self.seconds / max(self.tokens, 1)
 
 
 class Checkpoints:
