@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -382,3 +383,25 @@ def test_a_conversation_with_images_is_refused_by_a_model_that_sees_none_until_i
         assert head == chat.conversation.head
         chat.saved.move_head(chat.conversation.end_of_turn(1))
         assert home.say(chat, "And now?").tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", [SEEING, LATE], ids=["in history", "run in every turn"])
+def test_a_draft_model_sees_no_image_and_changes_nothing(
+    tmp_path: Path, shown: dict[str, Path], template: str
+) -> None:
+    """A reply whose image is run with the generation prompt comes without it."""
+    model = write_seeing(tmp_path / "model", template)
+    config = json.loads((model / "config.json").read_bytes())
+    config["text_config"]["sliding_window"] = 1024
+    (model / "config.json").write_text(json.dumps(config))
+    plain = talked(model, tmp_path / "plain", shown)
+    open_ = talked(model, tmp_path / "open", shown, draft_model=model)
+    closed = reopened(model, tmp_path / "closed", shown, draft_model=model)
+    assert [one.tokens for one in plain] == [one.tokens for one in open_]
+    assert list(map(outcome, open_)) == list(map(outcome, closed))
+    accepted = [one.draft_accepted_tokens for one in open_]
+    if template == LATE:
+        assert not any(count for count, (_, names) in zip(accepted, TALK, strict=True) if names)
+    else:
+        assert any(accepted)
