@@ -211,6 +211,7 @@ AT_NIGHT = {
     "test_batch": ("qwen3", "gpt_oss"),
     "test_turn": ("gpt_oss",),
     "test_bench_race": ("qwen3", "gpt_oss"),
+    "test_sideways": ("qwen3",),
 }
 
 

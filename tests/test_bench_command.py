@@ -58,6 +58,7 @@ def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], said
     assert b"Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli: Program) -> None:
     done = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
     told = json.loads(done.out)["batch"]

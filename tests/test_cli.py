@@ -441,6 +441,7 @@ def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
     assert aside["turns"][2]["reused_tokens"] > 20
 
 
+@pytest.mark.slow
 def test_a_date_that_is_set_before_the_first_message_begins_the_session(dated: Program) -> None:
     script = "/date 2031-11-03\n/date\n/new days\none\n/new later\ntwo\n"
     done = dated.run("chat", "-n", "4", stdin=script)

@@ -21,7 +21,7 @@ from chatcli.store.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate
 from chatcli.store.container import Container, Tensor
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import Raw, raw, rewrite, whole
-from tests.conftest import segment_files
+from tests.conftest import at_night, segment_files
 from tests.house import MESSAGES, House
 from tests.tiny import write_model
 
@@ -357,7 +357,7 @@ def needed(talk: Talk) -> list[Path]:
     return [*rows, *([last] if talk.states else [])]
 
 
-@pytest.mark.parametrize("damage", [flip_header, flip_rows, halve, empty])
+@pytest.mark.parametrize("damage", [at_night(flip_header), flip_rows, halve, at_night(empty)])
 def test_a_turn_over_damaged_files_says_the_same_and_why_it_took_longer(
     talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:

@@ -152,6 +152,7 @@ def test_without_room_for_checkpoints_the_replies_are_right(
     assert segment_files(program.sessions)
 
 
+@pytest.mark.slow
 def test_the_notice_has_a_line_of_its_own_in_plain_text(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path / "home", models / "speaker")
     options = ("-n", "60", "--temp", "1", "--seed", "1")
@@ -243,6 +244,7 @@ def failed_to_save(done: Finished, reason: str) -> bool:
     return "session" in sentence and reason in sentence
 
 
+@pytest.mark.slow
 def test_ask_without_room_for_a_new_session_leaves_nothing(chatcli: Program) -> None:
     done = chatcli.run("ask", "Hello.", "-S", "a", *FEW, preexec_fn=limit(50), expect=1)
     assert failed_to_save(done, "File too large")
@@ -334,6 +336,7 @@ def cleared(shell: Terminal) -> None:
 
 
 @PRLIMIT
+@pytest.mark.slow
 def test_after_space_is_back_the_next_message_is_saved(chatcli: Program, shell: Terminal) -> None:
     path = chatcli.sessions / "a.jsonl"
     shell.wait_for(lambda: path.read_bytes().endswith(b"}\n"))

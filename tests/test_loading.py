@@ -26,7 +26,7 @@ from chatcli.repl.state import State
 from chatcli.settings import Settings
 from chatcli.store import catalog, readahead
 from chatcli.store.sessions import SessionFolder
-from tests.conftest import Program, segment_files
+from tests.conftest import Program, at_night, segment_files
 from tests.house import MESSAGES, House
 from tests.terminal import CTRL_C, CTRL_D
 from tests.test_shell import open_shell, ready
@@ -168,7 +168,7 @@ def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "at"), [("talk", None), ("other", None), ("aside", None), ("talk", 2)]
+    ("name", "at"), [("talk", None), at_night("other", None), at_night("aside", None), ("talk", 2)]
 )
 def test_what_is_read_is_all_that_the_next_turn_needs(
     told: tuple[Path, Path], tmp_path: Path, name: str, at: int | None

@@ -22,6 +22,7 @@ from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Piece, Rows
 from chatcli.store.segments import Checkpoint, SegmentStore
 from tests.checkpointing import FINGERPRINT, path_of
+from tests.conftest import at_night
 from tests.tiny import CONFIGS, write_model
 
 WINDOW = 32
@@ -232,7 +233,7 @@ def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: Loade
 
 
 @pytest.mark.parametrize("tail", [TAIL, [7]], ids=["tail", "one token"])
-@pytest.mark.parametrize("before", [1, 31, 33, 150])
+@pytest.mark.parametrize("before", [1, at_night(31), 33, at_night(150)])
 def test_generation_that_is_rewound_leaves_no_trace(
     loaded: LoadedModel, before: int, tail: list[int], disk: Disk
 ) -> None:

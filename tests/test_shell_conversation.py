@@ -169,6 +169,7 @@ def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) 
     assert ["the first words", "other words and more"] == said
 
 
+@pytest.mark.slow
 def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) -> None:
     def said() -> list[str]:
         return [turn["user"] for turn in turns_of(chatcli, "talk")]
@@ -215,6 +216,7 @@ def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
     assert [f"{pasted} what is this?"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
+@pytest.mark.slow
 def test_a_named_file_stands_before_the_message(chatcli: Program) -> None:
     (chatcli.home / "notes.txt").write_text("the dog likes to swim\n")
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
@@ -227,6 +229,7 @@ def test_a_named_file_stands_before_the_message(chatcli: Program) -> None:
         assert turn["user"].startswith("## notes.txt\n\n```text\nthe dog likes to swim\n```\n\n")
 
 
+@pytest.mark.slow
 def test_a_session_is_chosen_from_a_list(chatcli: Program) -> None:
     for name in ("older", "newer"):
         chatcli.ask(f"this is the {name} one", "-S", name, "-n", "4")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.turn import Chat
+from tests.conftest import at_night
 from tests.house import MESSAGES, House, outcome
 
 ELSEWHERE = "Now something else."
@@ -76,7 +77,7 @@ def test_going_back_reads_nothing_where_a_cache_is_cut_anywhere(
     assert (boundary, None) == (record.reused_tokens, record.miss_reason)
 
 
-@pytest.mark.parametrize("family", ["qwen3", "gpt_oss", "qwen3_5"])
+@pytest.mark.parametrize("family", [at_night("qwen3"), at_night("gpt_oss"), "qwen3_5"])
 def test_only_what_the_branches_do_not_share_is_read(
     models: Path, family: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from chatcli.conversation import Message
 from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
 from chatcli.store.sessions import SessionFolder, recovered
 from chatcli.store.transcript import Transcript, encode, parse
+from tests.conftest import at_night
 
 SEED = 20261121
 MUTATIONS = 90
@@ -159,7 +160,7 @@ def is_json(line: bytes) -> bool:
         return False
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS[:2], *map(at_night, WAYS[2:])])
 def test_a_damaged_transcript_is_refused_in_a_sentence_or_kept_but_for_its_bad_lines(
     real: bytes, tmp_path: Path, way: Callable[[bytes, random.Random], bytes]
 ) -> None:

@@ -164,7 +164,16 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+AT_NIGHT = ("half precision", "8 bits", "a wider window", "another scale")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(change, id=name, marks=[pytest.mark.slow] if name in AT_NIGHT else [])
+        for name, change in CHANGES.items()
+    ],
+)
 def test_another_model_in_the_same_folder_is_never_a_hit(change: Change, place: Path) -> None:
     change(place / "model")
     expected = on_a_copy(place, SAID[1])
