@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,11 @@ from chatcli.repl.results import Opened, Said, Streamed
 from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.waiting import Sent, Waiting
-from chatcli.settings import Sampling, Settings
+from chatcli.settings import Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from tests.conftest import everything
 from tests.test_loading import Watched
+from tests.test_two_processes import wait_until
 from tests.tiny import write_model
 
 PATIENCE = 20.0
@@ -329,3 +331,19 @@ def test_the_thinking_opens_at_the_last_one() -> None:
     assert ["  the end", ""] == rows[-2:]
     rows = shown([("one", "thoughts", "short")])
     assert ["1 › one", "  ┊ thoughts", "  short", ""] == rows
+
+
+def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(
+    models: Path, tmp_path: Path
+) -> None:
+    wanted = replace(settings(tmp_path), running=Running(prefill_step_size=1024))
+    state = State(wanted, Wanted(), str(models / "qwen3"))
+    say(state, "hello")
+    state.stop_settling()
+    state.draft_behind("river " * 900)
+    first = state._drafting
+    wait_until(lambda: first is not None and first.running())
+    state.draft_behind("another")
+    state.stop_settling()
+    assert first is not None and first.done()
+    state.close()

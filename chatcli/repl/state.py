@@ -286,14 +286,11 @@ class State:
         """End what runs behind, after its current chunk. What went wrong in it costs time only:
         the next turn meets it again, where it can be told."""
         self.stop_drafting()
-        drafting, self._drafting = self._drafting, None
-        if drafting is not None and not drafting.cancelled():
-            drafting.exception()
-        settling, self._settling = self._settling, None
-        if settling is not None:
-            self._stop_settling.set()
-            settling.exception()
-            self._stop_settling.clear()
+        self._stop_settling.set()
+        # Not only for the newest: a draft that gave way to it may be at its last chunk still.
+        concurrent.futures.wait([self._behind.submit(lambda: None)])
+        self._drafting = self._settling = None
+        self._stop_settling.clear()
 
     def switch(self, session: SessionFile | None) -> list[str]:
         """Go on with another session and close the one before.
