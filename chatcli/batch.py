@@ -202,6 +202,8 @@ def _run(
 def _fitting(chat: Chat, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache may be generated at once, and why only one."""
     checkpoints = chat.checkpoints
+    if checkpoints.one_by_one is not None:
+        return 1, checkpoints.one_by_one
     call, cache = checkpoints.worker.call, checkpoints.fork()
     if not call(prompt_cache.merges, cache):
         return 1, CANNOT_MERGE

@@ -18,7 +18,7 @@ from chatcli import device, engine, engine_speculative, prefix, prompt_cache
 from chatcli.engine import Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
-from chatcli.memory import MemoryLimit
+from chatcli.memory import Limit
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
@@ -76,12 +76,15 @@ class Drafted:
 class Checkpoints:
     """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
 
+    # Why several sequences cannot be generated at once, if that is so for any model here.
+    one_by_one: str | None = None
+
     def __init__(
         self,
         worker: Worker,
         loaded: LoadedModel,
         store: SegmentStore | None,
-        memory: MemoryLimit | None = None,
+        memory: Limit | None = None,
     ) -> None:
         """`memory` None: nothing is refused before MLX itself has no more."""
         self.loaded = loaded
@@ -157,12 +160,16 @@ class Checkpoints:
             return Match(live, True)
         if live < len(chain) - 1:
             self.store.flush()
-        stored = self.store.depth(chain, prompt, stateful=self._stateful)
+        stored = self._stored(self.store, chain, prompt)
         return Match(live, True) if live >= stored else Match(stored, False)
 
     def _shared(self, chain: Sequence[Segment]) -> int:
         """How many segments of a chain the live cache has passed."""
         return prefix.common_prefix([segment.id for segment in chain], self._path)
+
+    def _stored(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        """How much of a chain the store has."""
+        return store.depth(chain, prompt, stateful=self._stateful)
 
     def _depth_in_memory(self, chain: Sequence[Segment]) -> int:
         shared = self._shared(chain)
@@ -181,7 +188,7 @@ class Checkpoints:
                 break
             except SegmentDamaged as error:
                 reason = reason or f"the checkpoint at token {last.end} is {error}"
-                match = self.match(chain[: match.depth - 1], prompt)
+                match = Checkpoints.match(self, chain[: match.depth - 1], prompt)
         else:
             if self._goes_on(chain, match.depth, prompt) or self._back_to_border(
                 chain, match.depth, prompt
@@ -208,7 +215,7 @@ class Checkpoints:
         """Whether the next segment begins with what was run after the path's last checkpoint."""
         if not self._ahead or depth != len(self._path) or depth == len(chain):
             return False
-        return self.store is not None and _begins(chain[depth], prompt, self._ahead)
+        return self.store is not None and prefix.begins(chain[depth], prompt, self._ahead)
 
     def _back_to_border(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
         """Go back to where the last draft and this prompt agree, if that is past the checkpoint."""
@@ -216,7 +223,7 @@ class Checkpoints:
             return False
         kept = [
             border for border in self._borders
-            if border.parent == chain[depth].parent and _begins(chain[depth], prompt, border.tokens)
+            if border.parent == chain[depth].parent and prefix.begins(chain[depth], prompt, border.tokens)
         ]  # fmt: skip
         if not kept:
             return False
@@ -474,9 +481,13 @@ class Checkpoints:
         log, self._ahead = RowLog(), []
         with self._whole():
             yield self._cache, log
-        if log.whole:
+        if self._may_go_on(ran, log):
             self._worker.call(prompt_cache.lay_out, self._cache)
             self._ahead, self._log, self._by_draft = ran, log, False
+
+    def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
+        """Whether the next prefill can begin after a reply that came to its end."""
+        return log.whole
 
     def text_of(self, said: Sequence[int]) -> str:
         """The text of the first tokens of a reply."""
@@ -485,7 +496,3 @@ class Checkpoints:
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""
         return self._worker.call(engine.floats, scalars)
-
-
-def _begins(segment: Segment, prompt: Sequence[int], tokens: list[int]) -> bool:
-    return list(prompt[segment.start : segment.end][: len(tokens)]) == tokens

@@ -9,7 +9,10 @@ import atexit
 import contextlib
 import io
 import os
+import select
+import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,19 +36,26 @@ from chatcli.cli_options import (
     Name,
     Options,
     complete_session,
+    our_ranks,
+    own_stderr,
     print_json,
     sessions_folder,
     with_options,
 )
-from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt
+from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.plain import clean, decodable
+from chatcli.ranks import Ranks
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
 from chatcli.store.sessions import SessionFolder, recovered
 
+# The commands that run a model on every rank; any other is rank 0's alone.
+SHARING = ("chat", "resume", "branch", "ask")
 DEBUG = "CHATCLI_DEBUG"
+# How long after it is terminated a process may still learn that another rank is gone (seconds).
+NOTICED = 0.5
 
 
 class ChatByDefault(TyperGroup):
@@ -55,6 +65,8 @@ class ChatByDefault(TyperGroup):
         own = {name for parameter in self.params for name in parameter.opts} | {"--help", "-h"}
         if not args or (args[0].startswith("-") and args[0] not in own):
             args = ["chat", *args]
+        if follows() and args[0] not in (*SHARING, *own):
+            raise typer.Exit
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -63,6 +75,10 @@ class ChatByDefault(TyperGroup):
         except ChatcliError as error:
             print(f"chatcli: {clean(str(error))}", file=sys.stderr)
             raise typer.Exit(error.exit_code) from error
+        except RankLost as error:
+            print(f"chatcli: {clean(str(error))}", file=sys.stderr)
+            # A thread may wait for that rank for ever, so the process goes without it.
+            leave_at_once(error.exit_code)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -133,6 +149,9 @@ def branch(
     options: Options,
 ) -> None:
     """Branch a session after turn --at into a new one, and go on there."""
+    here = sys.stdin.isatty() and sys.stdout.isatty() and not options.as_json
+    if our_ranks() is not None and not here:
+        raise UsageError("To branch without going on takes one process: leave mlx.launch out.")
     folder = SessionFolder(sessions_folder(options.sessions))
     name = folder.resolve(name)
     made = opening.branch(folder, name, options.at, new)
@@ -140,7 +159,7 @@ def branch(
     made.close()
     if options.as_json:
         print_json({"session": made.name, "branched_from": name, "turns": turns})
-    elif not sys.stdin.isatty() or not sys.stdout.isatty():
+    elif not here:
         print(clean(f"Branched '{name}' after turn {turns} into '{made.name}'."))
     else:
         talk(replace(options, at=None), replace(options.wanted(made.name), at=None))
@@ -150,6 +169,10 @@ def talk(options: Options, wanted: Wanted) -> None:
     """The shell in a terminal; a script of messages where standard input is a pipe."""
     if sys.stdin.isatty() and sys.stdout.isatty():
         in_terminal(options, wanted)
+        return
+    if our_ranks() is not None and "COLUMNS" in os.environ and not options.as_json:
+        # mlx.launch, which tells how wide its terminal is, stands between.
+        in_terminal(options, wanted, behind_launcher)
         return
     from chatcli.repl import display, script
 
@@ -162,28 +185,47 @@ def talk(options: Options, wanted: Wanted) -> None:
         let_go(state)
 
 
-def in_terminal(options: Options, wanted: Wanted) -> None:
-    """The shell on this terminal."""
+def in_terminal(options: Options, wanted: Wanted, run: Callable[[Any], None] | None = None) -> None:
+    """The shell on this terminal, or as `run` has it."""
     state = open_state(options, wanted)
     try:
         if options.plain or os.environ.get("TERM", "dumb") == "dumb":
-            from chatcli.repl import simple
-
-            early.restore()
-            simple.run(state)
+            by_lines(state)
         else:
-            shell_of(state).run()
+            (run or with_keys)(state)
     finally:
         let_go(state)
 
 
-def shell_of(state: Any) -> Any:
+def by_lines(state: Any) -> None:
+    from chatcli.repl import simple
+
+    early.restore()
+    simple.run(state)
+
+
+def with_keys(state: Any) -> None:
+    shell_of(state, os.environ.get("VISUAL") or os.environ.get("EDITOR")).run()
+
+
+def behind_launcher(state: Any) -> None:
+    """The shell on the terminal of the launcher; line by line where it has none."""
+    from chatcli.repl import launched
+
+    if not launched.is_there():
+        by_lines(state)
+        return
+    with launched.terminal():
+        # An editor would read what the launcher passes on.
+        shell_of(state, None).run()
+
+
+def shell_of(state: Any, editor: str | None) -> Any:
     from chatcli.repl import display, lines
     from chatcli.repl.shell import Shell
     from chatcli.repl.stage import Stage
 
     stage = Stage()
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     history = lines.open_history(history_file())
     return Shell(state, display.screen_on(stage, state.settings.panel), stage, history, editor)
 
@@ -192,7 +234,7 @@ def open_state(options: Options, wanted: Wanted) -> Any:
     """The session and the model that were asked for, in a folder that can be written."""
     from chatcli.door import open_state
 
-    return open_state(options.settings(), wanted, options.model)
+    return open_state(options.settings(), wanted, options.model, our_ranks())
 
 
 def let_go(state: Any) -> None:
@@ -200,11 +242,19 @@ def let_go(state: Any) -> None:
     if problem := state.close():
         print(clean(f"chatcli: {problem}"), file=sys.stderr)
     leaving = sys.exc_info()[0]
+    if (ranks := our_ranks()) is not None:
+        ranks.close()
     if state.abandoned and leaving in (None, KeyboardInterrupt):
+        leave_at_once(INTERRUPTED if leaving else 0)
+
+
+def leave_at_once(code: int) -> None:
+    """End the process, whatever its threads are at."""
+    with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
-        early.restore()
-        os._exit(INTERRUPTED if leaving else 0)
+    early.restore()
+    os._exit(code)
 
 
 def tell_recovery(session: Any) -> None:
@@ -287,7 +337,9 @@ def open_chat(options: Options) -> Any:
     """What was asked for, through the same door as Python's."""
     from chatcli.door import Chat
 
-    return Chat(options.wanted(), model=options.model, settings=options.settings())
+    return Chat(
+        options.wanted(), model=options.model, settings=options.settings(), ranks=our_ranks()
+    )
 
 
 def ask_each(questions: list[str], options: Options, images: list[Any]) -> None:
@@ -301,8 +353,17 @@ def ask_each(questions: list[str], options: Options, images: list[Any]) -> None:
 
 
 def whole_prompt(prompt: str | None) -> str:
-    """The argument, then standard input unless that is a terminal. Raises `EmptyPrompt`."""
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    """The argument, then standard input unless that is a terminal. Raises `EmptyPrompt`, and
+    `UsageError` where it would never end.
+    """
+    typed = sys.stdin is None or sys.stdin.isatty()
+    if not typed and our_ranks() is not None:
+        typed = True
+        if select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 1):
+            raise UsageError(
+                "mlx.launch never ends standard input: give the prompt as an argument."
+            )
+    piped = "" if typed else sys.stdin.read()
     text = "\n\n".join(part for part in (prompt or "", piped.rstrip("\n")) if part.strip())
     if not text:
         raise EmptyPrompt("The prompt is empty: give it as an argument or on standard input.")
@@ -328,6 +389,8 @@ def main() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if (ranks := our_ranks()) is not None:
+        settle_among(ranks)
     try:
         app()
     except SystemExit as end:
@@ -339,6 +402,33 @@ def main() -> None:
         what = clean(f"{type(error).__name__}: {error}".splitlines()[0])
         print(f"chatcli: unexpected error, {what} ({DEBUG}=1 shows where).", file=sys.stderr)
         sys.exit(ChatcliError.exit_code)
+
+
+def follows() -> bool:
+    """Whether this is a rank that does what rank 0 does."""
+    ranks = our_ranks()
+    return ranks is not None and not ranks.leads
+
+
+def settle_among(ranks: Ranks) -> None:
+    """Of several ranks only rank 0 reads and prints, and is interrupted."""
+    if DEBUG not in os.environ:
+        # MLX says there again and again what is told in one sentence, across what the shell draws.
+        sys.stderr = own_stderr()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if follows():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stdin, sys.stdout, sys.stderr = (open(os.devnull, mode) for mode in "rww")  # noqa: SIM115, PTH123
+        return
+
+    def terminated(*_: object) -> None:
+        # mlx.launch ends all when one is gone: that has to be told and what came to be kept.
+        if not ranks.ended.wait(NOTICED):
+            ranks.leave()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, terminated)
 
 
 class Ending:

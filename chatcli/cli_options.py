@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TextIO, get_type_hints
 
 import platformdirs
 import typer
@@ -23,8 +23,9 @@ import typer
 from chatcli import cli_tuning, config, plain, template_args
 from chatcli.cli_tuning import OWN
 from chatcli.config import Value
-from chatcli.errors import ChatcliError, UsageError
+from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.opening import Wanted, default_sessions
+from chatcli.ranks import Ranks, here
 from chatcli.repl import results
 from chatcli.settings import POCKET, Running, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
@@ -266,6 +267,7 @@ class Options:
         ),
     ] = None  # fmt: skip
     num_draft_tokens: cli_tuning.NumDraftTokens = None
+    pipeline: cli_tuning.Pipeline = None
     cache_limit: CacheLimitOption = None
     memory_limit: Annotated[
         str | None,
@@ -325,6 +327,33 @@ class Options:
         return Wanted(name, self.latest, self.at, system, must_exist, template_args=told)
 
 
+@functools.cache
+def our_ranks() -> Ranks | None:
+    """The processes that mlx.launch, or a person, has started beside this one; None if it is alone."""
+    place = here(os.environ)
+    return None if place is None else Ranks(place)
+
+
+@functools.cache
+def own_stderr() -> TextIO:
+    """Standard error as it was given to this process, for what is said in spite of all."""
+    return open(os.dup(2), "w", 1, errors="replace")  # noqa: PTH123
+
+
+def follow(ranks: Ranks, options: Options) -> None:
+    """Be a rank that does what rank 0 does, until that leaves."""
+    from chatcli import follow
+
+    def tell(why: str) -> None:
+        print(plain.clean(f"chatcli: {why}"), file=own_stderr())
+
+    try:
+        raise typer.Exit(follow.follow(ranks, options.settings(), tell))
+    except RankLost as error:
+        tell(str(error))
+        raise typer.Exit(error.exit_code) from error
+
+
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that takes `options: Options` all of its fields as options of its own."""
     signature = inspect.signature(command, eval_str=True)
@@ -333,7 +362,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         chosen = {field.name: given.pop(field.name) for field in fields(Options)}
-        command(**given, options=Options(**chosen))
+        options = Options(**chosen)
+        if (ranks := our_ranks()) is None or ranks.leads:
+            command(**given, options=options)
+        else:
+            follow(ranks, options)
 
     kind = inspect.Parameter.KEYWORD_ONLY
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -115,6 +115,13 @@ AdapterPath = Annotated[
         help="A folder with a LoRA or another adapter of the model."
     ),
 ]  # fmt: skip
+Pipeline = Annotated[
+    bool | None,
+    typer.Option(
+        "--pipeline/--no-pipeline", rich_help_panel=RUN,
+        help="Under mlx.launch: give each rank layers of its own, not a part of every layer.",
+    ),
+]  # fmt: skip
 
 NumDraftTokens = Annotated[
     int | None,

@@ -208,6 +208,9 @@ SETTINGS = {
         _number(int, f"a whole number from 1 to {MOST_DRAFT_TOKENS}", 1, MOST_DRAFT_TOKENS),
         "tokens that the draft model proposes at a time",
     ),
+    "pipeline": Setting(
+        SWITCHED, "give each rank of mlx.launch layers of its own, not a part of every layer"
+    ),
     "cache_limit": Setting(
         SIZED,
         "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",

@@ -18,6 +18,7 @@ from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.images import Image, read
 from chatcli.opening import Wanted
+from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
 from chatcli.settings import Running, Sampling, Settings
@@ -67,6 +68,7 @@ class Chat:
         template_args: Mapping[str, Any] | None = None,
         settle: bool = True,
         settings: Settings | None = None,
+        ranks: Ranks | None = None,
         **options: Any,
     ) -> None:
         """Open session `name`, or begin it with the first message; the model loads meanwhile.
@@ -77,6 +79,8 @@ class Chat:
         but the model. With `settle` a reply is run as history will show it before its
         iteration ends; without, that goes on behind and gives way to the next message.
 
+        `ranks` are processes that have a shard of the model each, of which this is rank 0.
+
         `options` are fields of `Settings`, `Sampling` and `Running`: sessions, think, cache,
         memory_limit (bytes), temp, max_tokens, seed, kv_bits and so on, in place of those in
         `settings`. Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an option
@@ -85,7 +89,7 @@ class Chat:
         settings = changed(settings or Settings(opening.default_sessions()), options)
         if not isinstance(name, Wanted):
             name = Wanted(name, latest, at, system, template_args=template_args or {})
-        self._state = open_state(settings, name, model)
+        self._state = open_state(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
         self._record: TurnRecord | None = None
@@ -230,11 +234,13 @@ class Chat:
         self.close()
 
 
-def open_state(settings: Settings, wanted: Wanted, model: str | None) -> State:
+def open_state(
+    settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None
+) -> State:
     """The session and the model that were asked for, in a folder that can be written."""
     files.private_folder(settings.sessions)
     files.check_writable(settings.sessions)
-    return State(settings, wanted, model)
+    return State(settings, wanted, model, ranks)
 
 
 def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:

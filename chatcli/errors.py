@@ -28,6 +28,7 @@
     - ContextFull
     - MemoryFull             more bytes than there are, or than --memory-limit allows
   + SegmentDamaged             never reaches a person: a miss with a reason
+* RankLost                     exit code 1: one of several processes with one model is gone
 """
 
 from __future__ import annotations
@@ -148,3 +149,9 @@ class MemoryFull(ModelError):
 
 class SegmentDamaged(ChatcliError):
     pass
+
+
+class RankLost(Exception):
+    """No `ChatcliError`: no other turn can be taken after it, so nothing that goes on may catch it."""
+
+    exit_code = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from chatcli.errors import MemoryFull
 from chatcli.plain import file_size
@@ -63,6 +64,36 @@ class Growth:
         """
         logged = sum(one.row for one in self.windows)
         return tokens * (self.row + 2 * logged if written else logged)
+
+
+class Limit(Protocol):
+    """What says whether so many tokens fit."""
+
+    def tokens(self, longest: int) -> int: ...
+
+    def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None: ...
+
+
+@dataclass(frozen=True)
+class Tightest:
+    """The limits of several machines that hold one cache together: the first to be full decides."""
+
+    limits: tuple[MemoryLimit, ...]
+
+    def tokens(self, longest: int) -> int:
+        return min(limit.tokens(longest) for limit in self.limits)
+
+    def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
+        """Raises `MemoryFull` as one would."""
+        for limit in self.limits:
+            limit.check(tokens, segment, written=written)
+
+
+def told(limit: dict[str, Any]) -> MemoryLimit:
+    """A limit from what `dataclasses.asdict` made of it."""
+    growth = limit["growth"]
+    windows = tuple(Window(**window) for window in growth["windows"])
+    return MemoryLimit(limit["most"], limit["weights"], Growth(**{**growth, "windows": windows}))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ except ImportError as error:
 import mlx_lm
 import xxhash
 
-from chatcli import adapter, hub, models, pocket, prompt_cache
+from chatcli import adapter, hub, models, pocket, prompt_cache, sharding
+from chatcli.ranks import Ranks
 from chatcli.settings import AS_IT_IS, Running, Sampling
 from chatcli.settings import POCKET as POCKET
 from chatcli.vision import Vision
@@ -73,8 +74,10 @@ def load(
     trust_remote_code: bool = False,
     running: Running = AS_IT_IS,
     talks: bool = True,
+    ranks: Ranks | None = None,
 ) -> LoadedModel:
     """Load `pocket`, a folder or a hub name through mlx-lm; one that `talks` has a chat template.
+    With `ranks` it is this rank's shard.
 
     What `progress` or `downloading` raises ends it. `trust_remote_code` lets code that came with
     the model run. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
@@ -82,7 +85,16 @@ def load(
     adapted = adapter.fingerprint(Path(running.adapter_path)) if running.adapter_path else ""
     folder = resolve(name, downloading)
     with _loadable(name), _refused(name, folder, trust_remote_code):
-        model, tokenizer, config = _load_lazily(folder, name, trust_remote_code)
+        _check_config(folder, name)
+        if ranks is None:
+            model, tokenizer, config = _load_lazily(folder, trust_remote_code)
+            way = ""
+        else:
+            model, tokenizer, config, way = sharding.load(
+                folder, name, trust_remote_code, running.pipeline
+            )
+    # Its warnings would be written across the screen.
+    logging.getLogger("transformers").setLevel(logging.ERROR)
     if talks and not tokenizer.has_chat_template:
         raise NoChatTemplate(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
@@ -98,12 +110,19 @@ def load(
     if running.kv_bits is not None:
         prompt_cache.try_out(model, running)
     step = running.prefill_step_size or prefill_step()
+    step = step if ranks is None else ranks.least(step)
     layout = prompt_cache.layout(prompt_cache.new(model, running))
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
     mark = fingerprint(folder, kind + digest + adapted)
+    if ranks is not None:
+        # Of a pipeline, a rank may have only the files of its own layers.
+        files = fingerprint(folder, "") if way == "tensor" else _config_digest(folder)
+        sharding.same(ranks, name, files)
+        mark = sharding.whole(f"{way} {ranks.place.size}", ranks.gather(mark))
     own = _generation_config(folder)
     with _loadable(name):
-        processor = _processor(model, config, tokenizer)
+        # An image would have to be brought to every rank.
+        processor = _processor(model, config, tokenizer) if ranks is None else None
     return LoadedModel(
         name, model, tokenizer, mark, _context(config), step, _longest_reply(own),
         own_sampling(own), running, processor,
@@ -182,8 +201,8 @@ def _refused(name: str, folder: Path, trust: bool) -> Iterator[None]:
         ) from error
 
 
-def _load_lazily(folder: Path, name: str, trust: bool) -> tuple[Any, Any, dict[str, Any]]:
-    """The model with its weights still on disk, the tokenizer and the configuration."""
+def _check_config(folder: Path, name: str) -> None:
+    """Raises `ModelNotFound` or `ModelBroken` where there is no configuration to begin with."""
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
     try:
@@ -192,14 +211,16 @@ def _load_lazily(folder: Path, name: str, trust: bool) -> tuple[Any, Any, dict[s
         raise ModelBroken(
             f"The model '{name}' cannot be loaded: its config.json is not valid JSON ({error})."
         ) from error
+
+
+def _load_lazily(folder: Path, trust: bool) -> tuple[Any, Any, dict[str, Any]]:
+    """The model with its weights still on disk, the tokenizer and the configuration."""
     # Said in so many words, or transformers would ask on the terminal. mlx-lm has a switch of its
     # own for a model's code, which older ones do not know.
     switch = {"trust_remote_code": True} if trust else {}
     model, tokenizer, config = mlx_lm.load(
         str(folder), {"trust_remote_code": trust}, lazy=True, return_config=True, **switch
     )
-    # Its warnings would be written across the screen.
-    logging.getLogger("transformers").setLevel(logging.ERROR)
     return model, tokenizer, config
 
 
@@ -336,6 +357,10 @@ def fingerprint(folder: Path, settings: str) -> str:
         for block in _sampled(path):
             digest.update(block)
     return digest.hexdigest()[:32]
+
+
+def _config_digest(folder: Path) -> str:
+    return hashlib.sha256(_config_without_noise(folder / "config.json")).hexdigest()
 
 
 def _config_without_noise(path: Path) -> bytes:

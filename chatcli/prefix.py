@@ -52,6 +52,11 @@ def chain(root: str, prompt: Sequence[int], boundaries: Iterable[int]) -> list[S
     return segments
 
 
+def begins(segment: Segment, prompt: Sequence[int], tokens: Sequence[int]) -> bool:
+    """Whether a segment of a prompt begins with these tokens."""
+    return list(prompt[segment.start : segment.end][: len(tokens)]) == list(tokens)
+
+
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
     """How many leading tokens, or ids, two sequences share."""
     limit = min(len(left), len(right))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import cache_growth, device, engine_speculative, hub, model, sampler, upkeep
+from chatcli import cache_growth, device, engine_speculative, hub, model, sampler, sharing, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
-from chatcli.errors import ModelError
+from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.memory import Growth, MemoryLimit
 from chatcli.model import LoadedModel
+from chatcli.ranks import Ranks
 from chatcli.settings import Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store import files
@@ -37,25 +39,29 @@ class Runtime:
         progress: Callable[[float], None] = lambda _: None,
         downloading: hub.Told = lambda _: None,
         loading: Callable[[str], None] = lambda _: None,
+        ranks: Ranks | None = None,
     ) -> None:
         """`progress` is told how much of a model is in memory, from 0 to 1, and `downloading` how
         much of it is on this machine, if that has to change; `loading` is told its name before: there
         may be a draft model. What they raise ends the loading.
 
-        Raises `ModelError` as `model.load` and `engine_speculative.fit` do.
+        With `ranks` it is this rank's shard. Raises `ModelError` as `model.load` and
+        `engine_speculative.fit` do, and `RankLost`.
         """
         self.settings = settings
-        self._worker = worker
+        self._worker, self._ranks = worker, ranks
         drafting: LoadedModel | None = None
         if settings.draft_model is not None:
+            self._may_speculate()
             # It is small: what is wrong with it is told before the wait for the other.
             loading(settings.draft_model)
             drafting = worker.call(self._draft_model, settings.draft_model, progress, downloading)
         loading(name)
-        self.loaded = worker.call(
-            model.load, name, progress, downloading,
-            trust_remote_code=settings.trust_remote_code, running=settings.running,
-        )  # fmt: skip
+        with contextlib.nullcontext() if ranks is None else sharing.loading(ranks, settings, name):
+            self.loaded = worker.call(
+                model.load, name, progress, downloading,
+                trust_remote_code=settings.trust_remote_code, running=settings.running, ranks=ranks,
+            )  # fmt: skip
         sampler.check(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
             gallery, version = Gallery(settings.sessions), model.VERSION
@@ -68,15 +74,27 @@ class Runtime:
         self._budget = _budget(settings, self._open_elsewhere) if settings.cache else None
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
-        self._checkpoints = Checkpoints(worker, self.loaded, self._store)
         self._speculation: Speculation | None = None
-        self.speculate_with(drafting)
+        if ranks is None:
+            self.checkpoints = Checkpoints(worker, self.loaded, self._store)
+            self.speculate_with(drafting)
+        else:
+            memory = worker.call(_memory, [self.loaded], settings.memory_limit)
+            self.checkpoints = sharing.checkpoints(ranks, worker, self.loaded, self._store, memory)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
         """A store for a model, within the limit of all."""
         if self._budget is None:
             return None
-        return SegmentStore(self.settings.sessions, loaded.fingerprint, self._budget.written)
+        kept = sharing.kept_by(self._ranks, loaded.fingerprint)
+        return SegmentStore(self.settings.sessions, kept, self._budget.written)
+
+    def _may_speculate(self) -> None:
+        """Raises `DraftModelRefused` where there cannot be a draft model."""
+        if self._ranks is not None:
+            raise DraftModelRefused(
+                "Ranks have no draft model: leave out --draft-model, or run one process."
+            )
 
     def load_draft_model(
         self, name: str, progress: Callable[[float], None], downloading: hub.Told
@@ -103,6 +121,7 @@ class Runtime:
 
         Raises `DraftModelRefused`, and keeps the one before.
         """
+        self._may_speculate()
         made, models = None, [self.loaded]
         if drafting is not None:
             fit = self._worker.call(engine_speculative.fit, self.loaded, drafting)
@@ -113,7 +132,7 @@ class Runtime:
             self._speculation.close()
         self._speculation = made
         limit = self.settings.memory_limit
-        self._checkpoints.memory = self._worker.call(_memory, models, limit)
+        self.checkpoints.memory = self._worker.call(_memory, models, limit)
 
     def chat(self, session: SessionFile, think: bool | None) -> Chat:
         """`session` with this model. The live cache is shared: one chat at a time."""
@@ -128,7 +147,7 @@ class Runtime:
             vision=self.loaded.vision,
         )  # fmt: skip
         return Chat(
-            None, conversation, template, self._checkpoints, self.sampling,
+            None, conversation, template, self.checkpoints, self.sampling,
             speculation=self._speculation,
         )  # fmt: skip
 

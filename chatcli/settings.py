@@ -67,6 +67,7 @@ class Running:
     `max_kv_size` and `prefill_step_size` count tokens. The cache is quantized from the first token
     on: mlx-lm's `quantized_kv_start` would quantize what a checkpoint holds at a place that depends
     on how the prompt was cut, and a restored conversation would not be the one that was closed.
+    `pipeline` gives each of several ranks layers of its own, rather than a part of every layer.
     """
 
     max_kv_size: int | None = None
@@ -74,6 +75,7 @@ class Running:
     kv_group_size: int = 64
     prefill_step_size: int | None = None
     adapter_path: str | None = None
+    pipeline: bool = False
 
 
 AS_IT_IS = Running()

@@ -16,7 +16,7 @@ from typing import Any
 from chatcli import prefix, vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
-from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, TemplateRefused
+from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
     Event,
     Notice,
@@ -122,13 +122,19 @@ def answer(
 ) -> Iterator[Event]:
     """Match, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
-    A reply that never began is not kept beside another. Raises `MemoryFull`.
+    A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
+    what there is of the reply on disk.
     """
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns()))
     yield from prepare(chat, prompt, record, cancelled)
     siblings = len(chat.conversation.children(user.id))
     sampling = chat.sampling.shifted(siblings)
-    yield from generate(chat, prompt, sampling, record, started, cancelled)
+    try:
+        yield from generate(chat, prompt, sampling, record, started, cancelled)
+    except RankLost:
+        if len(record.tokens) > len(prompt.said):
+            persist(chat, user, record)
+        raise
     if len(record.tokens) > len(prompt.said) or not siblings:
         persist(chat, user, record)
     yield from problems(chat)

@@ -6,22 +6,28 @@ runs it. (A thread that ends with streams of its own makes MLX 0.32 abort the pr
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Worker:
-    """A thread for MLX. Everything that touches an array goes through `call` or `stream`."""
+    """A thread for MLX. Everything that touches an array goes through `call` or `stream`.
 
-    def __init__(self) -> None:
+    One that `may_be_lost` waits for other processes, which may never answer it.
+    """
+
+    def __init__(self, *, may_be_lost: bool = False) -> None:
+        self._open: set[Future[Any]] | None = set() if may_be_lost else None
+        self._lost: Exception | None = None
         self._pool = ThreadPoolExecutor(1, "chatcli-mlx", self._began)
         self._thread: threading.Thread | None = None
         self._endings: list[Callable[[], object]] = []
@@ -31,7 +37,22 @@ class Worker:
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `work` on the thread, later."""
-        return self._pool.submit(work, *args, **kwargs)
+        running = self._pool.submit(work, *args, **kwargs)
+        if self._open is None:
+            return running
+        first: Future[T] = Future()
+        self._open.add(first)
+        first.add_done_callback(self._open.discard)
+        running.add_done_callback(partial(_hand_on, first))
+        if self._lost is not None:
+            _end(first, self._lost)
+        return first
+
+    def lose(self, error: Exception) -> None:
+        """Everything that is waited for here raises `error`, now and later: the thread may hang."""
+        self._lost = error
+        for waited in list(self._open or ()):
+            _end(waited, error)
 
     def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on the thread and wait for its result or its error."""
@@ -60,6 +81,8 @@ class Worker:
         items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
         stopped = threading.Event()
         done = self.submit(_fill, items, stopped, partial(work, *args, **kwargs))
+        if self._open is not None:
+            done.add_done_callback(lambda _: items.put(None))
         try:
             while (item := items.get()) is not None:
                 yield item
@@ -72,7 +95,10 @@ class Worker:
         self._endings.append(work)
 
     def close(self) -> None:
-        """End the thread, and what MLX keeps for it."""
+        """End the thread, and what MLX keeps for it. One that was lost is left to itself."""
+        if self._lost is not None:
+            self._pool.shutdown(wait=False)
+            return
         self.call(_clear_streams)
         while self._endings:
             self.call(self._endings.pop())
@@ -82,6 +108,21 @@ class Worker:
         """`close`, once the thread has done what it is at; the caller does not wait."""
         self.submit(_clear_streams)
         self._pool.shutdown(wait=False)
+
+
+def _hand_on(first: Future[T], running: Future[T]) -> None:
+    """Take what came of the thread, unless it was lost before."""
+    error = running.exception()
+    with contextlib.suppress(InvalidStateError):
+        if error is None:
+            first.set_result(running.result())
+        else:
+            first.set_exception(error)
+
+
+def _end(waited: Future[Any], error: Exception) -> None:
+    with contextlib.suppress(InvalidStateError):
+        waited.set_exception(error)
 
 
 def _fill(

@@ -18,7 +18,7 @@ RICH = {
 }  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
-    "repl.session_picker", "repl.picker_text", "repl.lines", "repl.toolbar", "repl.pager",
+    "repl.session_picker", "repl.picker_text", "repl.launched", "repl.lines", "repl.toolbar", "repl.pager",
 }  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
@@ -27,7 +27,8 @@ MAY_USE_TERMINAL = (
 )  # fmt: skip
 MAY_USE_MLX = (
     "model", "device", "prompt_cache", "row_reading", "cache_growth", "cache_state", "cache_trim",
-    "embedding", "engine", "engine_batch", "engine_speculative", "sampler", "think_budget",
+    "embedding", "engine", "engine_batch", "engine_speculative", "sampler", "sharding",
+    "think_budget",
     "bench.", "pocket.",
 )  # fmt: skip
 MODULES = {

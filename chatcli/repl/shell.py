@@ -172,8 +172,9 @@ class Shell:
         begun()
         loop = asyncio.get_running_loop()
 
-        def fail(error: ChatcliError) -> None:
-            loop.call_soon_threadsafe(self._fail, error)
+        def fail(error: Exception) -> None:
+            with contextlib.suppress(RuntimeError):  # the person has left meanwhile
+                loop.call_soon_threadsafe(self._fail, error)
 
         self._state.on_failure(fail)
         # What came of a reply is kept then too, and the terminal is as it was.

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from chatcli import opening, vision
 from chatcli.conversation import Conversation
-from chatcli.errors import ChatcliError, FolderError, UsageError
+from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.images import Image
 from chatcli.opening import Wanted
 from chatcli.plain import decodable, shorten
+from chatcli.ranks import Ranks
 from chatcli.repl import told
 from chatcli.repl.loading import Loading, short, wait
 from chatcli.settings import Sampling, Settings, aliased
@@ -40,8 +41,12 @@ NOTHING_YET = "There is no conversation yet: say something first."
 class State:
     """A shell's session and model. The model loads behind it; `chat()` waits for it."""
 
-    def __init__(self, settings: Settings, wanted: Wanted, model: str | None) -> None:
+    def __init__(
+        self, settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None
+    ) -> None:
+        """`ranks`: the others that have a shard of the model each, if there are any."""
         self.settings = settings
+        self._ranks = ranks
         self.folder = SessionFolder(settings.sessions)
         self.wanted = wanted
         self.think = settings.think
@@ -53,7 +58,9 @@ class State:
         self.choices: tuple[str, ...] = ()
         # What `/image` has put to the next message.
         self.images: tuple[Image, ...] = ()
-        self._worker = Worker()
+        self._worker = Worker(may_be_lost=ranks is not None)
+        if ranks is not None:
+            ranks.on_lost(self._worker.lose)
         self._behind = ThreadPoolExecutor(1, "chatcli-behind")
         self._settling: Future[None] | None = None
         self._stop_settling = threading.Event()
@@ -85,7 +92,7 @@ class State:
             telling = Loading(name, unwanted, self.say)
             runtime = Runtime(
                 self._worker, self.settings, name, telling.progress, telling.downloading,
-                telling.begin,
+                telling.begin, self._ranks,
             )  # fmt: skip
             return told.checked(runtime, self.wanted)
         finally:
@@ -122,15 +129,17 @@ class State:
             raise UsageError(NOTHING_YET)
         return self.session.conversation
 
-    def on_failure(self, leave: Callable[[ChatcliError], None]) -> None:
-        """Call `leave`, on another thread, if the model cannot be loaded."""
+    def on_failure(self, leave: Callable[[Exception], None]) -> None:
+        """Call `leave`, on another thread, if the model cannot be loaded or a rank is lost."""
 
         def check(loading: Future[Runtime]) -> None:
             error = loading.exception()
-            if isinstance(error, ChatcliError):
+            if isinstance(error, (ChatcliError, RankLost)):
                 leave(error)
 
         self._runtime.add_done_callback(check)
+        if self._ranks is not None:
+            self._ranks.on_lost(leave)
 
     def runtime(self, cancelled: threading.Event | None = None) -> Runtime:
         """The model, loaded. Raises `ModelError` if it cannot be, `KeyboardInterrupt` if cancelled."""
@@ -401,6 +410,8 @@ class State:
         name = absolute(aliased(name, self.settings.models))
         if name == self.model:
             return
+        if self._ranks is not None:
+            raise UsageError("Ranks share one model: leave, and start them with another -m.")
         self.stop_settling()
         unwanted = threading.Event()
         loading = self._changing = self._load(name, unwanted)

@@ -1,0 +1,188 @@
+"""Checkpoints of which every rank keeps its own shard; refuses to know how the ranks are connected.
+
+All ranks run the same code on the same tokens, or their collectives would wait for each other for
+ever. So rank 0 tells the others what is asked of it, they agree on what their disks have, and rank
+0 alone decides when something is to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, replace
+
+from chatcli.checkpoints import Checkpoints, Match
+from chatcli.engine import Token
+from chatcli.engine_speculative import Speculator
+from chatcli.errors import RankLost, SegmentDamaged
+from chatcli.memory import Limit
+from chatcli.model import LoadedModel
+from chatcli.prefix import Segment
+from chatcli.prompt_cache import RowLog
+from chatcli.ranks import Ranks
+from chatcli.settings import Sampling
+from chatcli.store.segments import SegmentStore
+from chatcli.worker import Worker
+
+ONE_BY_ONE = "Several ranks generate the replies one by one."
+
+
+class SharedCheckpoints(Checkpoints):
+    """As one rank has them: what is reused is the least that all have."""
+
+    one_by_one = ONE_BY_ONE
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        worker: Worker,
+        loaded: LoadedModel,
+        store: SegmentStore | None,
+        memory: Limit | None = None,
+    ) -> None:
+        self._ranks = ranks
+        super().__init__(worker, loaded, store, memory)
+        # The layers of a pipeline's ranks may be of several kinds.
+        self._trimmed = all(ranks.gather(self._trimmed))
+
+    def _stored(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        depth = len(chain)
+        while True:
+            own = super()._stored(store, chain[:depth], prompt)
+            found = self._ranks.gather([own, store.problem])
+            store.problem = next((problem for _, problem in found if problem), None)
+            depths = {had for had, _ in found}
+            # A rank that has more may lack the state that would be needed for less.
+            if len(depths) == 1:
+                return int(depths.pop())
+            depth = min(depths)
+
+    def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+        own = None
+        try:
+            super()._load(chain, prompt)
+        except SegmentDamaged as error:
+            own = error
+        found = self._ranks.gather(str(own) if own else None)
+        if any(found):
+            self._reset()
+            rank, problem = next((rank, one) for rank, one in enumerate(found) if one)
+            raise SegmentDamaged(f"{problem} (rank {rank})") from own
+
+    def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
+        rows = super()._borrow(chain, depth, prompt)
+        if len(set(self._ranks.gather(rows))) == 1:
+            return rows
+        self.rewind()
+        return 0
+
+    def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
+        # Nothing comes back from the others before rank 0 has come to the end too.
+        self._ranks.agree(hashlib.sha256(json.dumps(ran).encode()).hexdigest())
+        return all(self._ranks.gather(log.whole))
+
+
+class Word(threading.Event):
+    """Whether it is to stop, as the other ranks hear it from rank 0 at the same place."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        super().__init__()
+        self._ranks = ranks
+
+    def is_set(self) -> bool:
+        return self._ranks.hear()
+
+
+class _Said(threading.Event):
+    """Whether it is to stop, told to the other ranks whenever it is asked."""
+
+    def __init__(self, ranks: Ranks, own: threading.Event) -> None:
+        super().__init__()
+        self._ranks, self._own = ranks, own
+
+    def is_set(self) -> bool:
+        return self._ranks.say(self._own.is_set())
+
+
+class LeadingCheckpoints(SharedCheckpoints):
+    """Those of rank 0. What it is asked for, all do. Raises `RankLost` where not all can."""
+
+    _prompt: Sequence[int] = ()
+    _ends: Sequence[int] = ()
+
+    def match(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Match:
+        with self._led():
+            self._order("match", chain, prompt)
+            return super().match(chain, prompt)
+
+    def restore(self, chain: Sequence[Segment], prompt: Sequence[int], match: Match) -> Match:
+        with self._led():
+            self._order("restore", chain, prompt, match.depth, match.in_memory)
+            return super().restore(chain, prompt, match)
+
+    def accept_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+        with self._led():
+            self._order("accept_draft", chain, prompt)
+            return super().accept_draft(chain, prompt)
+
+    def run(
+        self,
+        chain: Sequence[Segment],
+        prompt: Sequence[int],
+        depth: int,
+        cancelled: threading.Event,
+        *,
+        draft: bool = False,
+    ) -> Iterator[tuple[int, int]]:
+        with self._led():
+            self._order("run", chain, prompt, depth, draft)
+            yield from super().run(chain, prompt, depth, _Said(self._ranks, cancelled), draft=draft)
+
+    def generate(
+        self,
+        tail: Sequence[int],
+        sampling: Sampling,
+        room: int,
+        cancelled: threading.Event,
+        said: Sequence[int] = (),
+        opening: str = "",
+        before: Sequence[int] = (),
+        speculator: Speculator | None = None,
+    ) -> Generator[Token]:
+        assert speculator is None  # a runtime with ranks has no draft model
+        if sampling.seed is None:
+            sampling = replace(sampling, seed=secrets.randbits(32))
+        with self._led():
+            self._order(
+                "generate", (), [*before, *tail], len(before), asdict(sampling), room, len(said),
+                opening,
+            )  # fmt: skip
+            stop = _Said(self._ranks, cancelled)
+            yield from super().generate(tail, sampling, room, stop, said, opening, before)
+
+    def _order(
+        self, name: str, chain: Sequence[Segment], prompt: Sequence[int], *values: object
+    ) -> None:
+        """Have the others do something with a prompt, which they are told if they have it not."""
+        ends = [segment.end for segment in chain]
+        if list(prompt) != self._prompt or ends != self._ends[: len(ends)]:
+            self._prompt, self._ends = list(prompt), ends
+            self._ranks.order("prompt", self._prompt, ends)
+        self._ranks.order(name, len(ends), *values)
+
+    @contextlib.contextmanager
+    def _led(self) -> Iterator[None]:
+        try:
+            yield
+        except GeneratorExit:
+            self._ranks.drop()
+            raise
+        except RankLost:
+            raise
+        except Exception as error:
+            # The others are somewhere in the middle, and nothing brings them back from there.
+            raise self._ranks.explain(error) from error

@@ -1,0 +1,57 @@
+"""What it adds to loading a model that others have a shard of it; refuses to know conversations."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from chatcli import sharding
+from chatcli.checkpoints import Checkpoints
+from chatcli.errors import ModelBroken
+from chatcli.memory import MemoryLimit, Tightest, told
+from chatcli.model import LoadedModel
+from chatcli.ranks import Ranks
+from chatcli.settings import Settings
+from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
+from chatcli.store.segments import SegmentStore
+from chatcli.worker import Worker
+
+
+@contextlib.contextmanager
+def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
+    """Load with the other ranks, who are told to by rank 0. Raises `ModelBroken` or `RankLost`."""
+    if ranks.leads:
+        ranks.meet(sharding.share)
+        ranks.order("load", _from_home(name), asdict(settings.running), settings.cache)
+    if settings.running.adapter_path is not None:
+        raise ModelBroken(sharding.NO_ADAPTERS)
+    with ranks.explained():
+        yield
+
+
+def _from_home(name: str) -> str:
+    """A model's name as other machines know it, where one may be called otherwise."""
+    path, home = Path(name), Path.home()
+    inside = path.is_absolute() and path.is_relative_to(home)
+    return str("~" / path.relative_to(home)) if inside else name
+
+
+def kept_by(ranks: Ranks | None, fingerprint: str) -> str:
+    """Whose segments this process keeps."""
+    return sharding.shard(fingerprint, ranks.rank if ranks is not None else 0)
+
+
+def checkpoints(
+    ranks: Ranks,
+    worker: Worker,
+    loaded: LoadedModel,
+    store: SegmentStore | None,
+    memory: MemoryLimit | None,
+) -> Checkpoints:
+    """This rank's. The machine with the least memory decides for all."""
+    limits = ranks.gather(None if memory is None else asdict(memory))
+    known = tuple(told(limit) for limit in limits if limit is not None)
+    made = LeadingCheckpoints if ranks.leads else SharedCheckpoints
+    return made(ranks, worker, loaded, store, Tightest(known) if known else None)

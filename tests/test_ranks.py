@@ -1,0 +1,371 @@
+"""Several real processes that share one model: the same words, and each its own shard's segments."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatcli import memory, ranks
+from chatcli.errors import MemoryFull
+from chatcli.memory import Growth, MemoryLimit, Tightest, Window
+from chatcli.ranks import Place
+from tests.conftest import DEADLINE, at_night, entries, segment_files
+from tests.house import MESSAGES, SYSTEM, House
+from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
+from tests.test_two_processes import wait_until
+from tests.tiny import write_model
+from tests.together import PIPES, Together, ends, free_ports, some_output
+
+TOKENS = 12
+ESCAPE = "\x1b"
+LINES = [" ".join(message.split()) for message in MESSAGES[:4]]
+# The tokens that would end a reply, or begin a thinking, made impossible.
+ENDLESS = ("--logit-bias", "2:-100,3:-100", "--temp", "0", "--no-think")
+GREEDY = ("--temp", "0", "-n", TOKENS, "-S", "talk", "-s", SYSTEM)
+
+
+@pytest.fixture
+def together(models: Path, tmp_path: Path) -> Together:
+    return Together(tmp_path, models / "qwen3")
+
+
+def alone(model: Path, folder: Path) -> list[Any]:
+    """The conversation in one process, open all along."""
+    with House(model, folder / "alone", tokens=TOKENS) as house:
+        chat = house.chat("talk")
+        return [house.say(chat, line).as_json() for line in LINES]
+
+
+def same(one: dict[str, Any], other: dict[str, Any], *, reused: bool = True) -> None:
+    """The same words, of which as much was at hand."""
+    keys = ["text", "thinking", "tokens", "finish_reason", "prompt_tokens"]
+    keys += ["reused_tokens", "prefilled_tokens", "settled_tokens"] if reused else []
+    assert {key: one[key] for key in keys} == {key: other[key] for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("family", "args"),
+    [("qwen3", ()), at_night("qwen3_5", ()), at_night("qwen3_5", ("--pipeline",))],
+)
+def test_shared_by_two_a_model_says_what_it_says_alone_and_each_keeps_its_shard(
+    family: str, args: tuple[str, ...], models: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(models / family, model)
+    index(model)
+    expected = alone(model, tmp_path)
+    pair = Together(tmp_path, model, *args)
+    chat = pair.start("chat", "--json", *GREEDY, stdin=subprocess.PIPE)
+    before = [say(chat[0], LINES[0])]
+    wait_until(lambda: all(pair.kept()) and len({*map(frozenset, pair.kept())}) == 1)
+    assert 2 == len({path.name for one in pair.ranks for path in one.sessions.glob("kv/*")})
+    kept = shutil.copytree(pair.ranks[1].sessions, tmp_path / "kept")
+    before.append(say(chat[0], LINES[1]))
+    assert [0, 0] == [done.code for done in ends(chat, "")]
+    # Rank 1 has lost what came last: what is reused is what both have.
+    shutil.rmtree(pair.ranks[1].sessions)
+    shutil.copytree(kept, pair.ranks[1].sessions)
+    after = pair.chat(LINES[2:], *GREEDY)
+    for mine, theirs in zip([*before, *after], expected, strict=True):
+        same(mine, theirs, reused=mine is not after[0])
+    assert 0 < after[0]["reused_tokens"] < expected[2]["reused_tokens"]
+    assert "evicted" in after[0]["miss_reason"]
+    assert [] == [*pair.ranks[1].sessions.glob("*.jsonl")]
+
+
+def say(process: subprocess.Popen[bytes], line: str) -> Any:
+    """What a chat with --json answers to a line."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(f"{line}\n".encode())
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def index(model: Path) -> None:
+    """The list of weights that mlx-lm looks at for a pipeline."""
+    header = (model / "model.safetensors").read_bytes()
+    size = int.from_bytes(header[:8], "little")
+    names = [name for name in json.loads(header[8 : 8 + size]) if name != "__metadata__"]
+    told = {"weight_map": dict.fromkeys(names, "model.safetensors")}
+    (model / "model.safetensors.index.json").write_text(json.dumps(told))
+
+
+def test_a_rank_that_is_killed_in_mid_reply_ends_all_and_no_word_is_lost(
+    together: Together,
+) -> None:
+    processes = together.start("ask", "A long story.", "-S", "talk", *ENDLESS)
+    came = some_output(processes[0], 100)
+    processes[1].kill()
+    first, _ = ends(processes)
+    assert (1, GONE) == (first.code, first.errors)
+    user, reply = entries(together.first.sessions / "talk.jsonl")[1:]
+    assert ("A long story.", "cancelled") == (user["content"], reply["finish_reason"])
+    assert reply["content"].startswith(came.decode(errors="ignore")[:20])
+
+
+GONE = (
+    "chatcli: Rank 1 is gone, and the model cannot go on without it. "
+    "What was said is kept; start all ranks again to go on.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "how"),
+    [
+        pytest.param(signal.SIGINT, 130, "cancelled", id="interrupted"),
+        pytest.param(signal.SIGTERM, -signal.SIGTERM, None, id="terminated"),
+    ],
+)
+@pytest.mark.slow
+def test_what_stops_rank_0_stops_the_others_in_silence(
+    number: int, code: int, how: str | None, together: Together
+) -> None:
+    processes = together.start("ask", LINES[1], "-S", "talk", *ENDLESS)
+    some_output(processes[0], 100)
+    processes[0].send_signal(number)
+    first, second = ends(processes)
+    assert (code, b"") == (first.code, first.err)
+    assert (0, b"", b"") == (second.code, second.out, second.err)
+    said = entries(together.first.sessions / "talk.jsonl")[1:]
+    assert [None, how][: len(said)] == [entry.get("finish_reason") for entry in said]
+    if how is not None:
+        (after,) = together.chat(["And then?"], "-S", "talk", "-n", 5, "--no-think")
+        assert 0 < after["reused_tokens"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["qwen3", "gpt_oss", "qwen3_5"])
+def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_drafted(
+    family: str, models: Path, tmp_path: Path
+) -> None:
+    step = ("--prefill-step-size", 2)
+    args = ["chat", "-m", models / family, "-S", "talk", *ENDLESS, *step]
+    pair = Together(tmp_path, models / family)
+    shell, follower = pair.environments()
+    command = [sys.executable, "-m", "chatcli", *map(str, args)]
+    with Terminal(command, shell, pair.first.home) as terminal:
+        other = pair.ranks[1].start(*args, env=follower, **PIPES)
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(LINES[1])
+        terminal.wait_for("tokens drafted")
+        terminal.send(ENTER)
+        terminal.wait_for(lambda: terminal.count(r"(?m)^  \S") > 4)
+        terminal.send(ESCAPE)
+        terminal.wait_for("(stopped: what came is kept")
+        # A prefill of many chunks: what is done of it is kept for the next time.
+        terminal.wait_for(lambda: ready(terminal))
+        long = " ".join(LINES[1:] * 4)
+        terminal.send(f"\x1b[200~{long}\x1b[201~{ENTER}")
+        terminal.wait_for("prefill")
+        terminal.send(ESCAPE)
+        terminal.wait_for(lambda: terminal.count("stopped") > 1)
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("/branch other")
+        terminal.wait_for(lambda: ready(terminal) and "other" in terminal.text())
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
+        assert (0, b"", b"") == ((done := ends([other])[0]).code, done.out, done.err)
+    first, *_ = entries(pair.first.sessions / "talk.jsonl")[2:]
+    assert 0 < first["record"]["drafted_tokens"]
+    (after,) = pair.chat(["Go on."], "-S", "other", "-n", 4, "--no-think", *step)
+    assert 0 < after["reused_tokens"]
+
+
+@pytest.mark.slow
+def test_reopened_for_every_message_ranks_say_the_same_to_the_bit(
+    models: Path, tmp_path: Path
+) -> None:
+    drawn = ("--temp", "0.9", "--seed", 11, "-n", TOKENS, "-S", "talk")
+    whole = Together(tmp_path / "open", models / "qwen3_5").chat(LINES, *drawn)
+    parts = Together(tmp_path / "reopened", models / "qwen3_5")
+    pieces = [parts.chat([line], *drawn)[0] for line in LINES]
+    keys = ("tokens", "logprobs", "reused_tokens", "prefilled_tokens")
+    assert [[one[key] for key in keys] for one in whole] == [
+        [one[key] for key in keys] for one in pieces
+    ]
+
+
+@pytest.mark.slow
+def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
+    together: Together,
+) -> None:
+    script = "Hello\n/regenerate 2\n/regenerate\n/continue\n/branch\nBye\n"
+    done = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
+    assert "one by one" in done[0].errors + done[0].text
+    replies = [one for one in entries(together.first.sessions / "talk.jsonl")[1:]
+               if one["type"] == "assistant"]  # fmt: skip
+    assert 5 <= len(replies)
+    assert 1 < len({one["content"] for one in replies[:4]})
+
+
+@pytest.mark.slow
+def test_ranks_may_share_a_folder_of_sessions_and_segments_are_never_mixed_up(
+    together: Together,
+) -> None:
+    folder = ("--sessions", together.first.home / "both")
+    first = together.chat(LINES[:1], *GREEDY, *folder)
+    again = together.chat(LINES[1:2], *GREEDY, *folder)
+    assert 0 < again[0]["reused_tokens"]
+    marks = sorted(path.name for path in (together.first.home / "both" / "kv").iterdir())
+    assert 2 == len(marks)
+    # One process has another fingerprint: it finds nothing of theirs, and says the same.
+    alone = together.first.chat(LINES[:1], *GREEDY[:-4], "-s", SYSTEM, "-S", "other", *folder)
+    same(alone[0], first[0])
+    assert 3 == len([*(together.first.home / "both" / "kv").iterdir()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        pytest.param(("--pipeline",), "as a pipeline: leave out --pipeline", id="pipeline"),
+        pytest.param(("--adapter-path", "."), "with an adapter: leave out", id="adapter"),
+        pytest.param(("-m", "nowhere"), "There is no model folder 'nowhere'", id="nowhere"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_in_one_sentence(
+    args: tuple[str, ...], sentence: str, together: Together
+) -> None:
+    processes = together.start("ask", "Hello", *args)
+    first, second = ends(processes)
+    assert (1, b"") == (first.code, first.out)
+    assert sentence in first.errors and 1 == first.errors.count("\n")
+    assert (b"", b"") == (second.out, second.err)
+
+
+@pytest.mark.slow
+def test_a_rank_with_another_model_is_told_from_the_others(tmp_path: Path) -> None:
+    pair = Together(tmp_path, Path("~/model"))
+    for one, seed in zip(pair.ranks, (7, 8), strict=True):
+        write_model(one.home / "model", "qwen3", seed=seed)
+    done = ends(pair.start("ask", "Hello"))
+    assert 1 == done[0].code
+    assert "of rank 1 is another one than that of rank 0" in done[0].errors
+
+
+def launched() -> list[object]:
+    """mlx.launch with two local processes, up to the command."""
+    launch = [Path(sys.executable).with_name("mlx.launch"), "-n", "2", "--backend", "ring"]
+    port = free_ports(1)[0]
+    return [*launch, "--starting-port", port, "--", sys.executable, "-m", "chatcli"]
+
+
+@pytest.mark.slow
+def test_mlx_launch_starts_them_and_only_rank_0_is_heard(together: Together) -> None:
+    model = ["-m", together.first.model]
+
+    def run(*args: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*map(str, [*launched(), *args])], env=together.first.environment(), check=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE,
+        )  # fmt: skip
+
+    said = json.loads(run("ask", "Hello", "--json", "-n", 4, "-S", "talk", *model).stdout)
+    assert 4 == len(said["tokens"])
+    assert 1 == run("list").stdout.count(b"talk")
+    assert 1 == run("--version").stdout.count(b"chatcli")
+
+
+def test_a_process_finds_its_place_in_what_its_launcher_left(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text('[["192.168.7.1:5000", "192.168.7.1:5001"], ["192.168.7.2:5000"]]')
+    devices = tmp_path / "devices.json"
+    devices.write_text('[[null, "rdma_en3"], ["rdma_en3", null]]')
+    nobody = tmp_path / "empty.json"
+    nobody.write_text("")
+    ring = {"MLX_RANK": "1", "MLX_HOSTFILE": str(hosts)}
+    assert Place(1, 2, "192.168.7.1") == ranks.here(ring)
+    jaccl = {"MLX_RANK": "0", "MLX_IBV_DEVICES": str(devices)}
+    assert Place(0, 2, "10.0.0.1") == ranks.here(
+        {**jaccl, "MLX_JACCL_COORDINATOR": "10.0.0.1:9000"}
+    )
+    nccl = {"MLX_RANK": "3", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.2"}
+    assert Place(3, 4, "10.0.0.2") == ranks.here(nccl)
+    alone: list[dict[str, str]] = [{}, {"MLX_RANK": "0", "MLX_HOSTFILE": str(nobody)},
+                                   {"MLX_RANK": "0"}]  # fmt: skip
+    assert [None, None, None] == [ranks.here(one) for one in alone]
+
+
+@pytest.mark.slow
+def test_what_is_damaged_at_one_rank_is_reused_by_none(together: Together, models: Path) -> None:
+    expected = alone(models / "qwen3", together.hosts.parent)
+    together.chat(LINES[:2], *GREEDY)
+    for path in segment_files(together.ranks[1].sessions):
+        data = bytearray(path.read_bytes())
+        data[-5] ^= 1
+        path.write_bytes(data)
+    after = together.chat(LINES[2:], *GREEDY)
+    same(after[0], expected[2], reused=False)
+    same(after[1], expected[3])
+    assert "(rank 1)" in after[0]["miss_reason"]
+
+
+@pytest.mark.slow
+def test_a_stop_text_ends_a_reply_on_every_rank(together: Together) -> None:
+    whole = together.chat(LINES[:2], *GREEDY)
+    stop = whole[0]["text"][3:5]
+    cut = together.chat(LINES[:2], *GREEDY[:-4], "-S", "cut", "-s", SYSTEM, "--stop", stop)
+    assert whole[0]["text"].partition(stop)[0] == cut[0]["text"]
+    assert "stop" == cut[0]["finish_reason"]
+    assert 0 < cut[1]["reused_tokens"]
+
+
+@pytest.mark.slow
+def test_a_rank_that_goes_while_nothing_is_said_ends_the_shell(together: Together) -> None:
+    args = ["chat", "-m", together.first.model, "-S", "talk", "-n", "4"]
+    shell, follower = together.environments()
+    command = [sys.executable, "-m", "chatcli", *map(str, args)]
+    with Terminal(command, shell, together.first.home) as terminal:
+        other = together.ranks[1].start(*args, env=follower, **PIPES)
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("Hello")
+        terminal.wait_for(lambda: terminal.count(PANEL) > 0 and ready(terminal))
+        other.kill()
+        assert 1 == terminal.wait_for_exit()
+        assert "Rank 1 is gone" in " ".join(terminal.all_text().split())
+        check_that_the_terminal_is_as_before(terminal)
+    ends([other])
+
+
+@pytest.mark.slow
+def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) -> None:
+    model = ["-m", together.first.model, "-S", "talk", *ENDLESS]
+    command = [*launched(), "chat", *model]
+    with Terminal(
+        [*map(str, command)], together.first.environment(), together.first.home
+    ) as terminal:
+        for number, (line, stop) in enumerate([("Hello", ESCAPE), ("And again?", CTRL_C)], 1):
+            terminal.wait_for(lambda: ready(terminal))
+            rows = terminal.count(r"(?m)^  \S")
+            terminal.line(line)
+            terminal.wait_for(lambda rows=rows: terminal.count(r"(?m)^  \S") > rows + 3)
+            terminal.send(stop)
+            terminal.wait_for(lambda number=number: terminal.count("what came is kept") == number)
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
+        check_that_the_terminal_is_as_before(terminal)
+    said = entries(together.first.sessions / "talk.jsonl")
+    assert ["Hello", "And again?"] == [one["content"] for one in said if one["type"] == "user"]
+
+
+def test_of_several_machines_the_one_with_the_least_memory_decides() -> None:
+    wide = MemoryLimit(1 << 30, 1000, Growth(0, 100, (Window(10, 32),), 8))
+    narrow = MemoryLimit(9000, 1000, Growth(50, 100))
+    sent = [memory.told(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]
+    assert [wide, narrow] == sent
+    both = Tightest(tuple(sent))
+    assert narrow.tokens(4096) == both.tokens(4096) < wide.tokens(4096)
+    fitting = both.tokens(4096) - 1
+    both.check(fitting)
+    with pytest.raises(MemoryFull, match="9,000"):
+        both.check(fitting + 1)
