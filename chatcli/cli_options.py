@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO, get_type_hints
 
@@ -42,7 +42,7 @@ CHECKED = {
 RUNNING = [field.name for field in fields(Running)]
 
 
-class Panel(str, Enum):
+class Panel(StrEnum):
     """How much is shown of each turn's reuse, as a choice."""
 
     line = "line"

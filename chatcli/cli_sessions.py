@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import asdict, fields
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +34,7 @@ STANDARD = Path("-")
 app = typer.Typer()
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What a session can be exported as."""
 
     md = "md"
