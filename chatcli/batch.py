@@ -33,6 +33,7 @@ from chatcli.events import (
 )
 from chatcli.hearing import Hearing
 from chatcli.images import Image
+from chatcli.memory import MemoryLimit
 from chatcli.regenerate import last_question
 from chatcli.settings import Sampling
 from chatcli.turn import Chat, Prompt
@@ -207,7 +208,9 @@ def _fitting(chat: Chat, prompt: Prompt) -> tuple[int, str]:
     call, cache = checkpoints.worker.call, checkpoints.fork()
     if not call(prompt_cache.merges, cache):
         return 1, CANNOT_MERGE
-    if (most := call(engine_batch.room_for, cache)) == 1:
+    limit = checkpoints.memory
+    allowed = limit.most if isinstance(limit, MemoryLimit) else None
+    if (most := call(engine_batch.room_for, cache, allowed)) == 1:
         return 1, NO_ROOM
     if checkpoints.batches is None:
         checkpoints.batches = call(engine_batch.agrees, checkpoints.loaded, cache, prompt.tail)

@@ -37,12 +37,15 @@ UNFIT = (
 )  # fmt: skip
 
 
-def room_for(cache: PromptCache) -> int:
-    """How many sequences that begin with this cache fit the memory, 1 to `MOST`."""
-    left = device.room()
-    if left is None:
+def room_for(cache: PromptCache, allowed: int | None = None) -> int:
+    """How many sequences that begin with this cache fit the memory, 1 to `MOST`.
+
+    `allowed` bytes may be taken in all; None: what the device has.
+    """
+    limits = [limit for limit in (device.room(), allowed) if limit is not None]
+    if not limits:
         return MOST
-    left -= mx.get_active_memory()
+    left = min(limits) - mx.get_active_memory()
     return max(1, min(MOST, left // max(COPIES * prompt_cache.nbytes(cache), 1)))
 
 

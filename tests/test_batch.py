@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from chatcli import batch, regenerate, turn
@@ -14,6 +15,7 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
+from chatcli.memory import MemoryLimit
 from chatcli.settings import Sampling
 from tests.architectures import build
 from tests.house import MESSAGES, House, finish, outcome
@@ -240,6 +242,19 @@ def test_what_cannot_be_batched_is_run_one_by_one_and_it_is_said_once(
         assert [why] == [one.text for one in events if isinstance(one, Notice)]
         said = [one.record.tokens for one in events if isinstance(one, Answered)]
         assert said == [alone(house, chat, text).tokens for text in QUESTIONS[:3]]
+
+
+def test_no_more_at_once_than_the_memory_limit_has_room_for(hybrid: Path, tmp_path: Path) -> None:
+    with House(hybrid, tmp_path, tokens=4, memory_limit=1 << 30) as house:
+        chat = house.chat("talk")
+        house.say(chat, DOCUMENT)
+        memory = chat.checkpoints.memory
+        assert isinstance(memory, MemoryLimit)
+        enough = max(mx.get_active_memory(), memory.needed(1000, 1000))
+        chat.checkpoints.memory = replace(memory, most=enough)
+        events = list(batch.answer_each(chat, QUESTIONS[:3], threading.Event()))
+    assert [batch.NO_ROOM] == [one.text for one in events if isinstance(one, Notice)]
+    assert 3 == sum(isinstance(one, Answered) for one in events)
 
 
 def test_several_replies_are_the_ones_that_would_come_one_by_one(
