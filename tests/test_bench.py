@@ -131,6 +131,7 @@ def test_the_peer_writes_its_whole_cache_every_turn(spoken: talk.Spoken) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_restored_conversation_has_the_bits_of_the_one_file(found: StoreBench) -> None:
     assert [True] == [one.equal for one in found.restores]
 
@@ -162,12 +163,14 @@ def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
 # Judging and telling
 
 
+@pytest.mark.slow
 def test_a_missed_target_is_said_plainly_at_the_end(found: StoreBench) -> None:
     worse = replace(found, talk=replace(found.talk, rows=2 * found.talk.cache_rows))
     last = tables.tables(worse)[-1].notes
     assert "MISSED: rows on disk / rows in memory is 2.000, target at most 1.05." == last[0]
 
 
+@pytest.mark.slow
 def test_met_targets_are_said_too(found: StoreBench) -> None:
     fast = replace(found.restores[0].fresh, ratio=Spread(1.0, 0.9, 1.1))
     good = replace(
@@ -178,11 +181,13 @@ def test_met_targets_are_said_too(found: StoreBench) -> None:
     assert ["All 2 targets are met."] == tables.tables(good)[-1].notes
 
 
+@pytest.mark.slow
 def test_every_row_of_a_table_fills_its_columns(found: StoreBench) -> None:
     for table in tables.tables(found):
         assert {len(table.columns)} >= {len(row) for row in table.rows}
 
 
+@pytest.mark.slow
 def test_the_numbers_are_plain_data(found: StoreBench) -> None:
     told = json.loads(json.dumps(found.as_json()))
     assert TURNS == told["talk"]["turns"]

@@ -46,6 +46,7 @@ def test_stats_of_no_folder_is_nothing(chatcli: Program) -> None:
     assert [] == chatcli.run("cache", "stats", "--json").json()["models"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_would_go_and_touches_nothing(chatcli: Program) -> None:
     talk(chatcli)
     before = everything(chatcli.sessions)
@@ -69,6 +70,7 @@ def test_gc_leaves_what_a_session_names_and_takes_what_none_does(chatcli: Progra
     assert [] == segment_files(chatcli.sessions)
 
 
+@pytest.mark.slow
 def test_gc_leaves_what_a_running_turn_may_just_have_written(chatcli: Program) -> None:
     talk(chatcli)
     (chatcli.sessions / "talk.jsonl").unlink()
@@ -141,6 +143,7 @@ def test_clear_deletes_every_checkpoint_and_no_word(chatcli: Program) -> None:
     assert ["talk.jsonl"] == list(everything(chatcli.sessions))
 
 
+@pytest.mark.slow
 def test_a_file_in_the_caches_place_costs_only_the_cache(chatcli: Program) -> None:
     chatcli.sessions.mkdir(mode=0o700)
     (chatcli.sessions / "kv").write_text("in the way")

@@ -41,6 +41,7 @@ def names(chatcli: Program) -> list[str]:
 # Names
 
 
+@pytest.mark.slow
 def test_the_beginning_of_a_name_is_enough_where_nothing_is_lost(chatcli: Program) -> None:
     save(chatcli, "fruit-salad", "two pears", "three plums")
     save(chatcli, "bread", "rye")
@@ -119,6 +120,7 @@ def test_a_session_goes_out_and_comes_back(chatcli: Program) -> None:
     assert "must not" in chatcli.run("import", "-", "--as", "a/b", stdin=piped.out, expect=2).errors
 
 
+@pytest.mark.slow
 def test_the_format_goes_by_the_files_suffix_unless_it_is_given(chatcli: Program) -> None:
     save(chatcli, "fruit", "two *pears*", "three *plums*")
     for name, more, begins in (
@@ -209,6 +211,7 @@ def test_resume_with_nothing_saved_says_so(chatcli: Program) -> None:
     assert f"chatcli: {said}\n" == chatcli.run("resume", expect=1).errors
 
 
+@pytest.mark.slow
 def test_resume_in_a_pipe_takes_the_most_recent(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")

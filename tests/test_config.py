@@ -112,6 +112,7 @@ def test_the_models_alias_and_the_system_prompt_are_for_sessions_that_begin(
     assert (str(chatcli.model), None) == (bare["model"], bare["system"])
 
 
+@pytest.mark.slow
 def test_the_folder_of_sessions_is_remembered_by_every_command(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
     written(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
@@ -225,6 +226,7 @@ def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> Non
     assert 0.25 == config.read(path).values["temp"]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_toml_stays_as_it_is(chatcli: Program) -> None:
     path = written(chatcli, "temp = 1\nseed = = 2\n")
     for args in (["list"], ["config", "temp", "1"], ["config", "--unset", "temp"]):
@@ -236,6 +238,7 @@ def test_a_file_that_is_not_toml_stays_as_it_is(chatcli: Program) -> None:
     assert "not UTF-8 text at line 2" in run(chatcli, "list", expect=2).errors
 
 
+@pytest.mark.slow
 def test_an_unknown_key_is_a_warning_told_once(chatcli: Program) -> None:
     path = written(chatcli, "tmp = 1\n")
     done = run(chatcli, "ask", "Hello", "-n", "2", "--json")
@@ -347,6 +350,7 @@ def editor(program: Program, script: str) -> str:
     return f"'{path}'"
 
 
+@pytest.mark.slow
 def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program) -> None:
     path = file_of(chatcli)
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'grep -q temp "$1"'))
@@ -385,6 +389,7 @@ def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
         assert b"\xc2\x9b" not in done.out + done.err
 
 
+@pytest.mark.slow
 def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
     code = "import sys; sys.argv = ['chatcli']; from chatcli import cli; cli.main()"

@@ -288,6 +288,7 @@ def seeing(program: Program) -> dict[str, str]:
     return program.environment(CHATCLI_TRUST_REMOTE_CODE="true", CHATCLI_MAX_TOKENS="4")
 
 
+@pytest.mark.slow
 def test_a_script_shows_images_by_a_command_and_by_their_names(program: Program) -> None:
     script = ["/image cat.png", ASKED, 'and @"my dog.png" here', "and @nothing.png?"]
     piped = program.chat(script, "-S", "piped", env=seeing(program))

@@ -84,6 +84,7 @@ def test_a_message_that_is_changed_has_its_images_again(program: Program) -> Non
     assert [["cat.png"]] == shown(program)
 
 
+@pytest.mark.slow
 def test_what_a_model_cannot_be_shown_stays_in_the_box(program: Program, models: Path) -> None:
     with open_shell(program, models / "qwen3_5") as terminal:
         terminal.wait_for(lambda: ready(terminal))
