@@ -63,6 +63,7 @@ def test_everyone_runs_the_same_prompts_and_says_the_same(model: Path) -> None:
 
 
 @HYBRID
+@pytest.mark.slow
 def test_what_is_reused_grows_with_the_conversation(model: Path) -> None:
     found = held(model, list(workloads.turns(4, REPLY).steps))
     assert [0, 0, 0, 0] == reused(found, "no reuse")

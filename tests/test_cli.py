@@ -219,6 +219,7 @@ def test_bytes_written_per_turn_follow_the_new_tokens(
     assert turns[-1]["checkpoint_bytes"] < 1.3 * turns[1]["checkpoint_bytes"]
 
 
+@pytest.mark.slow
 def test_a_branch_at_any_turn_reuses_everything_before_it(
     long_talk: tuple[Program, list[Any]],
 ) -> None:
@@ -463,6 +464,7 @@ def test_a_word_that_is_no_date_is_one_clear_sentence(chatcli: Program, word: st
     assert datetime.date.today().isoformat() == shown["date"]
 
 
+@pytest.mark.slow
 def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
     dated.run("chat", "-S", "days", "-n", "4", stdin="/date 2031-11-03\none\n/date today\ntwo\n")
     today = datetime.date.today()

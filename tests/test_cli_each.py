@@ -76,6 +76,7 @@ def test_a_request_that_makes_no_sense_is_one_line(
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
     (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS * 30))
     process = chatcli.start(

@@ -38,6 +38,7 @@ def test_killed_processes_lose_no_message_and_change_no_token(
     assert reused > 0
 
 
+@pytest.mark.slow
 def test_processes_killed_while_they_begin_a_session_leave_no_litter(chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "first", "-n", "2")
     house = House(chatcli, SEED)

@@ -288,6 +288,7 @@ def test_ask_without_room_for_the_reply_says_so_and_keeps_the_message(
     assert ["Hello.", "More?", "Again?"] == user_messages(path)
 
 
+@pytest.mark.slow
 def test_a_script_ends_where_it_can_no_longer_be_saved(chatcli: Program) -> None:
     talk = Talk(chatcli, "-S", "a", *FEW)
     talk.say(MESSAGES[0])
@@ -297,6 +298,7 @@ def test_a_script_ends_where_it_can_no_longer_be_saved(chatcli: Program) -> None
     check_transcript(chatcli, "a", MESSAGES[:1])
 
 
+@pytest.mark.slow
 def test_a_script_ends_where_its_folder_is_gone(chatcli: Program) -> None:
     for removed in (chatcli.sessions, chatcli.sessions / "a.jsonl"):
         talk = Talk(chatcli, "-S", "a", *FEW)
@@ -426,6 +428,7 @@ def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> No
     check_transcript(chatcli, "a", [*messages, "And now?"])
 
 
+@pytest.mark.slow
 def test_checkpoints_leave_the_last_of_a_disk_to_the_transcript(
     chatcli: Program, disk: Path
 ) -> None:

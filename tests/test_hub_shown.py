@@ -37,6 +37,7 @@ def test_ask_tells_on_standard_error_how_far_the_download_is(
     assert b"\x1b" not in done.err and done.out.startswith(b"{") == as_json
 
 
+@pytest.mark.slow
 def test_the_shell_shows_the_download_and_leaves_it_with_esc(chatcli: Program, hub: Hub) -> None:
     hub.delay = 0.1
     environment = chatcli.environment(**hub.settings(chatcli.home))

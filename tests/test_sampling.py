@@ -246,6 +246,7 @@ def test_what_makes_no_sense_is_refused(shell: State, line: str) -> None:
         say(shell, line)
 
 
+@pytest.mark.slow
 def test_biases_of_the_command_line_add_up(chatcli: Program) -> None:
     few = ["-n", 3, "--no-cache"]
     said = chatcli.ask("Tell me.", *few, "--logit-bias", "90:1000", "--logit-bias", "91:-5")

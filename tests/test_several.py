@@ -58,6 +58,7 @@ def test_a_digit_chooses_one_of_several_replies_while_there_is_something_to_choo
     assert ["My dog is called Biscuit.", "7 and 5?", "2"] == asked
 
 
+@pytest.mark.slow
 def test_a_script_can_make_several_and_choose(speaker: Program) -> None:
     lines = "My dog is called Biscuit.\n/regenerate 2\n2\n"
     given = ("-S", "talk", "-n", "40", "--temp", "1", "--seed", "3")

@@ -218,6 +218,7 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
     assert ["tell me everything"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
+@pytest.mark.slow
 def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "lines", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
@@ -301,6 +302,7 @@ def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
     assert told["prefilled_tokens"] <= 16
 
 
+@pytest.mark.slow
 def test_no_draft_means_none(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-draft") as terminal:
         say(terminal, "My dog is called Biscuit.")

@@ -153,6 +153,7 @@ def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> Non
     assert ["one more"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
+@pytest.mark.slow
 def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "6") as terminal:
         say(terminal, "the first words")
@@ -194,6 +195,7 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
     assert ["one", "two"] == said()
 
 
+@pytest.mark.slow
 def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
         say(terminal, "My dog is called Biscuit.")
@@ -204,6 +206,7 @@ def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
         leave(terminal)
 
 
+@pytest.mark.slow
 def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
     pasted = "\n".join(f"line {number}" for number in range(30))
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
@@ -258,6 +261,7 @@ def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
     assert "Summary of the conversation so far:" in after["system"]
 
 
+@pytest.mark.slow
 def test_line_by_line_without_drawing(chatcli: Program) -> None:
     with open_shell(chatcli, "--plain", "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         terminal.wait_for(lambda: terminal.text().rstrip().endswith(">"))
@@ -271,6 +275,7 @@ def test_line_by_line_without_drawing(chatcli: Program) -> None:
     assert ["hello there"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
+@pytest.mark.slow
 def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         say(terminal, "My dog is called Biscuit.")

@@ -203,6 +203,7 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
         ]
 
 
+@pytest.mark.slow
 def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_path: Path) -> None:
     state = State(settings(tmp_path, None), Wanted("talk"), str(small))
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
@@ -216,6 +217,7 @@ def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_pa
     state.close()
 
 
+@pytest.mark.slow
 def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(
     small: Path, tmp_path: Path
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(
     state.close()
 
 
+@pytest.mark.slow
 def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     summaries = []
     for stop in (None, ("e", "a", " ")):

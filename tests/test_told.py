@@ -272,6 +272,7 @@ def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
         assert shell.say("Three.").tokens
 
 
+@pytest.mark.slow
 def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, thinker)
     few = ("-S", "talk", "--think-budget", "2", "-n", "5")
