@@ -306,6 +306,7 @@ def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
     assert {} == everything(chatcli.sessions)
 
 
+@pytest.mark.slow
 def test_a_sessions_path_that_cannot_be_a_folder_is_one_sentence(chatcli: Program) -> None:
     file = chatcli.home / "file"
     file.write_text("mine")

@@ -60,6 +60,7 @@ def test_a_dry_run_says_what_would_go_and_touches_nothing(chatcli: Program) -> N
     assert [] == [one for one in done["removed"] if Path(one["file"]).exists()]
 
 
+@pytest.mark.slow
 def test_gc_leaves_what_a_session_names_and_takes_what_none_does(chatcli: Program) -> None:
     talk(chatcli)
     age(chatcli)

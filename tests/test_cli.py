@@ -316,6 +316,7 @@ def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
     assert warm["miss_reason"] is None
 
 
+@pytest.mark.slow
 def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: Program) -> None:
     script = ["/new older", "first of the older", "/new newer", "first of the newer"]
     script += ["/resume older", "second of the older"]

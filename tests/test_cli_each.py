@@ -48,6 +48,7 @@ def test_many_questions_on_a_document_run_it_once(chatcli: Program) -> None:
     assert [DOCUMENT] == head(chatcli)
 
 
+@pytest.mark.slow
 def test_answers_come_in_order_and_an_error_is_in_its_place(chatcli: Program) -> None:
     text = f"{QUESTIONS[0]}\n{'word ' * 5000}\n{QUESTIONS[1]}\n"
     answers = each(chatcli, text, expect=1)

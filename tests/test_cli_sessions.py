@@ -159,6 +159,7 @@ def test_what_cannot_be_imported_is_a_sentence_and_leaves_nothing(chatcli: Progr
     assert [] == names(chatcli)
 
 
+@pytest.mark.slow
 def test_an_imported_conversation_is_gone_on_with(chatcli: Program) -> None:
     given = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello."},
              {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."}]  # fmt: skip

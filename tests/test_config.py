@@ -137,6 +137,7 @@ def test_a_folder_with_a_slash_is_never_an_alias(tmp_path: Path) -> None:
     assert "pocket" == aliased("pocket", names)
 
 
+@pytest.mark.slow
 def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
     path = written(chatcli, WRITTEN)
     run(chatcli, "config", "temp", 0.75)

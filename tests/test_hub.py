@@ -233,6 +233,7 @@ def test_a_part_longer_than_its_file_begins_again(hub: Hub, home: Path, repo: Pa
     assert whole.read_bytes() == (folder / whole.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_damaged_bytes_are_found_and_thrown_away(hub: Hub, home: Path) -> None:
     hub.damaged = "1-of-00002.safetensors"
     _, err = find(hub, home)

@@ -136,6 +136,7 @@ def test_without_a_model_of_the_hub_one_line_says_how_to_get_one(chatcli: Progra
     assert "chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit gets one." in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_models_lists_the_cache_and_the_aliases(chatcli: Program, models: Path) -> None:
     put(chatcli, NAME, models / "gpt_oss")
     (cache(chatcli) / "datasets--org--data" / "refs").mkdir(parents=True)

@@ -173,6 +173,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "chatcli resume greeting" in terminal.text()
 
 
+@pytest.mark.slow
 def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
     chatcli: Program,
 ) -> None:

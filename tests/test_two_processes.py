@@ -128,6 +128,7 @@ def test_an_open_session_can_be_read_but_not_changed(quick: Program, holder: Hol
     assert ["first", "second"] == said(quick, name)
 
 
+@pytest.mark.slow
 def test_a_killed_holder_leaves_no_lock(quick: Program, holder: Holder) -> None:
     name, process = holder.name, holder.process
     process.kill()
@@ -160,6 +161,7 @@ def test_readers_never_see_half_of_what_is_being_written(quick: Program) -> None
     assert [f"message {number}" for number in range(6)] == said(quick, "live")
 
 
+@pytest.mark.slow
 def test_two_deletes_and_a_rename_at_once_leave_one_outcome(quick: Program) -> None:
     quick.ask("hello", "-S", "prize", "-n", "2")
     commands = [("delete", "-y", "prize"), ("rename", "prize", "won"), ("delete", "-y", "prize")]

@@ -276,6 +276,7 @@ def test_what_does_not_change_the_numbers_is_a_full_hit(
     assert record.reused_tokens > record.prompt_tokens // 2
 
 
+@pytest.mark.slow
 def test_the_real_program_hits_in_a_renamed_folder_and_misses_with_one_byte(
     models: Path, tmp_path: Path
 ) -> None:
