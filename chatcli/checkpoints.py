@@ -297,8 +297,7 @@ class Checkpoints:
 
     def _keep(self, chain: Sequence[Segment]) -> None:
         """A new cache with the rows that the live one shares with a chain: they are not read again."""
-        shared, live = self._shared(chain), self._cache
-        took = dict(self._took)
+        shared, live, took = self._shared(chain), self._cache, self._took
         self._reset()
         if shared:
             position = chain[shared - 1].end

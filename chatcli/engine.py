@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -96,10 +97,13 @@ def generate(
     )
     every = (prompt_cache.shortest_window(cache) or room) // 2
     unlogged = len(tail)
-    text_of = _going_on(loaded, said) if said else _text
+    added_by = going_on(loaded, said) if said else None
     with device.explained():
         for response in responses:
-            yield _token(response, text_of(response))
+            text = response.text
+            if added_by is not None:
+                text = added_by(response.token, response.finish_reason)
+            yield _token(response, str(text))
             unlogged += 1
             if unlogged >= every:
                 log_rows(cache, unlogged, log)
@@ -145,16 +149,12 @@ def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
         log.give_up()
 
 
-def _text(response: Any) -> str:
-    return str(response.text)
-
-
 def text_of(loaded: LoadedModel, said: Sequence[int]) -> str:
     """What was streamed of these tokens: without the end that more tokens may change."""
-    return str(heard(loaded, said).text)
+    return str(_heard(loaded, said).text)
 
 
-def heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
+def _heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
     """A detokenizer that has had these tokens."""
     detokenizer = loaded.tokenizer.detokenizer
     for token in said:
@@ -162,15 +162,11 @@ def heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
     return detokenizer
 
 
-def _going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[Any], str]:
-    """The text of tokens that follow others: mlx-lm's own would drop the space before the first."""
-    detokenizer = heard(loaded, said)
+def going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[int, str | None], str]:
+    """`added` for tokens that follow others: mlx-lm's own would drop the space before the first."""
+    detokenizer = _heard(loaded, said)
     _ = detokenizer.last_segment  # told before
-
-    def text(response: Any) -> str:
-        return added(detokenizer, response.token, response.finish_reason)
-
-    return text
+    return partial(added, detokenizer)
 
 
 def added(detokenizer: Any, token: int, finish_reason: str | None) -> str:

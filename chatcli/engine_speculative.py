@@ -198,15 +198,14 @@ def _speculate(speculator: Speculator, reply: _Reply, count: int) -> Generator[T
         prompt_cache=_Both(reply.cache, speculator.cache),
         prefill_step_size=loaded.prefill_step,
     )
-    detokenizer, ends = engine.heard(loaded, reply.said), loaded.tokenizer.eos_token_ids
-    _ = detokenizer.last_segment  # told before
+    added_by, ends = engine.going_on(loaded, reply.said), loaded.tokenizer.eos_token_ids
     began = time.perf_counter()
     with contextlib.closing(steps):
         for number, (token, logprobs, from_draft) in enumerate(steps, start=1):
             if number == 1:
                 began = time.perf_counter()
             reason = "stop" if token in ends else "length" if number == reply.most else None
-            text = engine.added(detokenizer, token, reason)
+            text = added_by(token, reason)
             logprob, tps = engine.scalar(logprobs, token), number / (time.perf_counter() - began)
             yield Token(token, text, logprob, tps, reason, bool(from_draft))
             if reason:

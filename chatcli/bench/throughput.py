@@ -27,7 +27,7 @@ def _row(found: Found, name: str, rounds: list[Throughput]) -> tuple[str, ...]:
         f"{rounds[0].prefilled:,}",
         f"{rounds[0].generated:,}",
         cells.seconds(statistics.median(one.seconds for one in rounds)),
-        cells.number(statistics.median(one.speed for one in rounds)),
+        cells.number(found.speed(name)),
         cells.spread(found.speedup(name)),
         f"{found.differing(name)} of {len(found.questions.asked)}",
     )
@@ -42,15 +42,11 @@ def _notes(found: Found) -> list[str]:
     told += dict.fromkeys(
         one.notice for rounds in found.rounds.values() for one in rounds if one.notice
     )
-    best = max((name for name in found.rounds if name != PEER), key=_speed(found))
-    ours, theirs = _speed(found)(best), _speed(found)(PEER)
+    best = max((name for name in found.rounds if name != PEER), key=found.speed)
+    ours, theirs = found.speed(best), found.speed(PEER)
     if theirs > 1.05 * ours:
         told.append(f"{PEER} is {theirs / ours:.2f} times as fast as the best of ours, {best}.")
     return told
-
-
-def _speed(found: Found) -> Any:
-    return lambda name: statistics.median(one.speed for one in found.rounds[name])
 
 
 def as_json(found: Found) -> dict[str, Any]:

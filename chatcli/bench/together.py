@@ -5,6 +5,7 @@ Refuses to know how it is shown. Every way has a new folder each round, so that 
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import threading
 import time
@@ -15,13 +16,13 @@ from pathlib import Path
 
 from mlx_lm.generate import batch_generate
 
-from chatcli import batch, opening, turn
+from chatcli import batch, opening
 from chatcli.bench import run, workloads
 from chatcli.bench.measure import Spread
 from chatcli.bench.race import Progress, rotated
 from chatcli.bench.run import House
+from chatcli.bench.scripted import render
 from chatcli.checkpoints import Checkpoints
-from chatcli.conversation import Message
 from chatcli.events import Answered, Notice
 from chatcli.opening import Wanted
 from chatcli.settings import Sampling
@@ -75,6 +76,10 @@ class Found:
     model: str
     questions: Questions
     rounds: dict[str, list[Throughput]]
+
+    def speed(self, name: str) -> float:
+        """Generated tokens a second, the median of the rounds."""
+        return statistics.median(one.speed for one in self.rounds[name])
 
     def speedup(self, name: str) -> Spread:
         """How many times as many tokens a second as one by one, in the same round."""
@@ -178,12 +183,11 @@ def _warm(house: House) -> None:
 def _peer(house: House, questions: Questions) -> Throughput:
     """mlx-lm's own batch of whole prompts: the document is prefilled for each of them."""
     began = time.perf_counter()
-    with opened(house, questions) as chat:
-        system = turn.history(chat, None)
-        prompts = [
-            chat.template.prompt([*system, Message("user", text)]) for text in questions.asked
-        ]
-    loaded = house.loaded
+    loaded, system = house.loaded, {"role": "system", "content": questions.document}
+    prompts = [
+        render(loaded.tokenizer, [system, {"role": "user", "content": text}])
+        for text in questions.asked
+    ]
     told = house.worker.call(
         batch_generate, loaded.model, loaded.tokenizer, prompts,
         max_tokens=questions.reply, return_token_ids=True,

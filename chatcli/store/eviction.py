@@ -10,7 +10,6 @@ import contextlib
 import heapq
 import math
 import os
-import re
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -33,7 +32,6 @@ from chatcli.store.inventory import (
     total_bytes,
 )
 
-SEGMENT_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 # The newest states of every conversation, which thinning never takes.
 NEWEST = 4
 # After a week without use, a checkpoint is worth half.
@@ -59,7 +57,7 @@ def named(transcripts: Iterable[Path]) -> set[str]:
     found: set[str] = set()
     for path in transcripts:
         with contextlib.suppress(OSError):
-            found |= {name.decode() for name in SEGMENT_ID.findall(path.read_bytes())}
+            found |= {name.decode() for name in files.SHA256_NAME.findall(path.read_bytes())}
     return found
 
 

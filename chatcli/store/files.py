@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import unicodedata
 import uuid
@@ -22,6 +23,8 @@ LONGEST_NAME = 80
 LONGEST_BYTES = 240
 ATTEMPTS = 3
 UNNAMED = ".new"
+# What is named by its content, wherever a text names it.
+SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 # The last of a disk is the transcripts'.
 RESERVE = 4 << 20
 

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from chatcli.images import Image
 from chatcli.store import files
 
 FOLDER, SCRATCH = "images", "tmp"
-SHA256 = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 MEND = "Put it back there, or go on before it: /rewind TURN."
 
 
@@ -96,7 +94,7 @@ def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
         named: set[str] = set()
         for path in transcripts():
             with contextlib.suppress(FileNotFoundError):
-                named |= {name.decode() for name in SHA256.findall(path.read_bytes())}
+                named |= {name.decode() for name in files.SHA256_NAME.findall(path.read_bytes())}
         for path in (*files.abandoned(folder.glob(f"{SCRATCH}/*")), *folder.glob("??/*")):
             if path.stem not in named:
                 path.unlink(missing_ok=True)
