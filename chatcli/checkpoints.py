@@ -15,14 +15,13 @@ from functools import partial
 from typing import Any
 
 from chatcli import device, engine, engine_speculative, prefix, prompt_cache
-from chatcli.engine import Token
+from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.memory import Limit
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
-from chatcli.settings import Sampling
 from chatcli.speed import Speed
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows
@@ -445,30 +444,21 @@ class Checkpoints:
 
     def generate(
         self,
-        tail: Sequence[int],
-        sampling: Sampling,
-        room: int,
+        request: Request,
         cancelled: threading.Event,
-        said: Sequence[int] = (),
-        opening: str = "",
-        before: Sequence[int] = (),
         speculator: Speculator | None = None,
     ) -> Generator[Token]:
-        """Run the rest of the prompt, of which `said` is the reply so far, and generate.
+        """Run the rest of the prompt and generate; the cache of a `speculator` is at the same token.
 
-        `opening` is the generation prompt, which may have begun the thinking that has a budget.
-        `before` is what of the prompt is in the cache; a `speculator`'s is at the same token. To
-        close this early leaves the caches as the last checkpoint had them, but for a rewind.
+        To close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
         way = engine.generate
         if speculator is not None:
             way = partial(engine_speculative.generate, speculator)
-        ran = list(tail)
+        ran = list(request.tail)
         with self.lent(ran) as (cache, log):
-            tokens = self._worker.pump(
-                way, self.loaded, cache, tail, sampling, room, cancelled, log, said, opening, before
-            )
+            tokens = self._worker.pump(way, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
                     ran.append(token.id)

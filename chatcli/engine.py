@@ -40,6 +40,24 @@ class Token:
     from_draft: bool = False
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a reply is to begin with: `tail`, the prompt's last tokens, which are run first.
+
+    It ends when the model stops, or when `room` or max_tokens is full.
+    `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
+    `opening` is the text of the generation prompt, from which on thinking is counted.
+    `before` are the prompt's tokens ahead of `tail`, which the cache has; penalties look back at them.
+    """
+
+    tail: Sequence[int]
+    sampling: Sampling
+    room: int
+    said: Sequence[int] = ()
+    opening: str = ""
+    before: Sequence[int] = ()
+
+
 def prefill(
     loaded: LoadedModel, cache: PromptCache, tokens: Sequence[int], log: RowLog, done: int = 0
 ) -> Iterator[int]:
@@ -63,23 +81,16 @@ def prefill(
 def generate(
     loaded: LoadedModel,
     cache: PromptCache,
-    tail: Sequence[int],
-    sampling: Sampling,
-    room: int,
+    request: Request,
     cancelled: threading.Event,
     log: RowLog,
-    said: Sequence[int] = (),
-    opening: str = "",
-    before: Sequence[int] = (),
 ) -> Iterator[Token]:
-    """Run the prompt's last tokens and generate until the model stops, `room` or max_tokens is full.
+    """Run the request's `tail` and generate.
 
-    `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
-    `opening` is the text of the generation prompt, from which on thinking is counted.
-    `before` are the prompt's tokens ahead of `tail`, which the cache has; penalties look back at them.
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
     of them (if it is whole). Raises `MemoryFull`.
     """
+    tail, sampling, said = request.tail, request.sampling, request.said
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
     with device.explained():
@@ -88,14 +99,14 @@ def generate(
         loaded.model,
         loaded.tokenizer,
         embedding.real(loaded, tail),
-        max_tokens=longest(loaded, sampling, room),
+        max_tokens=longest(loaded, sampling, request.room),
         sampler=choosing.sampler(loaded.tokenizer, sampling),
-        logits_processors=processors(loaded, sampling, opening, said, before),
+        logits_processors=processors(loaded, sampling, request.opening, said, request.before),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
         **embedded,
     )
-    every = (prompt_cache.shortest_window(cache) or room) // 2
+    every = (prompt_cache.shortest_window(cache) or request.room) // 2
     unlogged = len(tail)
     added_by = going_on(loaded, said) if said else None
     with device.explained():

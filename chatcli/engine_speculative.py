@@ -17,11 +17,10 @@ from mlx_lm.generate import generation_stream, speculative_generate_step
 
 from chatcli import cache_trim, device, embedding, engine, prompt_cache
 from chatcli import sampler as choosing
-from chatcli.engine import Token
+from chatcli.engine import Request, Token
 from chatcli.errors import DraftModelRefused
 from chatcli.model import UNLIMITED, LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
-from chatcli.settings import Sampling
 
 # Tokenizers that are no different here have one vocabulary.
 PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: return 'Lisbon'"
@@ -88,63 +87,39 @@ def _words(loaded: LoadedModel) -> tuple[int, list[int]]:
     return tokenizer.vocab_size, tokenizer.encode(PROBE, add_special_tokens=False)
 
 
-@dataclass(frozen=True)
-class _Reply:
-    """What a reply begins with, as `engine.generate` is told it. `most` tokens it may have."""
-
-    loaded: LoadedModel
-    cache: PromptCache
-    tail: Sequence[int]
-    sampling: Sampling
-    most: int
-    said: Sequence[int]
-    opening: str
-    before: Sequence[int]
-
-    def after(self, generated: Sequence[int]) -> _Reply:
-        """The rest of it, as a reply that was cut goes on: its last token has not been run."""
-        if not generated:
-            return self
-        before = [*self.before, *self.tail, *generated[:-1]]
-        return replace(
-            self, tail=generated[-1:], sampling=replace(self.sampling, seed=None),
-            most=self.most - len(generated), said=[*self.said, *generated], before=before,
-        )  # fmt: skip
-
-    def alone(self, cancelled: threading.Event, log: RowLog) -> Iterator[Token]:
-        """Without a draft model."""
-        return engine.generate(
-            self.loaded, self.cache, self.tail, self.sampling, self.most, cancelled, log,
-            self.said, self.opening, self.before,
-        )  # fmt: skip
+def _after(request: Request, generated: Sequence[int]) -> Request:
+    """The rest of it, as a reply that was cut goes on: its last token has not been run."""
+    if not generated:
+        return request
+    before = [*request.before, *request.tail, *generated[:-1]]
+    return replace(
+        request, tail=generated[-1:], sampling=replace(request.sampling, seed=None),
+        room=request.room - len(generated), said=[*request.said, *generated], before=before,
+    )  # fmt: skip
 
 
 def generate(
     speculator: Speculator,
     loaded: LoadedModel,
     cache: PromptCache,
-    tail: Sequence[int],
-    sampling: Sampling,
-    room: int,
+    request: Request,
     cancelled: threading.Event,
     log: RowLog,
-    said: Sequence[int] = (),
-    opening: str = "",
-    before: Sequence[int] = (),
 ) -> Iterator[Token]:
     """`engine.generate` with a draft model: afterwards its cache too holds all that was yielded.
 
     Where a window becomes full, or an image is in the tail, the reply goes on without it, and its log
     is given up.
     """
-    most = engine.longest(loaded, sampling, room)
-    reply = _Reply(loaded, cache, tail, sampling, most, said, opening, before)
+    tail, most = request.tail, engine.longest(loaded, request.sampling, request.room)
+    request = replace(request, room=most)
     begun = cache_trim.position(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)
     count = 0 if embedding.shows(loaded, tail) else min(most, room)
     generated, done = list[int](), False
     if count > 0:
-        with device.explained(), contextlib.closing(_speculate(speculator, reply, count)) as tokens:
+        speculated = _speculate(speculator, loaded, cache, request, count)
+        with device.explained(), contextlib.closing(speculated) as tokens:
             for token in tokens:
                 generated.append(token.id)
                 yield token
@@ -158,7 +133,7 @@ def generate(
                 _bring(speculator.loaded, speculator.cache, begun, ran, speculator.log)
     if not done:
         speculator.log.give_up()
-        yield from reply.after(generated).alone(cancelled, log)
+        yield from engine.generate(loaded, cache, _after(request, generated), cancelled, log)
 
 
 def _bring(
@@ -175,36 +150,38 @@ def _bring(
     engine.log_rows(cache, len(ran), log)
 
 
-def _speculate(speculator: Speculator, reply: _Reply, count: int) -> Generator[Token]:
+def _speculate(
+    speculator: Speculator, loaded: LoadedModel, cache: PromptCache, request: Request, count: int
+) -> Generator[Token]:
     """The first `count` tokens of a reply, or fewer."""
-    loaded, sampling = reply.loaded, reply.sampling
+    sampling = request.sampling
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
     checking = _Checking(loaded.model)
     # mlx-lm's loop shows a processor nothing of the tail but its last token.
     processors = choosing.processors(
-        sampling, embedding.real(loaded, [*reply.before, *reply.tail[:-1]])
+        sampling, embedding.real(loaded, [*request.before, *request.tail[:-1]])
     )
-    remembering = engine.budget(loaded, sampling, reply.opening, reply.said)
+    remembering = engine.budget(loaded, sampling, request.opening, request.said)
     processors += [_OfChecked(one, checking) for one in remembering]
     steps = speculative_generate_step(
-        mx.array(list(reply.tail)),
+        mx.array(list(request.tail)),
         checking,
         _Proposing(speculator.loaded.model, checking, speculator.fit.width),
         num_draft_tokens=speculator.num_draft_tokens,
         max_tokens=count,
         sampler=_by_rows(choosing.sampler(loaded.tokenizer, sampling)),
         logits_processors=processors,
-        prompt_cache=_Both(reply.cache, speculator.cache),
+        prompt_cache=_Both(cache, speculator.cache),
         prefill_step_size=loaded.prefill_step,
     )
-    added_by, ends = engine.going_on(loaded, reply.said), loaded.tokenizer.eos_token_ids
+    added_by, ends = engine.going_on(loaded, request.said), loaded.tokenizer.eos_token_ids
     began = time.perf_counter()
     with contextlib.closing(steps):
         for number, (token, logprobs, from_draft) in enumerate(steps, start=1):
             if number == 1:
                 began = time.perf_counter()
-            reason = "stop" if token in ends else "length" if number == reply.most else None
+            reason = "stop" if token in ends else "length" if number == request.room else None
             text = added_by(token, reason)
             logprob, tps = engine.scalar(logprobs, token), number / (time.perf_counter() - began)
             yield Token(token, text, logprob, tps, reason, bool(from_draft))

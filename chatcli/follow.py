@@ -15,6 +15,7 @@ from typing import Any
 
 from chatcli import prefix, sharding
 from chatcli.checkpoints import Match
+from chatcli.engine import Request
 from chatcli.prefix import Segment
 from chatcli.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
@@ -117,10 +118,11 @@ class Follower:
         self, _: int, start: int, sampling: dict[str, Any], room: int, said: int, opening: str
     ) -> None:
         tokens, word = self._tokens, Word(self._ranks)
-        reply = self._checkpoints.generate(
-            tokens[start:], Sampling(**sampling), room, word, tokens[len(tokens) - said :], opening,
+        request = Request(
+            tokens[start:], Sampling(**sampling), room, tokens[len(tokens) - said :], opening,
             tokens[:start],
         )  # fmt: skip
+        reply = self._checkpoints.generate(request, word)
         with contextlib.suppress(Dropped):
             deque(reply, maxlen=0)
 

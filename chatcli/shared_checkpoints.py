@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from chatcli.checkpoints import Checkpoints, Match
-from chatcli.engine import Token
+from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
 from chatcli.memory import Limit
@@ -24,7 +24,6 @@ from chatcli.model import LoadedModel
 from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
 from chatcli.ranks import Ranks
-from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore
 from chatcli.worker import Worker
 
@@ -144,25 +143,21 @@ class LeadingCheckpoints(SharedCheckpoints):
 
     def generate(
         self,
-        tail: Sequence[int],
-        sampling: Sampling,
-        room: int,
+        request: Request,
         cancelled: threading.Event,
-        said: Sequence[int] = (),
-        opening: str = "",
-        before: Sequence[int] = (),
         speculator: Speculator | None = None,
     ) -> Generator[Token]:
         assert speculator is None  # a runtime with ranks has no draft model
-        if sampling.seed is None:
-            sampling = replace(sampling, seed=secrets.randbits(32))
+        if request.sampling.seed is None:
+            sampling = replace(request.sampling, seed=secrets.randbits(32))
+            request = replace(request, sampling=sampling)
+        before, said = request.before, request.said
         with self._led():
             self._order(
-                "generate", (), [*before, *tail], len(before), asdict(sampling), room, len(said),
-                opening,
+                "generate", (), [*before, *request.tail], len(before), asdict(request.sampling),
+                request.room, len(said), request.opening,
             )  # fmt: skip
-            stop = _Said(self._ranks, cancelled)
-            yield from super().generate(tail, sampling, room, stop, said, opening, before)
+            yield from super().generate(request, _Said(self._ranks, cancelled))
 
     def _order(
         self, name: str, chain: Sequence[Segment], prompt: Sequence[int], *values: object

@@ -12,11 +12,10 @@ from collections.abc import Generator, Sequence
 
 from chatcli import embedding, prefix
 from chatcli.checkpoints import Checkpoints
-from chatcli.engine import Token
+from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Fit, Speculator
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment
-from chatcli.settings import Sampling
 
 
 class Speculation:
@@ -70,22 +69,15 @@ class Speculation:
     def generate(
         self,
         checkpoints: Checkpoints,
-        tail: Sequence[int],
-        sampling: Sampling,
-        room: int,
+        request: Request,
         cancelled: threading.Event,
-        said: Sequence[int] = (),
-        opening: str = "",
-        before: Sequence[int] = (),
     ) -> Generator[Token]:
         """`Checkpoints.generate` of the model's own, from where this has followed it to."""
-        ran = embedding.real(self._loaded, tail)
+        ran = embedding.real(self._loaded, request.tail)
         with self._checkpoints.lent(ran) as (cache, log):
             loaded = self._checkpoints.loaded
             speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._fit)
-            tokens = checkpoints.generate(
-                tail, sampling, room, cancelled, said, opening, before, speculator
-            )
+            tokens = checkpoints.generate(request, cancelled, speculator)
             with contextlib.closing(tokens):
                 for token in tokens:
                     ran.append(token.id)

@@ -16,6 +16,7 @@ from typing import Any
 from chatcli import prefix, vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
+from chatcli.engine import Request
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
     Event,
@@ -335,13 +336,13 @@ def generate(
     heard = hearing(chat, prompt, sampling, record)
     context = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context)
-    given = (prompt.tail, sampling, room, cancelled, prompt.said, prompt.opening, prompt.before)
+    request = Request(prompt.tail, sampling, room, prompt.said, prompt.opening, prompt.before)
     speculation = chat.speculation
     if speculation is None:
-        generated = chat.checkpoints.generate(*given)
+        generated = chat.checkpoints.generate(request, cancelled)
     else:
         record.draft_model = speculation.name
-        generated = speculation.generate(chat.checkpoints, *given)
+        generated = speculation.generate(chat.checkpoints, request, cancelled)
     with contextlib.closing(generated):
         for token in generated:
             if record.time_to_first_token is None:

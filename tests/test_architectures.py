@@ -21,6 +21,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.checkpoints import Checkpoints
+from chatcli.engine import Request
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, chain, root_id
 from chatcli.settings import Sampling
@@ -292,7 +293,7 @@ class Process:
         """What follows the prompt's tail, greedily: tokens with their logprobs."""
         sampling = Sampling(temp=0.0, max_tokens=count)
         never = threading.Event()
-        made = self.checkpoints.generate(prompt[start:], sampling, count, never)
+        made = self.checkpoints.generate(Request(prompt[start:], sampling, count), never)
         return [(token.id, token.logprob) for token in made]
 
 

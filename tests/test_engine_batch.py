@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from chatcli import engine, engine_batch, prompt_cache
+from chatcli.engine import Request
 from chatcli.engine_batch import Batch
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
@@ -61,9 +62,8 @@ def longest(number: int) -> int:
 
 def alone(loaded: LoadedModel, number: int) -> list[int]:
     sampling, never = Sampling(max_tokens=longest(number)), threading.Event()
-    said = engine.generate(
-        loaded, prefilled(loaded, number), tail(number), sampling, 1000, never, RowLog()
-    )
+    request = Request(tail(number), sampling, 1000)
+    said = engine.generate(loaded, prefilled(loaded, number), request, never, RowLog())
     return [token.id for token in said]
 
 

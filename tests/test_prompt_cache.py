@@ -15,6 +15,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache
 
 from chatcli import engine, model, prompt_cache
+from chatcli.engine import Request
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import RowLog
 from chatcli.settings import Sampling
@@ -145,7 +146,9 @@ BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
     sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
-    made = engine.generate(loaded, cache, tail, sampling, count, threading.Event(), RowLog())
+    made = engine.generate(
+        loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog()
+    )
     return [token.id for token in made]
 
 

@@ -30,7 +30,7 @@ from chatcli import model as models_
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints import Checkpoints
 from chatcli.door import Chat
-from chatcli.engine import Token
+from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Fit, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
@@ -115,7 +115,7 @@ class Pair:
         speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, fit)
         cancelled = threading.Event()
         tokens = engine_speculative.generate(
-            speculator, self.model, own, tail, sampling, 64, cancelled, RowLog(), **more
+            speculator, self.model, own, Request(tail, sampling, 64, **more), cancelled, RowLog()
         )
         return list(cancelling(tokens, cancelled, stop))
 
@@ -124,7 +124,8 @@ class Pair:
         *, stop: int | None = None, **more: Any,
     ) -> list[Token]:  # fmt: skip
         cancelled = threading.Event()
-        tokens = engine.generate(self.model, cache, tail, sampling, 64, cancelled, RowLog(), **more)
+        request = Request(tail, sampling, 64, **more)
+        tokens = engine.generate(self.model, cache, request, cancelled, RowLog())
         return list(cancelling(tokens, cancelled, stop))
 
 
@@ -367,8 +368,8 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
         own, drafted = pair.caches(PROMPT[:STABLE])
         speculator = Speculator(windows, drafted, RowLog(), 3, fit)
         tokens = engine_speculative.generate(
-            speculator, windows, own, PROMPT[STABLE:], Sampling(max_tokens=count), 64, NEVER,
-            RowLog(),
+            speculator, windows, own, Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
+            NEVER, RowLog(),
         )  # fmt: skip
         assert count == len(list(tokens)) and whole == speculator.log.whole
 
