@@ -30,6 +30,7 @@ from chatcli import (
     cli_each,
     cli_models,
     cli_sessions,
+    device,
     opening,
 )
 from chatcli.cli_options import (
@@ -391,6 +392,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     if (ranks := our_ranks()) is not None:
         settle_among(ranks)
+    else:
+        device.show_one_gpu(os.environ)
     try:
         app()
     except SystemExit as end:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 from chatcli.errors import MemoryFull
@@ -23,6 +23,18 @@ OUT_OF_MEMORY = (
     "Insufficient Memory",
     "out of memory",
 )
+
+# What CUDA reads when it starts: the GPUs that this process and those that it starts may see.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def show_one_gpu(environment: MutableMapping[str, str]) -> None:
+    """Of several NVIDIA GPUs show MLX the first, unless a person has chosen. Call before MLX starts.
+
+    MLX runs a model on one in any case, and where it sees two, MLX 0.32.4 now and then fails to copy
+    numbers to the GPU ("cudaMemcpy ... invalid argument"; mlx-lm issue 672 tells of the same).
+    """
+    environment.setdefault(VISIBLE, "0")
 
 
 def room() -> int | None:

@@ -34,6 +34,13 @@ class Answering(pyte.HistoryScreen):
     def write_process_input(self, data: str) -> None:
         self.answer(data)
 
+    def erase_in_line(self, how: int = 0, private: bool = False) -> None:
+        """To its end also where the window has become narrower than the line is."""
+        super().erase_in_line(how, private)
+        line = self.buffer[self.cursor.y]
+        for column in [column for column in line if column >= self.columns and how != 1]:
+            del line[column]
+
 
 class Terminal:
     """One process with a terminal of its own. `raw` is every byte that it wrote there."""

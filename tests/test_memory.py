@@ -245,3 +245,12 @@ def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
 def test_a_limit_that_is_no_size_is_refused_before_anything_is_loaded(chatcli: Program) -> None:
     done = chatcli.run("ask", "x", "--memory-limit", "much", expect=2)
     assert "--memory-limit" in done.errors and 1 == len(done.errors.splitlines())
+
+
+def test_of_several_gpus_the_first_is_shown_unless_the_person_chose() -> None:
+    alone, chosen = {"HOME": "/"}, {"CUDA_VISIBLE_DEVICES": "2,3"}
+    device.show_one_gpu(alone)
+    device.show_one_gpu(chosen)
+
+    assert {"HOME": "/", "CUDA_VISIBLE_DEVICES": "0"} == alone
+    assert {"CUDA_VISIBLE_DEVICES": "2,3"} == chosen

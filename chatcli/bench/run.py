@@ -127,7 +127,7 @@ def _one(name: str, plan: Plan, progress: Progress) -> Outcome:
     with opened(plan) as house:
         workload = WORKLOADS[name](per_token(house), plan.size)
         said = house.worker.call(script, house.loaded.tokenizer, workload.reply)
-        house = replace(house, loaded=scripted(house.loaded, said))
+        house = replace(house, loaded=house.worker.call(scripted, house.loaded, said))
         with entered(house, name, plan) as contenders:
             found = race(
                 contenders, workload.steps, said, plan.repeats * workload.repeats, progress
@@ -155,7 +155,7 @@ def opened(plan: Plan) -> Iterator[House]:
 
 
 def scripted(loaded: LoadedModel, said: Script) -> LoadedModel:
-    """The model, told what to say."""
+    """The model, told what to say. Made where the model runs: MLX counts arrays to threads' GPUs."""
     vocabulary = len(loaded.tokenizer.get_vocab())
     return replace(loaded, model=Scripted(loaded.model, vocabulary, said.ids))
 
