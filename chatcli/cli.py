@@ -226,7 +226,7 @@ def shell_of(state: Any, editor: str | None) -> Any:
     from chatcli.repl.shell import Shell
     from chatcli.repl.stage import Stage
 
-    stage = Stage()
+    stage = Stage(os.environ)
     history = lines.open_history(history_file())
     return Shell(state, display.screen_on(stage, state.settings.panel), stage, history, editor)
 

@@ -15,6 +15,7 @@ import mlx.core as mx
 import pytest
 from tokenizers import Tokenizer
 
+from chatcli.repl import reflow
 from chatcli.store.segments import SegmentStore
 from tests.checkpointing import FINGERPRINT
 from tests.house import House
@@ -25,6 +26,8 @@ FAMILIES = [name for name in CONFIGS if name != "gemma3_text"]
 # What a terminal would act on: ESC, BEL, and the C1 controls as UTF-8.
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0
+# What the terminal that runs the tests says of itself does not hold for the tests' own.
+FOREIGN = ("CHATCLI", "TERM_PROGRAM", *reflow.VARIABLES)
 
 
 def night_but(by_day: str) -> list[Any]:
@@ -110,7 +113,7 @@ class Program:
 
     def environment(self, **changes: str | None) -> dict[str, str]:
         changed = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("CHATCLI")},
+            **{key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)},
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(self.home / "state"),
             "XDG_DATA_HOME": str(self.home / "data"),

@@ -248,7 +248,7 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
 def test_what_is_printed_when_the_prompt_has_just_ended_comes_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stage = Stage()
+    stage = Stage({})
     with create_app_session(DummyInput(), DummyOutput()):
         app: Application[None] = Application()
         with stage.attached(app) as begun:

@@ -9,7 +9,7 @@ import asyncio
 import io
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -17,6 +17,8 @@ from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, Window
+
+from chatcli.repl.reflow import ReflowRenderer
 
 # Seconds between two drawings at least.
 FRAME = 1 / 25
@@ -27,12 +29,15 @@ TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
 class Stage(io.TextIOBase):
     """A file to print to. What it was given last without a line break waits for one."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """`environment` tells which terminal this is."""
+        self._environment = environment
         self.lock = threading.RLock()
         # What is drawn between the printed text and the prompt, as text with ANSI styles.
         self.live: Callable[[], str] = str
         self._waiting: list[str] = []
         self._app: Application[Any] | None = None
+        self._renderer: ReflowRenderer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._held = 0
@@ -92,6 +97,8 @@ class Stage(io.TextIOBase):
     def attached(self, app: Application[Any]) -> Iterator[Callable[[], None]]:
         """While `app` runs, printing goes above it. Yields what it is to call when it has begun."""
         self._app = app
+        style, output = app.renderer.style, app.output
+        app.renderer = self._renderer = ReflowRenderer(style, output, self._environment)
         try:
             yield self._begin
         finally:
@@ -110,14 +117,21 @@ class Stage(io.TextIOBase):
             await self._changed.wait()
             self._changed.clear()
             if not self._held:
-                self._draw()
+                self._draw_if_ready()
             await asyncio.sleep(FRAME)
 
-    def _draw(self) -> None:
-        app = self._app
+    def _draw_if_ready(self) -> None:
+        app, renderer = self._app, self._renderer
         assert app is not None
+        assert renderer is not None
         if app.is_done:
             return
+        if renderer.ready():
+            self._draw(app, renderer)
+        else:
+            self._changed.set()
+
+    def _draw(self, app: Application[Any], renderer: ReflowRenderer) -> None:
         with self.lock:
             # What is printed and what is live belong together, as they are at one moment.
             text = self._take(everything=False)
@@ -126,12 +140,10 @@ class Stage(io.TextIOBase):
             app.invalidate()
             return
         app.output.write_raw(TOGETHER)
-        app.renderer.erase()
-        app.output.write_raw(text)
         # As `invalidate` would have it done a moment later; controls remember what they drew by it.
         app.render_counter += 1
         self._drawn = app.render_counter, live
-        app.renderer.render(app, app.layout)
+        renderer.print_above(app, text)
         app.output.write_raw(DONE)
         app.output.flush()
 
