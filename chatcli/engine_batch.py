@@ -28,7 +28,7 @@ MOST = 16
 # A sequence's cache is there up to so many times while it is merged into the batch.
 COPIES = 3
 # A trial's steps, how much longer the prompt of its second sequence is, and how long the third (tokens).
-TRIED, LONGER, SHORT = 8, 5, 3
+TRIED, LONGER, SHORT = 8, 5, 8
 # What rounding may do: a part of the standard deviation, or so many times a number's precision.
 ROUNDED, ROUNDINGS = 1e-3, 8
 # What MLX and mlx-lm raise where a model's code does not know batches.
