@@ -29,7 +29,7 @@ PROGRAMS = ("iTerm.app", "Apple_Terminal", "WezTerm", "ghostty", "vscode")
 TERMS = ("tmux", "kitty", "wezterm", "ghostty", "alacritty", "foot")
 # They leave the cursor's own row to the program.
 BUT_THE_CURSORS = ("vscode",)
-# They stand between, and lay out nothing anew.
+# They stand between the terminal and the program; what they do then was not tried.
 NEVER = ("STY", "ZELLIJ")
 
 
