@@ -13,8 +13,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "chatcli"
 RICH = {
     "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
-    "repl.markdown_prose", "repl.panel", "repl.progress", "repl.reply", "repl.excerpts",
-    "repl.alternatives",
+    "repl.markdown_prose", "repl.markdown_rows", "repl.panel", "repl.progress", "repl.reply",
+    "repl.excerpts", "repl.alternatives",
 }  # fmt: skip
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",

@@ -317,6 +317,22 @@ def test_a_table_waits_until_it_is_complete() -> None:
     )
 
 
+def test_a_table_is_whole_even_if_its_first_line_began_as_prose() -> None:
+    terminal = Terminal(40)
+    terminal.feed(
+        ["Words of a head that is longer than ", "the window ", "| b\n", "---|---\n", "c | d\n"]
+    )
+    terminal.stream.finish()
+    assert "  Words of a head that is longer than" == terminal.lines()[0]
+    assert "Words" in terminal.lines()[1] and ["c", "d"] == terminal.lines()[-1].split()
+
+
+@pytest.mark.parametrize("text", ["|a|\n|-|\n|b|", "|a|\n|-|\n|b|\n", "- |a|\n  |-|\n  |b|\n"])
+def test_a_reply_that_ends_in_a_table_shows_it(text: str) -> None:
+    lines = [line.strip(" •") for line in settled(cut(text, 4))]
+    assert ["a", "─", "b"] == lines
+
+
 def test_a_wide_table_fits_the_screen() -> None:
     row = "|" + " some words in a cell |" * 12 + "\n"
     lines = settled([row + "|" + "---|" * 12 + "\n" + row * 3])
@@ -390,6 +406,15 @@ def test_prose_wraps_at_words_and_at_most_at_a_hundred_columns() -> None:
         lines = settled([words], width, 40)
         assert words.split() == " ".join(lines).split()
         assert most - 8 < max(map(len, lines)) <= most
+
+
+def test_signs_that_belong_to_the_one_before_are_broken_alike_however_they_come() -> None:
+    text = "漢" + "…" * 53 + "letters and words " * 3
+    assert settled([text], 23) == settled(text, 23)
+
+
+def test_a_space_that_does_not_fit_makes_no_row() -> None:
+    assert ["  " + "x" * 77, "  y"] == settled(["# " + "x" * 77 + " <br>y\n"])
 
 
 @pytest.mark.parametrize("size", [2, 7, 1000])
@@ -472,6 +497,13 @@ def test_lines_can_go_to_another_part_of_the_screen() -> None:
     stream.feed("en**")
     stream.finish()
     assert (["One.", "", "Two open"], []) == (part.settled, part.live)
+
+
+def test_a_line_that_the_text_breaks_is_settled_when_the_next_has_begun() -> None:
+    part = _Collected()
+    stream = MarkdownStream(Console(width=60), clock=lambda: 0.0, part=part)
+    stream.feed("One<br>two<br>three fo")
+    assert (["One", "two"], ["three fo"]) == (part.settled, part.live)
 
 
 class _Collected:

@@ -6,7 +6,7 @@ Lines that no later text can change are printed once, for good. Only what follow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rich.console import Console
@@ -15,8 +15,9 @@ from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
 from chatcli.plain import clean
-from chatcli.repl.folding import cells, wrap
+from chatcli.repl.folding import rows
 from chatcli.repl.markdown_layout import Cut, Layout, Page, Start
+from chatcli.repl.markdown_rows import NOWHERE, texts
 from chatcli.repl.markdown_rules import source_lines
 
 # Seconds between two drawings, and how many times longer than a drawing the rest after it is.
@@ -54,7 +55,7 @@ class MarkdownStream:
         self._next_frame = clock()
         self._tail = ""
         self._start = Start()
-        self._printed = 0
+        self._printed = NOWHERE
 
     def feed(self, text: str) -> None:
         """Take the next piece of the reply; draw it if the last drawing is long enough ago."""
@@ -67,32 +68,31 @@ class MarkdownStream:
 
     def finish(self) -> None:
         """Print what is left and end the line. Harmless when called twice."""
-        tail = self._tail.replace("␍\n", "\n")
-        self._live.put(self._page(tail).lines[self._printed :], [])
-        self._tail, self._start, self._printed = "", Start(), 0
+        self._layout.fit()
+        page = self._page(self._tail.replace("␍\n", "\n"), ended=True)
+        self._live.put(texts(page.rows[page.upto(self._printed) :]), [])
+        self._tail, self._start, self._printed = "", Start(), NOWHERE
 
     def _draw(self) -> None:
         self._tail = self._tail.replace("␍\n", "\n")
+        self._layout.fit()
         shown = firm = self._page(self._tail)
         if not shown.decided:
             firm = self._page(self._tail[: self._tail.rfind("\n") + 1])
-        printed = max(self._printed, firm.sure)
-        self._live.put(firm.lines[self._printed : printed], shown.lines[printed:])
+        settled = firm.rows[firm.upto(self._printed) : firm.sure]
+        printed = settled[-1].end if settled else self._printed
+        self._live.put(texts(settled), texts(shown.rows[shown.upto(printed) :]))
         # Only now: an interrupt may repeat a line, but never lose one.
         self._printed = printed
-        if firm.cut is not None and firm.cut.rows <= printed:
+        if firm.cut is not None and firm.cut.rows <= firm.upto(printed):
             self._drop(firm.cut)
 
-    def _page(self, source: str) -> Page:
-        # Half a block keeps its width: its lines are counted.
-        if self._printed <= self._start.gap:
-            self._layout.fit()
-        return self._layout.page(source, self._start)
+    def _page(self, source: str, ended: bool = False) -> Page:
+        return self._layout.page(source, self._start, self._printed, ended)
 
     def _drop(self, cut: Cut) -> None:
         self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
         self._start = cut.start
-        self._printed -= cut.rows
 
 
 class LivePart:
@@ -110,31 +110,22 @@ class LivePart:
         if self._is_clean and not settled and not live:
             return
         most = max(min(LIVE_ROWS, self._console.height - 2), 1)
-        above = self._fitting(settled)
-        below = self._fitting(live)[-most:] if self._moves else []
+        width = self._console.width
+        above = rows(settled, self._indent, width)
+        below = rows(live, self._indent, width)[-most:] if self._moves else []
         parts = self._to_top()
         for row in above:
             parts += [*row.render(self._console), *self._erase(), NEWLINE]
         for number, row in enumerate(below):
             parts += [NEWLINE] * (number > 0) + [*row.render(self._console), *self._erase()]
-        rows = len(above) + max(len(below), 1)
+        drawn = len(above) + max(len(below), 1)
         if not below:
             parts += self._erase()
-        parts += self._erase_below(self._rows - rows, below[-1].cell_len if below else 0)
+        parts += self._erase_below(self._rows - drawn, below[-1].cell_len if below else 0)
         self._rows = max(len(below), 1)
         self._is_clean = not below
         self._console.print(Segments(parts), end="", crop=False)
         self._console.file.flush()
-
-    def _fitting(self, lines: Iterable[Text]) -> list[Text]:
-        """Rows that leave the last column free: a full one would wrap, and be two."""
-        room = max(self._console.width - 1, 1)
-        rows: list[Text] = []
-        for line in lines:
-            row = Text(self._indent, end="") + line if line.plain else line.copy()
-            row.end = ""
-            rows += wrap(row, room) if cells(row.plain) > room else [row]
-        return rows
 
     def _to_top(self) -> list[Segment]:
         if not self._moves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markdown_it.tree import SyntaxTreeNode as Node
@@ -14,9 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from chatcli.plain import clean
-from chatcli.repl.folding import DIM, fold, line_count, wrap
+from chatcli.repl.folding import DIM, full_breaks
 from chatcli.repl.markdown_code import Highlighter
 from chatcli.repl.markdown_prose import Prose
+from chatcli.repl.markdown_rows import (
+    NOWHERE,
+    Block,
+    Drawn,
+    Place,
+    Row,
+    all_sure,
+    prefixed,
+    stacked,
+)
 from chatcli.repl.markdown_rules import DECIDED, parser, source_lines
 
 PROSE_WIDTH = 100
@@ -37,20 +47,12 @@ class Start:
 
 @dataclass(frozen=True)
 class Cut:
-    """Source that is done with: `rows` drawn lines; go on with `opener` + the lines from `line`."""
+    """Source that is done with: `rows` drawn rows; go on with `opener` + the lines from `line`."""
 
     rows: int
     line: int
     start: Start
     opener: str = ""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Lines to show, of which the first `sure` can never change."""
-
-    lines: list[Text]
-    sure: int
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Layout:
         self._fences: dict[int, Highlighter] = {}
         self._prose = Prose(self._parser, console.no_color or console.color_system is None)
         self._start = Start()
+        self._printed = NOWHERE
         self._source: list[str] = []
         self.fit()
 
@@ -78,22 +81,25 @@ class Layout:
         """Take over the console's width, one column less: a full line may wrap."""
         self._width = max(self._console.width - self._indent - 1, 4)
 
-    def page(self, source: str, start: Start) -> Page:
-        """The lines of `source`, and how many of them are sure if `source` is a beginning."""
-        self._source, self._start = source_lines(source), start
+    def page(self, source: str, start: Start, printed: Place, ended: bool) -> Page:
+        """The rows of `source`, and how many of them are sure unless it has `ended`.
+
+        A row ends at `printed`, also when what is printed was laid out for another width.
+        """
+        self._source, self._start, self._printed = source_lines(source), start, printed
         self._fences = {line: one for line, one in self._fences.items() if line >= start.line}
         nodes = Node(self._parser.parse(source)).children
         if not nodes:
             return Page([], 0, False, None)
         before = stacked(
-            (self._block(node, self._width, False), start.gap or node is not nodes[0])
+            (self._at(node).gap(start.gap or node is not nodes[0]), self._block(node, self._width))
             for node in nodes[:-1]
-        ).lines
-        follows, live = len(nodes) > 1, self._block(nodes[-1], self._width, True)
-        last = stacked([(live, start.gap or follows)])
+        ).rows
+        follows, live = len(nodes) > 1, self._block(nodes[-1], self._width, not ended)
+        last = stacked([(self._at(nodes[-1]).gap(start.gap or follows), live)])
         cut = self._cut(nodes[-1], len(before), last, follows)
         sure = len(before) + last.sure
-        return Page(before + last.lines, sure, self._is_decided(source, nodes[-1]), cut)
+        return Page(before + last.rows, sure, self._is_decided(source, nodes[-1]), cut)
 
     def _is_decided(self, source: str, leaf: Node) -> bool:
         if source.endswith("\n"):
@@ -111,7 +117,7 @@ class Layout:
         if node.type in LISTS and len(node.children) > 1:
             return self._cut_list(node, row, gap)
         code = node.content.count("\n") if node.type == "fence" and drawn.sure else 0
-        if code and drawn.sure == len(drawn.lines):
+        if code and drawn.sure == len(drawn.rows):
             begun = start.code_lines + code if not follows else code
             after = Start(start.line + first, False, None, begun)
             return Cut(row + drawn.sure, first + 1 + code, after, self._source[first])
@@ -128,41 +134,44 @@ class Layout:
             self._is_after_blank(last),
             None if number is None else number + len(items),
         )
-        return Cut(row + gap + len(done.lines), _first_line(last), after)
+        return Cut(row + gap + len(done.rows), _first_line(last), after)
 
-    def _block(self, node: Node, width: int, live: bool) -> Drawn:
+    def _block(self, node: Node, width: int, live: bool = False) -> Drawn:
         if node.type in LISTS:
             return self._list(node, width, live, node.children)
         if node.type == "blockquote":
             inner = self._blocks(node.children, width - 2, live)
-            return _prefixed(inner, "▎ ", "▎ ")
+            return prefixed(inner, "▎ ", "▎ ")
         if node.type == "paragraph":
             return self._paragraph(node, width, live and self._is_open(node))
         if node.type == "fence":
             return self._fence(node, width)
         if node.type == "table":
             return self._table(node, width, live and self._is_open(node))
-        return _all_sure(self._simple(node, width))
+        return all_sure(self._simple(node, width))
 
-    def _simple(self, node: Node, width: int) -> list[Text]:
+    def _simple(self, node: Node, width: int) -> list[Row]:
         """Blocks that are whole as soon as their lines are."""
         if node.type == "heading":
             text = self._prose.text(node)
             text.stylize(Style(bold=True, underline=node.tag == "h1" or None))
-            return wrap(text, min(width, PROSE_WIDTH))
+            return self._at(node).words(text, min(width, PROSE_WIDTH))
         if node.type == "hr":
-            return [Text("─" * min(width, 40), DIM)]
+            return self._at(node).whole(Text("─" * min(width, 40), DIM))
         if node.type == "code_block":
-            return _barred([Text(line) for line in _verbatim(node)], width)
+            return self._at(node).barred(_verbatim(node, ""), width)
         style = DIM if node.type == "html_block" else ""
-        return [row for line in _verbatim(node) for row in fold(Text(line, style), width)]
+        return self._at(node).rows(_verbatim(node, style), width, full_breaks)
+
+    def _at(self, node: Node, later: int = 0) -> Block:
+        return Block(self._start.line + _first_line(node) + later, self._printed)
 
     def _blocks(self, nodes: Sequence[Node], width: int, live: bool) -> Drawn:
         """Blocks inside another: blank lines where the source has them."""
         return stacked(
             (
+                self._at(node).gap(node is not nodes[0] and self._is_after_blank(node)),
                 self._block(node, width, live and node is nodes[-1]),
-                node is not nodes[0] and self._is_after_blank(node),
             )
             for node in nodes
         )
@@ -172,8 +181,8 @@ class Layout:
         markers = ["• " if first is None else f"{first + row}. " for row in range(len(items))]
         return stacked(
             (
+                self._at(item).gap(item is not items[0] and self._is_after_blank(item)),
                 self._item(item, marker, width, live and item is items[-1]),
-                item is not items[0] and self._is_after_blank(item),
             )
             for item, marker in zip(items, markers, strict=True)
         )
@@ -186,9 +195,9 @@ class Layout:
         # In a very narrow window nothing would be left for the text.
         room = max(width - len(marker), 4)
         inner = self._blocks(item.children, room, live)
-        if not inner.lines:
-            return Drawn([Text(marker, DIM)], 0 if live else 1)
-        return _prefixed(inner, marker, " " * len(marker))
+        if not inner.rows:
+            return Drawn(self._at(item).whole(Text(marker, DIM)), 0 if live else 1)
+        return prefixed(inner, marker, " " * len(marker))
 
     def _first_number(self, node: Node) -> int | None:
         if node.type == "bullet_list":
@@ -202,29 +211,33 @@ class Layout:
         task = is_item and node.previous_sibling is None and bool(TASK.match(content))
         inline = self._prose.inline(node, skip=4 if task else 0)
         width = max(min(width, PROSE_WIDTH), 4)
-        lines = wrap(inline.text, width)
+        block = self._at(node)
+        rows = block.words(inline.text, width)
         if not live:
-            return _all_sure(lines)
+            return all_sure(rows)
         # A last line with a bar may turn out to be a table's first.
         sure = inline.last_line if "|" in content[content.rfind("\n") + 1 :] else inline.sure
-        return Drawn(lines, line_count(inline.text.plain[: min(sure, inline.sure)], width) - 1)
+        return Drawn(rows, block.full(inline.text.plain[: min(sure, inline.sure)], width))
 
     def _fence(self, node: Node, width: int) -> Drawn:
         lines = node.content.removesuffix("\n").split("\n") if node.content else []
-        line = self._start.line + _first_line(node)
+        block = self._at(node)
         done = self._start.code_lines if _first_line(node) == 0 and node.level == 0 else 0
         language = node.info.split()[0] if node.info.split() else ""
-        highlighter = self._fences.get(line)
+        highlighter = self._fences.get(block.line)
         if highlighter is None or highlighter.language != language:
-            highlighter = self._fences[line] = Highlighter(language)
+            highlighter = self._fences[block.line] = Highlighter(language)
         # Every line but a last one which is still growing.
         whole = len(lines) if self._source[-1].endswith("\n") else len(lines) - 1
-        return _all_sure(_barred(highlighter.lines(lines, done, whole), width))
+        coloured = highlighter.lines(lines, done, whole)
+        return all_sure(block.barred(coloured, width, done))
 
     def _table(self, node: Node, width: int, live: bool) -> Drawn:
         rows = [row for part in node.children for row in part.children]
+        # Of its first line some may be printed as prose already.
+        block = self._at(node, later=1)
         if live:
-            return Drawn([Text(f"table… {len(rows)} rows", DIM)], 0)
+            return Drawn(block.whole(Text(f"table… {len(rows)} rows", DIM)), 0)
         table = Table(
             box=box.SIMPLE_HEAD,
             border_style=DIM,
@@ -243,7 +256,7 @@ class Layout:
         lines = [Text.assemble(*((part.text, part.style or "") for part in row)) for row in drawn]
         for line in lines:
             line.rstrip()
-        return _all_sure([line for line in lines if line.plain])
+        return all_sure(block.whole(*(line for line in lines if line.plain)))
 
     def _is_open(self, node: Node) -> bool:
         return node.map is None or node.map[1] >= len(self._source)
@@ -253,39 +266,10 @@ class Layout:
         return line > 0 and not self._source[line - 1].strip(" \t\n>")
 
 
-def stacked(parts: Iterable[tuple[Drawn, bool]]) -> Drawn:
-    """Parts below each other, a blank line before those that say so. Only the last may change."""
-    lines: list[Text] = []
-    sure = 0
-    for drawn, gap in parts:
-        lines += [Text()] * gap
-        sure = len(lines) + drawn.sure
-        lines += drawn.lines
-    return Drawn(lines, sure)
-
-
 def _first_line(node: Node) -> int:
     return node.map[0] if node.map else 0
 
 
-def _verbatim(node: Node) -> list[str]:
-    return [clean(line).expandtabs(4) for line in node.content.rstrip("\n").split("\n")]
-
-
-def _all_sure(lines: list[Text]) -> Drawn:
-    return Drawn(lines, len(lines))
-
-
-def _prefixed(drawn: Drawn, first: str, rest: str) -> Drawn:
-    lines = [
-        Text.assemble((rest if number else first, DIM), line)
-        for number, line in enumerate(drawn.lines)
-    ]
-    for line in lines:
-        line.rstrip()
-    return Drawn(lines, drawn.sure)
-
-
-def _barred(lines: Iterable[Text], width: int) -> list[Text]:
-    rows = [row for line in lines for row in fold(line, max(width - 2, 4))]
-    return [Text.assemble(("│ ", DIM), row) if row.plain else Text("│", DIM) for row in rows]
+def _verbatim(node: Node, style: Style | str) -> list[Text]:
+    lines = node.content.rstrip("\n").split("\n")
+    return [Text(clean(line).expandtabs(4), style) for line in lines]

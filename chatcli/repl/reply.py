@@ -22,7 +22,7 @@ from chatcli.events import (
     TurnDone,
 )
 from chatcli.plain import clean
-from chatcli.repl.folding import fold, wrap
+from chatcli.repl.folding import rows, wrap
 from chatcli.repl.markdown import MarkdownStream
 from chatcli.repl.panel import DIM, seconds
 
@@ -196,13 +196,3 @@ def fitting(first: str, *others: str, width: int) -> str:
             break
         line += f" · {part}"
     return line
-
-
-def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:
-    """Indented rows that leave the last column free: a full one would wrap."""
-    made: list[Text] = []
-    for line in lines:
-        row = Text(indent, end="") + line if line.plain else line.copy()
-        row.end = ""
-        made += fold(row, max(width - 1, 1))
-    return made
