@@ -212,17 +212,24 @@ AT_NIGHT = {
     "test_regenerate": ("qwen3", "gpt_oss"),
     "test_sampling": ("qwen3", "gpt_oss"),
     "test_batch": ("qwen3", "gpt_oss"),
-    "test_turn": ("gpt_oss",),
+    "test_turn": ("qwen3", "gpt_oss"),
     "test_bench_race": ("qwen3", "gpt_oss"),
-    "test_sideways": ("qwen3",),
+    "test_sideways": ("qwen3", "gpt_oss"),
+    "test_prompt_cache": ("qwen3",),
+    "test_loading": ("qwen3",),
+    "test_running": ("qwen3",),
+    "test_memory": ("qwen3",),
+    "test_stop": ("qwen3",),
+    "test_corruption": ("gpt_oss",),
 }
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        family = getattr(item, "callspec", None) and item.callspec.params.get("model")
-        if family in AT_NIGHT.get(item.path.stem, ()):
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        families = {params.get("model"), params.get("family")}
+        if families & {*AT_NIGHT.get(item.path.stem, ())}:
             item.add_marker(pytest.mark.slow)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from chatcli import draft, turn
 from chatcli.conversation import Conversation
+from tests.conftest import at_night
 from tests.house import MESSAGES, SYSTEM, House, finish, outcome
 
 LONG = " ".join(MESSAGES) * 7
@@ -58,7 +59,9 @@ def test_a_partly_drafted_message_leaves_the_rest(model: Path, tmp_path: Path) -
     assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
 
 
-@pytest.mark.parametrize("first", [f"{LONG} And", LONG[:400], "Something else.", f"x{LONG}"])
+@pytest.mark.parametrize(
+    "first", [f"{LONG} And", at_night(LONG[:400]), at_night("Something else."), f"x{LONG}"]
+)
 def test_another_message_than_the_drafted_one_is_answered_as_if_there_had_been_none(
     model: Path, tmp_path: Path, first: str
 ) -> None:

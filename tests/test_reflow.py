@@ -15,7 +15,7 @@ from prompt_toolkit.styles import Style
 from pyte.screens import Char
 
 from chatcli.repl.reflow import REST, REST_IN_TMUX, ReflowRenderer, lays_out_anew
-from tests.conftest import Program
+from tests.conftest import Program, at_night
 from tests.test_pty_window import Window, again, flat, leave
 from tests.test_shell import ready
 
@@ -88,7 +88,7 @@ def _broken(
     return rows, cursor
 
 
-@pytest.mark.parametrize("step", [30, 3])
+@pytest.mark.parametrize("step", [at_night(30), 3])
 def test_a_draft_is_there_once_however_narrow_the_window_was_made(
     chatcli: Program, step: int
 ) -> None:

@@ -158,7 +158,7 @@ def same_rows(left: PromptCache, right: PromptCache) -> bool:
     return all(a.shape == b.shape and mx.allclose(a, b, atol=1e-4).item() for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", [at_night("open"), "kindred", "stranger"])
+@pytest.mark.parametrize("name", [at_night("open"), "kindred", at_night("stranger")])
 def test_it_says_what_the_model_says_and_both_caches_hold_every_token(
     pairs: dict[str, Pair], name: str
 ) -> None:

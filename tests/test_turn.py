@@ -14,6 +14,7 @@ from chatcli.conversation import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from tests import tiny
+from tests.conftest import at_night
 from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
 from tests.templates import TEMPLATES
 
@@ -137,7 +138,7 @@ def test_an_interrupted_settle_costs_time_and_nothing_else(model: Path, tmp_path
     assert expected == outcomes(records)
 
 
-@pytest.mark.parametrize("kind", ["rows", "state"])
+@pytest.mark.parametrize("kind", [at_night("rows"), "state"])
 def test_a_damaged_checkpoint_is_a_miss_with_a_reason_and_the_same_answer(
     kind: str, recurrent: Path, tmp_path: Path
 ) -> None:
