@@ -237,7 +237,8 @@ class Layout:
         # Of its first line some may be printed as prose already.
         block = self._at(node, later=1)
         if live:
-            return Drawn(block.whole(Text(f"table… {len(rows)} rows", DIM)), 0)
+            count = f" {len(rows)} rows" if len(rows) > 1 else ""
+            return Drawn(block.whole(Text(f"table…{count}", DIM)), 0)
         table = Table(
             box=box.SIMPLE_HEAD,
             border_style=DIM,
