@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import re
 import struct
 import termios
 from typing import Any
 
+import pyte
 import pytest
+from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.layout import FormattedTextControl, Layout
+from prompt_toolkit.layout import Window as Area
 from prompt_toolkit.output import DummyOutput
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from pyte.screens import Char
 
@@ -108,6 +115,36 @@ def test_a_draft_is_there_once_however_narrow_the_window_was_made(
         for once in ("› a draft of several", "› My dog is called Biscuit", "· first token"):
             assert 1 == told.count(flat(once)), window.all_text()
         leave(window)
+
+
+class Keeping(pyte.Screen):
+    """As tmux: what is erased from the screen's first cell on is kept above the screen."""
+
+    kept = 0
+
+    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+        if how == 0 and (0, 0) == (self.cursor.x, self.cursor.y):
+            self.kept += len("".join(self.display).split())
+        super().erase_in_display(how, *args, **kwargs)
+
+
+def test_what_fills_the_screen_is_erased_and_not_kept_above_it() -> None:
+    written, size = io.StringIO(), Size(5, 20)
+    output = Vt100_Output(written, lambda: size)
+    text = Area(FormattedTextControl("one\ntwo\nthree\nfour\nfive"), height=5)
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=output):
+        app: Application[None] = Application(Layout(text))
+        renderer = ReflowRenderer(app.renderer.style, output, {"TMUX": "x"})
+        renderer.render(app, app.layout)
+        screen = Keeping(size.columns, size.rows)
+        stream = pyte.Stream(screen)
+        stream.feed(written.getvalue())
+        assert "five" in screen.display[-1]
+        written.truncate(0)
+        renderer.erase()
+        stream.feed(written.getvalue().lstrip("\0"))
+    assert [" " * 20] * 5 == screen.display
+    assert 0 == screen.kept
 
 
 class Clock:

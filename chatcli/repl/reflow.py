@@ -99,6 +99,7 @@ class ReflowRenderer(Renderer):
 
     def _erase(self, leave_alternate_screen: bool = True) -> None:
         self._follow()
+        self._blank()
         super().erase(leave_alternate_screen)
 
     def _render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
@@ -106,6 +107,21 @@ class ReflowRenderer(Renderer):
         self._drawn = self._size
         if (screen := self.last_rendered_screen) is not None:
             self._cursor = screen.get_cursor_position(layout.current_window)
+
+    def _blank(self) -> None:
+        """Take away what was drawn, from the second column on and then the first.
+
+        tmux would keep above the screen what is erased from the screen's first cell on.
+        """
+        if self.last_rendered_screen is not None:
+            self.output.cursor_backward(self._cursor.x)
+            self.output.cursor_up(self._cursor.y)
+            self.output.cursor_forward(1)
+            self.output.erase_down()
+            self.output.cursor_backward(1)
+            self.output.erase_end_of_line()
+            self.output.cursor_down(self._cursor.y)
+            self.output.cursor_forward(self._cursor.x)
 
     def _follow(self) -> None:
         """Go to where the cursor would be if no row had become two."""
