@@ -27,7 +27,8 @@ from chatcli.settings import Sampling
 MOST = 16
 # A sequence's cache is there up to so many times while it is merged into the batch.
 COPIES = 3
-# A trial's steps, how much longer the prompt of its second sequence is, and how long the third (tokens).
+# A trial's steps, how much longer the prompt of its second sequence is, and how long the third
+# (tokens): longer than any n-gram that a model keeps, or mlx-lm cannot merge the caches.
 TRIED, LONGER, SHORT = 8, 5, 8
 # What rounding may do: a part of the standard deviation, or so many times a number's precision.
 ROUNDED, ROUNDINGS = 1e-3, 8

@@ -378,5 +378,5 @@ def answer(data: bytes, message: str) -> str | None:
 
 
 def size() -> int:
-    """How many kills: CHATCLI_KILLS, 8 where nobody asks, 200 at night."""
-    return int(os.environ.get("CHATCLI_KILLS", "8"))
+    """How many kills: CHATCLI_KILLS, 12 where nobody asks, 200 at night."""
+    return int(os.environ.get("CHATCLI_KILLS", "12"))

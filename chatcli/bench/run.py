@@ -155,7 +155,7 @@ def opened(plan: Plan) -> Iterator[House]:
 
 
 def scripted(loaded: LoadedModel, said: Script) -> LoadedModel:
-    """The model, told what to say. Made where the model runs: MLX counts arrays to threads' GPUs."""
+    """The model, told what to say. Makes an array, so it runs on the worker."""
     vocabulary = len(loaded.tokenizer.get_vocab())
     return replace(loaded, model=Scripted(loaded.model, vocabulary, said.ids))
 

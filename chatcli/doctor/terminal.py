@@ -11,19 +11,17 @@ from typing import Any, TextIO
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
 from chatcli.plain import shorten
+from chatcli.repl import terminals
 from chatcli.repl.clipboard import TOOLS
 
 Environment = Mapping[str, str]
 
 COLUMNS, LINES = 60, 15
-# Terminals that take OSC 52 as they come, by a variable that they set.
+# Terminals that take OSC 52 as they come.
 TAKES_OSC52 = {
-    "KITTY_WINDOW_ID": "kitty", "WEZTERM_PANE": "WezTerm", "GHOSTTY_RESOURCES_DIR": "Ghostty",
-    "ALACRITTY_WINDOW_ID": "Alacritty", "WT_SESSION": "Windows Terminal",
+    "kitty", "WezTerm", "Ghostty", "Alacritty", "Windows Terminal", "wezterm", "ghostty",
+    "alacritty", "foot", "vscode", "WarpTerminal",
 }  # fmt: skip
-# And by a name in TERM, which goes along over ssh.
-TAKES_BY_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot")
-TAKES_BY_PROGRAM = ("WezTerm", "ghostty", "vscode", "WarpTerminal")
 # From here on an escape key waits too long (milliseconds).
 ESCAPE_TIME = 50
 
@@ -123,11 +121,7 @@ def clipboard(environment: Environment, output: TextIO) -> Iterator[Finding]:
 
 def _osc52(environment: Environment) -> str | None:
     """The terminal's name if it is one that takes OSC 52 as it comes."""
-    term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
-    named = [name for variable, name in TAKES_OSC52.items() if environment.get(variable)]
-    named += [name for name in TAKES_BY_TERM if name in term]
-    named += [name for name in TAKES_BY_PROGRAM if name == program]
-    return next(iter(named), None)
+    return next((name for name in terminals.names(environment) if name in TAKES_OSC52), None)
 
 
 def _tmux(option: str) -> str:

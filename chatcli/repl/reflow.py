@@ -19,14 +19,16 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
+from chatcli.repl import terminals
+
 # Seconds for which a window has to keep its size. tmux tells of a change up to 0.25 s after it.
 REST, REST_IN_TMUX = 0.1, 0.3
-# Terminals that lay out lines anew, by a variable that they set, by TERM_PROGRAM and by TERM. Of
-# others it is not known: rows may stay there twice, which is less than to lose some.
-VARIABLES = ("TMUX", "KITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR",
-             "ALACRITTY_WINDOW_ID", "VTE_VERSION", "KONSOLE_VERSION")  # fmt: skip
-PROGRAMS = ("iTerm.app", "Apple_Terminal", "WezTerm", "ghostty", "vscode")
-TERMS = ("tmux", "kitty", "wezterm", "ghostty", "alacritty", "foot")
+# Terminals that lay out lines anew. Of others it is not known: rows may stay there twice, which is
+# less than to lose some.
+REFLOWING = {
+    "kitty", "WezTerm", "Ghostty", "Alacritty", "VTE", "Konsole", "tmux", "wezterm", "ghostty",
+    "alacritty", "foot", "iTerm.app", "Apple_Terminal", "vscode",
+}  # fmt: skip
 # They leave the cursor's own row to the program.
 BUT_THE_CURSORS = ("vscode",)
 # They stand between the terminal and the program; what they do then was not tried.
@@ -37,11 +39,7 @@ def lays_out_anew(environment: Mapping[str, str]) -> bool:
     """Whether this terminal is known to make two rows of one that has become too long."""
     if any(environment.get(name) for name in NEVER):
         return False
-    return (
-        any(environment.get(name) for name in VARIABLES)
-        or environment.get("TERM_PROGRAM") in PROGRAMS
-        or any(name in environment.get("TERM", "") for name in TERMS)
-    )
+    return not REFLOWING.isdisjoint(terminals.names(environment))
 
 
 class ReflowRenderer(Renderer):
@@ -98,8 +96,9 @@ class ReflowRenderer(Renderer):
         """Ask nothing: nobody here wants to know how far down the prompt is."""
 
     def _erase(self, leave_alternate_screen: bool = True) -> None:
-        self._follow()
-        self._blank()
+        if (screen := self.last_rendered_screen) is not None:
+            self._follow(screen)
+            self._blank()
         super().erase(leave_alternate_screen)
 
     def _render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
@@ -113,20 +112,19 @@ class ReflowRenderer(Renderer):
 
         tmux would keep above the screen what is erased from the screen's first cell on.
         """
-        if self.last_rendered_screen is not None:
-            self.output.cursor_backward(self._cursor.x)
-            self.output.cursor_up(self._cursor.y)
-            self.output.cursor_forward(1)
-            self.output.erase_down()
-            self.output.cursor_backward(1)
-            self.output.erase_end_of_line()
-            self.output.cursor_down(self._cursor.y)
-            self.output.cursor_forward(self._cursor.x)
+        self.output.cursor_backward(self._cursor.x)
+        self.output.cursor_up(self._cursor.y)
+        self.output.cursor_forward(1)
+        self.output.erase_down()
+        self.output.cursor_backward(1)
+        self.output.erase_end_of_line()
+        self.output.cursor_down(self._cursor.y)
+        self.output.cursor_forward(self._cursor.x)
 
-    def _follow(self) -> None:
+    def _follow(self, screen: Screen) -> None:
         """Go to where the cursor would be if no row had become two."""
-        screen, columns = self.last_rendered_screen, self._size.columns
-        if self._anew and screen is not None and columns < self._drawn.columns:
+        columns = self._size.columns
+        if self._anew and columns < self._drawn.columns:
             above = range(self._cursor.y)
             more = sum(_breaks(screen, y, _end(screen, y), columns) for y in above)
             if self._cursors_too:
