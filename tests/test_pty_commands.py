@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what there is to test)
 from chatcli.repl.registry import all_commands
@@ -65,6 +67,7 @@ def result_of(window: Window, line: str, part: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_every_command_says_something_and_gives_the_prompt_back(chatcli: Program) -> None:
     messages = [
         {"role": "user", "content": "words"},

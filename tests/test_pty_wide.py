@@ -77,6 +77,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(folder / "home", polyglot(folder / "polyglot"))
 
 
+@pytest.mark.slow
 def test_what_is_wide_stands_where_it_should(program: Program) -> None:
     folder = SessionFolder(program.sessions)
     for number, name in enumerate(["plain", "한국어 세션", f"{FLAG} x", ACCENT]):

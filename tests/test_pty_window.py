@@ -201,6 +201,7 @@ def unbroken(shown: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
     with Window(chatcli, "-S", "dogs", "--temp", "0", columns=40, lines=30) as window:
         window.wait_for(lambda: ready(window))

@@ -32,6 +32,7 @@ def tree(program: Program) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return entries[told["head"]], replies
 
 
+@pytest.mark.slow
 def test_a_digit_chooses_one_of_several_replies_while_there_is_something_to_choose(
     speaker: Program,
 ) -> None:

@@ -535,6 +535,7 @@ class Told(ScriptedHouse):
         return record, drafted
 
 
+@pytest.mark.slow
 def test_where_history_keeps_what_was_said_both_go_on_from_there(
     family: Path, tmp_path: Path
 ) -> None:
