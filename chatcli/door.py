@@ -5,6 +5,7 @@ It reads neither the environment nor the file of settings: what is not said here
 
 from __future__ import annotations
 
+import atexit
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,6 +96,7 @@ class Chat:
         self._record: TurnRecord | None = None
         self._problem: str | None = None
         self._open = True
+        _left_open.add(self)
 
     def send(
         self,
@@ -219,6 +221,7 @@ class Chat:
         if not self._open:
             return None
         self._open = False
+        _left_open.discard(self)
         self._end_reply()
         return self._state.close() or self._problem
 
@@ -232,6 +235,16 @@ class Chat:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_left_open: weakref.WeakSet[Chat] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program ends that did not close them: what came of a reply is kept."""
+    for chat in list(_left_open):
+        chat.close()
 
 
 def open_state(

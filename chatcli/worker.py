@@ -1,7 +1,8 @@
 """One thread that runs what it is given, in order; knows MLX only by name.
 
 MLX's streams belong to the thread that made them, so one worker imports MLX, loads the model and
-runs it. (A thread that ends with streams of its own makes MLX 0.32 abort the process at exit.)
+runs it. A thread that ends with streams of its own makes MLX 0.32 abort the process at exit, so this
+one lets them go however it ends: closed, forgotten, or with the process.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+
+from chatcli.executor import SerialExecutor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,16 +31,12 @@ class Worker:
     def __init__(self, *, may_be_lost: bool = False) -> None:
         self._open: set[Future[Any]] | None = set() if may_be_lost else None
         self._lost: Exception | None = None
-        self._pool = ThreadPoolExecutor(1, "chatcli-mlx", self._began)
-        self._thread: threading.Thread | None = None
+        self._executor = SerialExecutor("chatcli-mlx", at_end=_clear_streams)
         self._endings: list[Callable[[], object]] = []
 
-    def _began(self) -> None:
-        self._thread = threading.current_thread()
-
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `work` on the thread, later."""
-        running = self._pool.submit(work, *args, **kwargs)
+        """Run `work` on the thread, later. Raises `RuntimeError` once that was told to end."""
+        running = self._executor.submit(work, *args, **kwargs)
         if self._open is None:
             return running
         first: Future[T] = Future()
@@ -56,7 +55,7 @@ class Worker:
 
     def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on the thread and wait for its result or its error."""
-        if threading.current_thread() is self._thread:
+        if threading.current_thread() is self._executor.thread:
             return work(*args, **kwargs)
         return self.submit(work, *args, **kwargs).result()
 
@@ -97,17 +96,15 @@ class Worker:
     def close(self) -> None:
         """End the thread, and what MLX keeps for it. One that was lost is left to itself."""
         if self._lost is not None:
-            self._pool.shutdown(wait=False)
+            self._executor.abandon()
             return
-        self.call(_clear_streams)
         while self._endings:
             self.call(self._endings.pop())
-        self._pool.shutdown()
+        self._executor.shutdown()
 
     def leave(self) -> None:
         """`close`, once the thread has done what it is at; the caller does not wait."""
-        self.submit(_clear_streams)
-        self._pool.shutdown(wait=False)
+        self._executor.shutdown(wait=False)
 
 
 def _hand_on(first: Future[T], running: Future[T]) -> None:

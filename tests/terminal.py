@@ -22,6 +22,8 @@ COLUMNS, LINES = 80, 24
 PATIENCE = 40.0
 # Private modes as pyte keeps them: shifted, apart from the ANSI modes.
 CURSOR_SHOWN, BRACKETED_PASTE, MOUSE = 25 << 5, 2004 << 5, 1000 << 5
+# What is written in this mode is shown at its end.
+SYNCHRONIZED = 2026 << 5
 ENTER, ALT_ENTER, TAB = "\r", "\x1b\r", "\t"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -116,10 +118,13 @@ class Terminal:
         """Read until the screen shows this text or the condition holds; its value."""
         holds = (lambda: wanted in self.text()) if isinstance(wanted, str) else wanted
         deadline = time.monotonic() + seconds
-        while not (value := holds()):
+        while self._half_drawn() or not (value := holds()):
             assert time.monotonic() < deadline, f"{wanted!r} never came:\n{self.all_text()}"
             self.read(0.05)
         return value
+
+    def _half_drawn(self) -> bool:
+        return SYNCHRONIZED in self.screen.mode and self.process.poll() is None
 
     def wait_for_exit(self) -> int:
         """Read until the process has ended and everything that it wrote is taken in."""

@@ -182,6 +182,23 @@ def test_a_program_that_is_killed_in_a_reply_leaves_a_session_that_goes_on(
         assert ["cancelled", "length"] == finish_reasons(tmp_path)
 
 
+def test_a_program_that_ends_without_closing_ends_well_and_keeps_what_came(
+    models: Path, tmp_path: Path
+) -> None:
+    python(
+        "from chatcli import Chat\n"
+        f"options = dict(model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r})\n"
+        "chats = [Chat(str(number), max_tokens=8, **options) for number in range(4)]\n"
+        "for chat in chats: chat.send('Hello').text()\n"
+        "talk = Chat('talk', max_tokens=4000, **options)\n"
+        "reply = talk.send('Hello')\n"
+        "for _ in zip(range(9), reply): pass\n",
+        tmp_path,
+    )
+    assert ["length"] == finish_reasons(tmp_path, "3")
+    assert ["cancelled"] == finish_reasons(tmp_path)
+
+
 def test_an_event_stops_a_reply_from_anywhere(models: Path, tmp_path: Path) -> None:
     stop = threading.Event()
     with open_chat(models / "speaker", tmp_path, max_tokens=500) as chat:

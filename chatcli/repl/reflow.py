@@ -8,7 +8,8 @@ moment ago could not be found again, so nothing is drawn while a window is dragg
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -23,6 +24,8 @@ from chatcli.repl import terminals
 
 # Seconds for which a window has to keep its size. tmux tells of a change up to 0.25 s after it.
 REST, REST_IN_TMUX = 0.1, 0.3
+# Terminals that know these show what lies between them at once; the others ignore them.
+TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
 # Terminals that lay out lines anew. Of others it is not known: rows may stay there twice, which is
 # less than to lose some.
 REFLOWING = {
@@ -81,19 +84,32 @@ class ReflowRenderer(Renderer):
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         """Draw, unless the window is still changing and this is not the last time."""
-        if self.ready() or is_done:
+        if not (self.ready() or is_done):
+            return
+        with self._at_once():
             if self._drawn != self._size and self.last_rendered_screen is not None:
                 self._erase()
             self._render(app, layout, is_done)
 
     def print_above(self, app: Application[Any], text: str) -> None:
         """Write whole lines where something is drawn, and draw it again below them. First ask `ready`."""
-        self._erase()
-        self.output.write_raw(text)
-        self._render(app, app.layout)
+        with self._at_once():
+            self._erase()
+            self.output.write_raw(text)
+            self._render(app, app.layout)
 
     def request_absolute_cursor_position(self) -> None:
         """Ask nothing: nobody here wants to know how far down the prompt is."""
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """What is written meanwhile is shown when all of it is there."""
+        self.output.write_raw(TOGETHER)
+        try:
+            yield
+        finally:
+            self.output.write_raw(DONE)
+            self.output.flush()
 
     def _erase(self, leave_alternate_screen: bool = True) -> None:
         if (screen := self.last_rendered_screen) is not None:

@@ -22,8 +22,6 @@ from chatcli.repl.reflow import ReflowRenderer
 
 # Seconds between two drawings at least.
 FRAME = 1 / 25
-# Terminals that know these show what lies between them at once; the others ignore them.
-TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Stage(io.TextIOBase):
@@ -139,13 +137,10 @@ class Stage(io.TextIOBase):
         if not text:
             app.invalidate()
             return
-        app.output.write_raw(TOGETHER)
         # As `invalidate` would have it done a moment later; controls remember what they drew by it.
         app.render_counter += 1
         self._drawn = app.render_counter, live
         renderer.print_above(app, text)
-        app.output.write_raw(DONE)
-        app.output.flush()
 
     def _take(self, *, everything: bool) -> str:
         """What was printed, in whole lines."""

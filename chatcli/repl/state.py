@@ -7,7 +7,7 @@ import datetime
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from chatcli import opening, vision
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
+from chatcli.executor import SerialExecutor
 from chatcli.images import Image
 from chatcli.opening import Wanted
 from chatcli.plain import decodable, shorten
@@ -61,7 +62,7 @@ class State:
         self._worker = Worker(may_be_lost=ranks is not None)
         if ranks is not None:
             ranks.on_lost(self._worker.lose)
-        self._behind = ThreadPoolExecutor(1, "chatcli-behind")
+        self._behind = SerialExecutor("chatcli-behind")
         self._settling: Future[None] | None = None
         self._stop_settling = threading.Event()
         self._drafting: Future[None] | None = None

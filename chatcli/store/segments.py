@@ -12,13 +12,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from chatcli.errors import SegmentDamaged
+from chatcli.executor import SerialExecutor
 from chatcli.prefix import Segment
 from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
 from chatcli.store.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
@@ -66,7 +67,7 @@ class SegmentStore:
         self.problem: str | None = None
         self._told = False
         self._written = written
-        self._writer = ThreadPoolExecutor(1, "chatcli-writer")
+        self._writer = SerialExecutor("chatcli-writer")
         self._pending: list[Future[None]] = []
         self._queued: set[str] = set()
         self._newest: tuple[Sequence[Segment], Sequence[int]] | None = None

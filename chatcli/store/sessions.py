@@ -15,7 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from chatcli.errors import (
     SessionNotFound,
     SessionUnreadable,
 )
+from chatcli.executor import SerialExecutor
 from chatcli.store import files, listing
 from chatcli.store.listing import SUFFIX, Summary
 from chatcli.store.transcript import (
@@ -200,7 +201,7 @@ class SessionFile:
             torn_at = self.transcript.torn_at
             self._size = len(data) if torn_at is None else torn_at
             self._torn = torn_at is not None
-            self._flusher = ThreadPoolExecutor(1, "chatcli-flush")
+            self._flusher = SerialExecutor("chatcli-flush")
             self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
             self._mend()
