@@ -232,10 +232,10 @@ def test_mlx_keeps_to_the_limit_while_the_model_is_there(models: Path, tmp_path:
 
 
 def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
-    small = chatcli.environment(CHATCLI_MEMORY_LIMIT="1MB")
+    small = chatcli.environment(CHATCLI_MEMORY_LIMIT="400KB")
     done = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=small, expect=1)
     assert b"" == done.out and 1 == len(done.errors.splitlines())
-    assert "of 1,000,000 that it may take" in done.errors
+    assert "of 400,000 that it may take" in done.errors
     assert "tokens need" in done.errors and "--memory-limit" in done.errors
     assert ["talk.jsonl"] == list(everything(chatcli.sessions))
     turn = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=small)

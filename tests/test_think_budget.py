@@ -72,11 +72,13 @@ def test_thinking_ends_after_so_many_tokens(folder: Path, tmp_path: Path, budget
         closing = closing_of(house)
         free = house.say(talk(house, None), MESSAGES[0])
         bounded = house.say(talk(house, budget, name="b"), MESSAGES[0])
+        thought = house.runtime.loaded.tokenizer.decode(free.tokens[:budget])
     end = budget + len(closing)
     assert free.thinking and not free.text
     assert free.tokens[:budget] + closing == bounded.tokens[:end]
     assert free.logprobs[:budget] + [0.0] * len(closing) == bounded.logprobs[:end]
-    assert free.thinking.startswith(bounded.thinking) and bounded.text
+    # It may think again after that.
+    assert bounded.thinking.startswith(thought.strip()) and bounded.text
 
 
 def test_the_markers_have_as_many_tokens_as_they_are_meant_to(

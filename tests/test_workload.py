@@ -18,6 +18,7 @@ from tests.scripted import PLAIN, ScriptedHouse
 from tests.tiny import write_model
 
 TURNS = 40
+BY_DAY = 15
 FEW = 6
 FEWER = 3
 CONTEXT = 16384
@@ -130,15 +131,17 @@ class Talk:
 @pytest.fixture(
     scope="module",
     params=[
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("qwen3", "gpt_oss")),
-        "qwen3_5",
+        ("qwen3_5", BY_DAY),
+        *(pytest.param((family, TURNS), marks=pytest.mark.slow) for family in FAMILIES),
     ],
+    ids=lambda param: f"{param[0]}-{param[1]}",
 )
 def talk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Talk:
-    """Forty turns of a model that thinks: full attention, recurrent, sliding window."""
-    folder = tmp_path_factory.mktemp(request.param)
-    made = model_of(request.param, folder / "model")
-    return Talk(made, open_all_along(made, folder / "sessions", TURNS))
+    """Many turns of a model that thinks: full attention, recurrent, sliding window."""
+    family, turns = request.param
+    folder = tmp_path_factory.mktemp(family)
+    made = model_of(family, folder / "model")
+    return Talk(made, open_all_along(made, folder / "sessions", turns))
 
 
 def model_of(family: str, folder: Path, template: str = "") -> Path:
@@ -151,8 +154,9 @@ def test_every_turn_prefills_what_the_template_writes_after_the_settled_prefix_o
 ) -> None:
     """One test, because each process that runs one of several would hold the conversation anew."""
     check_the_limit(talk.turns)
-    assert 0.988 <= ratio(talk.turns[1:])
-    assert 0.994 <= ratio(talk.turns[-1:])
+    forty = len(talk.turns) == TURNS
+    assert (0.988 if forty else 0.971) <= ratio(talk.turns[1:])
+    assert (0.994 if forty else 0.985) <= ratio(talk.turns[-1:])
     fresh = reopened(talk.model, tmp_path, FEW)
     check_the_limit(fresh)
     check_the_same(talk.turns[:FEW], fresh)

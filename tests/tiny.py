@@ -67,8 +67,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "text_config": {
             **COMMON,
             "model_type": "qwen3_5_text",
-            "num_hidden_layers": 4,
-            "full_attention_interval": 4,
+            "num_hidden_layers": 2,
+            "full_attention_interval": 2,
             "linear_num_value_heads": 4,
             "linear_num_key_heads": 2,
             "linear_key_head_dim": 16,
