@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chatcli.repl.markdown import MarkdownStream
+from tests.live_part import LivePart
 
 REPLY = """\
 # Sorting
@@ -168,7 +169,7 @@ class Terminal:
             file=_Tty(self), force_terminal=True, width=width, height=height, **options
         )
         self.now = 0.0
-        self.stream = MarkdownStream(self.console, clock=lambda: self.now)
+        self.stream = MarkdownStream(self.console, LivePart(self.console), clock=lambda: self.now)
 
     def write(self, text: str) -> None:
         self.written.append(text)
@@ -491,7 +492,7 @@ def test_a_console_without_colours_has_none() -> None:
 
 def test_lines_can_go_to_another_part_of_the_screen() -> None:
     part = _Collected()
-    stream = MarkdownStream(Console(width=60), clock=lambda: 0.0, part=part)
+    stream = MarkdownStream(Console(width=60), part, clock=lambda: 0.0)
     stream.feed("One.\n\nTwo **op")
     assert (["One.", ""], ["Two **op"]) == (part.settled, part.live)
     stream.feed("en**")
@@ -501,7 +502,7 @@ def test_lines_can_go_to_another_part_of_the_screen() -> None:
 
 def test_a_line_that_the_text_breaks_is_settled_when_the_next_has_begun() -> None:
     part = _Collected()
-    stream = MarkdownStream(Console(width=60), clock=lambda: 0.0, part=part)
+    stream = MarkdownStream(Console(width=60), part, clock=lambda: 0.0)
     stream.feed("One<br>two<br>three fo")
     assert (["One", "two"], ["three fo"]) == (part.settled, part.live)
 
@@ -533,7 +534,8 @@ def test_a_dumb_terminal_gets_lines_as_they_become_final() -> None:
 def test_a_long_reply_is_cheap() -> None:
     text = (REPLY * 20)[:20_000]
     terminal = Terminal()
-    stream = MarkdownStream(Console(file=io.StringIO(), force_terminal=True, width=80, height=24))
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    stream = MarkdownStream(console, LivePart(console))
     began = time.process_time()
     for piece in cut(text, 4):
         stream.feed(piece)

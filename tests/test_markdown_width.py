@@ -52,7 +52,7 @@ class Window:
         self.widths: list[int] = []
         self.live: list[str] = []
         self.now = 0.0
-        self.stream = MarkdownStream(self.console, clock=lambda: self.now, part=self)
+        self.stream = MarkdownStream(self.console, self, clock=lambda: self.now)
 
     def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
         self.live = [row.plain for row in live]

@@ -1,6 +1,6 @@
-"""Markdown that arrives in pieces, drawn in a terminal as it grows; refuses to know what a turn is.
+"""Markdown that arrives in pieces, as lines for a terminal; refuses to know turns and who draws them.
 
-Lines that no later text can change are printed once, for good. Only what follows them is redrawn.
+Lines that no later text can change are given once, for good. Only what follows them is drawn again.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rich.console import Console
-from rich.control import Control
-from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
 from chatcli.plain import clean
-from chatcli.repl.folding import rows
 from chatcli.repl.markdown_layout import Cut, Layout, Page, Start
 from chatcli.repl.markdown_rows import NOWHERE, texts
 from chatcli.repl.markdown_rules import source_lines
@@ -23,9 +20,6 @@ from chatcli.repl.markdown_rules import source_lines
 # Seconds between two drawings, and how many times longer than a drawing the rest after it is.
 FRAME = 1 / 20
 REST = 15
-LIVE_ROWS = 8
-ERASE = Control((ControlType.ERASE_IN_LINE, 0)).segment
-NEWLINE = Segment("\n")
 
 
 class Part(Protocol):
@@ -36,21 +30,21 @@ class Part(Protocol):
 
 
 class MarkdownStream:
-    """Draws a reply on `console` while its text is fed; `finish` leaves it complete.
+    """Gives `part` the lines of a reply while its text is fed; `finish` leaves it complete.
 
-    The cursor must be at the start of a line. Text may hold anything: it is cleaned here.
-    `part` takes the lines instead of the terminal; it has to indent them by `indent`.
+    They are as wide as `console` and an indentation by `indent`, which is the part's, leave them. Text
+    may hold anything: it is cleaned here.
     """
 
     def __init__(
         self,
         console: Console,
+        part: Part,
         indent: str = "  ",
         clock: Callable[[], float] = time.monotonic,
-        part: Part | None = None,
     ) -> None:
         self._layout = Layout(console, indent)
-        self._live: Part = part or LivePart(console, indent)
+        self._live = part
         self._clock = clock
         self._next_frame = clock()
         self._tail = ""
@@ -93,53 +87,3 @@ class MarkdownStream:
     def _drop(self, cut: Cut) -> None:
         self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
         self._start = cut.start
-
-
-class LivePart:
-    """The end of the screen, which is drawn again in place; what is settled scrolls away above."""
-
-    def __init__(self, console: Console, indent: str) -> None:
-        self._console = console
-        self._indent = indent
-        self._rows = 1
-        self._is_clean = True
-        self._moves = console.is_terminal and not console.is_dumb_terminal
-
-    def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
-        """Replace the live rows by `settled`, for good, and `live`."""
-        if self._is_clean and not settled and not live:
-            return
-        most = max(min(LIVE_ROWS, self._console.height - 2), 1)
-        width = self._console.width
-        above = rows(settled, self._indent, width)
-        below = rows(live, self._indent, width)[-most:] if self._moves else []
-        parts = self._to_top()
-        for row in above:
-            parts += [*row.render(self._console), *self._erase(), NEWLINE]
-        for number, row in enumerate(below):
-            parts += [NEWLINE] * (number > 0) + [*row.render(self._console), *self._erase()]
-        drawn = len(above) + max(len(below), 1)
-        if not below:
-            parts += self._erase()
-        parts += self._erase_below(self._rows - drawn, below[-1].cell_len if below else 0)
-        self._rows = max(len(below), 1)
-        self._is_clean = not below
-        self._console.print(Segments(parts), end="", crop=False)
-        self._console.file.flush()
-
-    def _to_top(self) -> list[Segment]:
-        if not self._moves:
-            return []
-        up = [(ControlType.CURSOR_UP, self._rows - 1)] if self._rows > 1 else []
-        return [Control(ControlType.CARRIAGE_RETURN, *up).segment]
-
-    def _erase(self) -> list[Segment]:
-        return [ERASE] if self._moves else []
-
-    def _erase_below(self, rows: int, column: int) -> list[Segment]:
-        if rows <= 0 or not self._moves:
-            return []
-        back = Control(
-            (ControlType.CURSOR_UP, rows), (ControlType.CURSOR_MOVE_TO_COLUMN, column)
-        ).segment
-        return [*([NEWLINE, ERASE] * rows), back]

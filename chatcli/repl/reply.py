@@ -98,7 +98,7 @@ class Reply:
         self._progress = None
         if self._markdown is None:
             self._fold_thinking()
-            self._markdown = MarkdownStream(self._console, INDENT, part=self)
+            self._markdown = MarkdownStream(self._console, self, INDENT)
         self._markdown.feed(text)
 
     def _called(self, event: ToolCalled) -> None:
@@ -107,7 +107,7 @@ class Reply:
         self._fold_thinking()
         if self._markdown is not None:
             self._markdown.finish()
-        self._markdown = MarkdownStream(self._console, INDENT, part=self)
+        self._markdown = MarkdownStream(self._console, self, INDENT)
         for call in event.calls:
             self._print(wrap(Text(clean(str(call)), DIM), self._console.width - len(INDENT) - 1))
 
