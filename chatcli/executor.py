@@ -23,7 +23,7 @@ _running: dict[threading.Thread, Jobs] = {}
 
 
 class SerialExecutor:
-    """A thread that begins with the first job and ends by `shutdown`, forgotten, or with the process."""
+    """A thread that ends by `shutdown`, forgotten, or with the process."""
 
     def __init__(self, name: str, at_end: Callable[[], object] | None = None) -> None:
         """`name` is the thread's; it calls `at_end` last of all."""
@@ -35,6 +35,9 @@ class SerialExecutor:
         self._lock = threading.RLock()
         self._ended = False
         weakref.finalize(self, self._jobs.put, None).atexit = False
+        _running[self.thread] = self._jobs
+        # Now: where the process ends no thread begins any more.
+        self.thread.start()
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `work` on the thread, later. Raises `RuntimeError` after `shutdown`."""
@@ -43,9 +46,6 @@ class SerialExecutor:
             if self._ended:
                 raise RuntimeError(f"{self.thread.name} has ended: nothing runs there any more")
             self._jobs.put(partial(_do, running, partial(work, *args, **kwargs)))
-            if self.thread.ident is None:
-                _running[self.thread] = self._jobs
-                self.thread.start()
         return running
 
     def shutdown(self, wait: bool = True) -> None:
@@ -53,7 +53,7 @@ class SerialExecutor:
         with self._lock:
             self._ended = True
             self._jobs.put(None)
-        if wait and self.thread.ident is not None:
+        if wait:
             self.thread.join()
 
     def abandon(self) -> None:
