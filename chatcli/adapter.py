@@ -25,7 +25,8 @@ def fingerprint(folder: Path) -> str:
             reason = error.strerror or str(error)
             raise ModelNotFound(
                 f"The adapter in '{folder}' cannot be read ({name}: {reason}): --adapter-path takes "
-                f"a folder with {' and '.join(FILES)}."
+                f"a folder with {' and '.join(FILES)}, and a session that keeps it goes on without it "
+                "if its model is named again with -m."
             ) from error
         digest.update(name.encode())
     return digest.hexdigest()

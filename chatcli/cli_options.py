@@ -27,7 +27,7 @@ from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.opening import Wanted, default_sessions
 from chatcli.ranks import Ranks, here
 from chatcli.repl import results
-from chatcli.settings import POCKET, Running, Sampling, Settings, aliased
+from chatcli.settings import KEPT, POCKET, Running, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
 
 PREFIX = "CHATCLI_"
@@ -324,7 +324,15 @@ class Options:
         system = None if self.system is None else plain.decodable(self.system)
         name = name or self.session
         told = dict(map(template_args.argument, self.template_arg or ()))
-        return Wanted(name, self.latest, self.at, system, must_exist, template_args=told)
+        return Wanted(
+            name, self.latest, self.at, system, must_exist, template_args=told,
+            running=self._running_flags(),
+        )  # fmt: skip
+
+    def _running_flags(self) -> dict[str, Any]:
+        """What flags say of how the model is run."""
+        made = cli_tuning.running_of({key: self._find(key) for key in RUNNING})
+        return {key: getattr(made, key) for key in KEPT if getattr(self, key) is not None}
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
-from chatcli.settings import Running, Sampling, Settings
+from chatcli.settings import KEPT, Running, Sampling, Settings
 from chatcli.store import files
 from chatcli.store.sessions import SessionFile
 
@@ -89,7 +89,10 @@ class Chat:
         """
         settings = changed(settings or Settings(opening.default_sessions()), options)
         if not isinstance(name, Wanted):
-            name = Wanted(name, latest, at, system, template_args=template_args or {})
+            running = {key: getattr(settings.running, key) for key in options if key in KEPT}
+            name = Wanted(
+                name, latest, at, system, template_args=template_args or {}, running=running
+            )
         self._state = open_state(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
@@ -264,6 +267,8 @@ def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
     )
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
+    if running.get("adapter_path") is not None:
+        running["adapter_path"] = str(Path(running["adapter_path"]).expanduser().absolute())
     return replace(
         settings,
         sampling=replace(settings.sampling, **sampling),

@@ -21,7 +21,8 @@ class Wanted:
 
     `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
     `date` (ISO 8601) is what a session that is begun tells its model; None: today. `effort` and
-    `template_args` are told to its template too; an argument that is None is taken away.
+    `template_args` are told to its template too; an argument that is None is taken away. `running` is
+    what was said of how the model is to be run (fields of `Running`), against what the session keeps.
     """
 
     name: str | None = None
@@ -32,6 +33,7 @@ class Wanted:
     date: str | None = None
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
+    running: Mapping[str, Any] = field(default_factory=dict)
 
 
 def default_sessions() -> Path:
@@ -99,6 +101,7 @@ def branch_from(
         wanted, model=source.model, system=source.system, date=source.date, branched_from=name
     )
     made.set_template(source.effort, source.template_args)
+    made.set_running(source.running)
     for entry in source.path(leaf):
         made.copy(entry)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 # The model that is built in.
 POCKET = "pocket"
@@ -77,8 +78,23 @@ class Running:
     adapter_path: str | None = None
     pipeline: bool = False
 
+    def asked(self) -> dict[str, Any]:
+        """What a session keeps of it: without these its checkpoints would be of no use."""
+        own = {name: getattr(self, name) for name in KEPT}
+        return {name: value for name, value in own.items() if value != getattr(AS_IT_IS, name)}
+
+    def resumed(self, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> Running:
+        """As a session has `kept` it, if it has, but for what was `asked` for this time."""
+        known = {name: value for name, value in kept.items() if _fits(name, value)}
+        return replace(AS_IT_IS, pipeline=self.pipeline, **{**known, **asked}) if known else self
+
 
 AS_IT_IS = Running()
+KEPT = ("max_kv_size", "kv_bits", "kv_group_size", "prefill_step_size", "adapter_path")
+
+
+def _fits(name: str, value: Any) -> bool:
+    return name in KEPT and type(value) is (str if name == "adapter_path" else int)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def resume(state: State, argument: str) -> Result:
     try:
         if kept := session.conversation.model:
             state.read_ahead(session.conversation, kept)
-            state.change_model(kept)
+            state.change_model(kept, session.conversation.running)
     except (ChatcliError, KeyboardInterrupt):
         session.close()
         raise

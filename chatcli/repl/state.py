@@ -6,10 +6,11 @@ import concurrent.futures
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from chatcli import opening, vision
 from chatcli.conversation import Conversation
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 MANY = 512
 # What begins a summary that stands in a system prompt for the turns before.
 SUMMARY = "Summary of the conversation so far:"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 NOTHING_YET = "There is no conversation yet: say something first."
 
 
@@ -72,18 +74,27 @@ class State:
         self._download: Download | None = None
         # Set by whoever runs a command: it stops what the command waits for.
         self.stopping: threading.Event | None = None
-        kept = self.session.conversation.model if self.session else None
-        self.model = absolute(model) if model else kept or absolute(settings.model)
-        self._runtime = self._load(self.model)
-        if self.session is not None:
-            self.read_ahead(self.session.conversation, self.model)
+        # How this run was told to run a model, whatever sessions it opens.
+        self._running = settings.running
+        kept = self.session.conversation if self.session else None
+        if kept is not None and not model:
+            running = settings.running.resumed(kept.running, wanted.running)
+            self.settings = replace(settings, running=running)
+        own = kept.model if kept is not None else None
+        self.model = absolute(model) if model else own or absolute(settings.model)
+        self._runtime = self._load(self.model, self.settings)
+        if kept is not None:
+            self.read_ahead(kept, self.model)
 
-    def _load(self, name: str, unwanted: threading.Event | None = None) -> Future[Runtime]:
+    def _load(
+        self, name: str, settings: Settings, unwanted: threading.Event | None = None
+    ) -> Future[Runtime]:
         """Load a model on its thread; once `unwanted` is set, no more of it is read."""
         self.activity = f"loading {short(name)}…"
-        return self._worker.submit(self._open_runtime, name, unwanted or threading.Event())
+        unwanted = unwanted or threading.Event()
+        return self._worker.submit(self._open_runtime, name, settings, unwanted)
 
-    def _open_runtime(self, name: str, unwanted: threading.Event) -> Runtime:
+    def _open_runtime(self, name: str, settings: Settings, unwanted: threading.Event) -> Runtime:
         """Raises `ModelError`, and `KeyboardInterrupt` if the model is not wanted any more."""
         try:
             if unwanted.is_set():
@@ -92,7 +103,7 @@ class State:
 
             telling = Loading(name, unwanted, self.say)
             runtime = Runtime(
-                self._worker, self.settings, name, telling.progress, telling.downloading,
+                self._worker, settings, name, telling.progress, telling.downloading,
                 telling.begin, self._ranks,
             )  # fmt: skip
             return told.checked(runtime, self.wanted)
@@ -206,6 +217,7 @@ class State:
     def _note_settings(self, session: SessionFile) -> None:
         """Put on disk what this run was asked for, now that it is used."""
         session.set_model(self.model)
+        session.set_running(self.settings.running.asked())
         if self.wanted.system is not None:
             session.set_system(self.wanted.system or None)
             self.wanted = replace(self.wanted, system=None)
@@ -403,19 +415,20 @@ class State:
             self.stop_settling()
             self.session.set_date(date)
 
-    def change_model(self, name: str) -> None:
-        """Load another model; the transcript stays.
+    def change_model(self, name: str, kept: Mapping[str, Any] = NOTHING) -> None:
+        """Load another model, or the same to be run as a session has `kept` it; the transcript stays.
 
         Raises `ModelError`, or `KeyboardInterrupt` if it was stopped, and keeps the old one.
         """
         name = absolute(aliased(name, self.settings.models))
-        if name == self.model:
+        settings = replace(self.settings, running=self._running.resumed(kept, NOTHING))
+        if (name, settings.running) == (self.model, self.settings.running):
             return
         if self._ranks is not None:
             raise UsageError("Ranks share one model: leave, and start them with another -m.")
         self.stop_settling()
         unwanted = threading.Event()
-        loading = self._changing = self._load(name, unwanted)
+        loading = self._changing = self._load(name, settings, unwanted)
         try:
             wait(loading, self.stopping)
         except KeyboardInterrupt:
@@ -427,6 +440,7 @@ class State:
         if (before := self._ready()) is not None:
             before.close()
         self._runtime, self.model = loading, name
+        self.settings = replace(self.settings, running=settings.running)
 
     def close(self) -> str | None:
         """Stop what runs behind, finish what is being written, let the session go.

@@ -313,6 +313,12 @@ class SessionFile:
             self.write({"type": "template", "effort": effort, "args": dict(arguments)})
             conversation.effort, conversation.template_args = effort, dict(arguments)
 
+    def set_running(self, running: Mapping[str, Any]) -> None:
+        """How the model is run from now on, as `Running.asked` tells it."""
+        if running != self.conversation.running:
+            self.write({"type": "running", "running": dict(running)})
+            self.conversation.running = dict(running)
+
     def set_label(self, entry_id: str, label: str) -> None:
         """Bookmark an entry; an empty label takes the bookmark away."""
         self.write({"type": "label", "id": entry_id, "label": label})
