@@ -81,7 +81,8 @@ MaxKvSize = Annotated[
     int | None,
     typer.Option(
         "--max-kv-size", min=LEAST_KV_SIZE, metavar="TOKENS", rich_help_panel=RUN,
-        help="Remember only the first 4 and the newest tokens, so many in all (default: all).",
+        help="Remember only the first 4 and the newest tokens, so many in all (default: all). "
+        "The session keeps it.",
     ),
 ]  # fmt: skip
 KvBits = Annotated[
@@ -89,7 +90,8 @@ KvBits = Annotated[
     typer.Option(
         "--kv-bits",
         rich_help_panel=RUN,
-        help="Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first token on.",
+        help="Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first token on. The session "
+        "keeps it.",
     ),
 ]
 KvGroupSize = Annotated[
@@ -112,7 +114,7 @@ AdapterPath = Annotated[
     Path | None,
     typer.Option(
         "--adapter-path", metavar="DIR", rich_help_panel=RUN,
-        help="A folder with a LoRA or another adapter of the model."
+        help="A folder with a LoRA or another adapter of the model. The session keeps it."
     ),
 ]  # fmt: skip
 Pipeline = Annotated[
