@@ -64,8 +64,12 @@ def test_a_branch_is_run_as_its_session_was(models: Path, tmp_path: Path) -> Non
 
 def test_in_a_shell_each_session_is_run_in_its_own_way(chatcli: Program) -> None:
     chatcli.ask("Hello", "-S", "small", "-n", "2", "--prefill-step-size", 32)
-    lines = ["Hello", "/resume small", "And?", "/resume usual", "And?"]
-    first, small, usual = chatcli.chat(lines, "-S", "usual", "-n", "2")
+    lines = ["Hello", "/resume small", "/model", "And?", "/resume usual", "/model", "And?", ""]
+    done = chatcli.run("chat", "--json", "-S", "usual", "-n", "2", stdin="\n".join(lines)).lines()
+    first, small, usual = (line for line in done if "turn" in line)
+    models = [line["said"] for line in done if "The model is" in line.get("said", "")]
+    usually = f"The model is {chatcli.model}."
+    assert [f"{usually} It is run with prefill_step_size 32.", usually] == models
     assert 0 == first["reused_tokens"]
     for turn in (small, usual):
         assert (True, None) == (turn["reused_tokens"] > 0, turn["miss_reason"])

@@ -177,7 +177,8 @@ def _model_names(state: State) -> list[str]:
 )  # fmt: skip
 def model(state: State, argument: str) -> Result:
     if not argument:
-        return Said(f"The model is {state.model}.")
+        run = ", ".join(f"{key} {value}" for key, value in state.settings.running.asked().items())
+        return Said(f"The model is {state.model}." + (f" It is run with {run}." if run else ""))
     state.change_model(argument)
     return Said(f"The model is {state.model} now. It has checkpoints of its own.")
 
