@@ -93,8 +93,8 @@ class TurnRecord:
     """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
 
     `reused_tokens + prefilled_tokens == prompt_tokens`: of a prompt that was cut short, `prefilled_tokens`
-    is what there was to run. `settled_tokens` were run after the reply;
-    `drafted_tokens`, of the reused ones, while the message was being typed;
+    is what there was to run; `unrun_tokens` of it were not, as it was stopped. `settled_tokens` were run
+    after the reply; `drafted_tokens`, of the reused ones, while the message was being typed;
     `settled_bytes` is the part of `checkpoint_bytes` that was written then.
     `avoided_seconds` is what prefilling the reused tokens took when they were run, drafted ones apart.
     `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
@@ -110,6 +110,7 @@ class TurnRecord:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     prefilled_tokens: int = 0
+    unrun_tokens: int = 0
     settled_tokens: int = 0
     drafted_tokens: int = 0
     miss_reason: str | None = None

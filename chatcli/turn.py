@@ -318,6 +318,7 @@ def prefill(
             done += count
             yield PrefillProgress(done, record.prefilled_tokens)
     record.prefill_seconds = time.perf_counter() - began
+    record.unrun_tokens = record.prefilled_tokens - done
 
 
 def generate(
@@ -333,6 +334,7 @@ def generate(
     record.checkpoint_bytes += follow(chat.speculation, prompt.chain, prompt.tokens, cancelled)
     if cancelled.is_set():
         return
+    record.unrun_tokens = 0
     heard = hearing(chat, prompt, sampling, record)
     context = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context)
@@ -474,8 +476,9 @@ def as_history(chat: Chat, reply: Entry) -> tuple[list[int], list[Segment]]:
 
 def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bool) -> None:
     """Add what settling did to the reply's numbers in the transcript."""
-    if settled or written:
-        before = reply.record
+    before, boundaries = reply.record, new_boundaries(chat, reply)
+    # Another reply's checkpoints may have been this one's already.
+    if settled or written or boundaries != before.get("boundaries"):
         # The last name says how far the conversation had been run: a cut settle does not count.
         named = [*before.get("segments", ()), *own_segments(chat)]
         if not whole:
@@ -485,7 +488,7 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bo
             "settled_bytes": before.get("settled_bytes", 0) + written,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": list(dict.fromkeys(named)),
-            "boundaries": new_boundaries(chat, reply),
+            "boundaries": boundaries,
         }
         drafted = [*before.get("draft_segments", ()), *draft_segments(chat)]
         if drafted:

@@ -58,6 +58,19 @@ def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> N
         assert [before, conversation.head] == [reply.id for reply in replies]
 
 
+def test_how_much_of_the_context_another_reply_takes_is_known(model: Path, tmp_path: Path) -> None:
+    """Also where it has the first one's words, and so its checkpoints."""
+    never = threading.Event()
+    with House(model, tmp_path) as house:
+        chat = house.chat("talk")
+        house.say(chat, MESSAGES[0])
+        regenerated(chat)
+        list(turn.settle(chat, never))
+        first, second = chat.conversation.children(question(chat).id)
+        assert first.message == second.message
+        assert first.record["boundaries"] == second.record["boundaries"]
+
+
 def test_a_seed_gives_each_reply_another_chance_and_the_same_one_every_time(
     model: Path, tmp_path: Path
 ) -> None:

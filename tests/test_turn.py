@@ -226,7 +226,9 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
         assert long == chat.session.conversation.turns()[0].user.message.content
         done = [event.done for event in events if isinstance(event, PrefillProgress)][-1]
         went_on = house.say(chat, MESSAGES[0])
+    assert done == record.prefilled_tokens - record.unrun_tokens
     assert 0 < done <= went_on.reused_tokens
+    assert 0 == went_on.unrun_tokens
     with House(model, tmp_path, cache=False) as house:
         cold = house.say(house.chat("talk", at=1), MESSAGES[0])
     assert outcomes([cold]) == outcomes([went_on])

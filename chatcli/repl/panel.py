@@ -71,7 +71,7 @@ def _hit(record: TurnRecord) -> str:
 def _line_parts(record: TurnRecord) -> list[str]:
     """What the line may tell, the most important first."""
     drafted = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return [*drafted, f"{record.prefilled_tokens:,} prefilled", *_times(record)]
+    return [*drafted, _prefilled(record), *_times(record)]
 
 
 def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
@@ -105,7 +105,13 @@ def _counts(record: TurnRecord) -> list[str]:
     """Drafted tokens are told apart: they were run ahead of time, not found."""
     counts = [f"{record.reused_tokens - record.drafted_tokens:,} reused"]
     counts += [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return [*counts, f"{record.prefilled_tokens:,} prefilled"]
+    return [*counts, _prefilled(record)]
+
+
+def _prefilled(record: TurnRecord) -> str:
+    """What was run, and of how much where it was stopped."""
+    run, wanted = record.prefilled_tokens - record.unrun_tokens, record.prefilled_tokens
+    return f"{wanted:,} prefilled" if run == wanted else f"{run:,} of {wanted:,} prefilled"
 
 
 def flow(parts: Sequence[str], width: int) -> list[str]:
@@ -244,7 +250,7 @@ def _stat_cells(record: Mapping[str, Any]) -> dict[str, str]:
         "prompt": f"{record.get('prompt_tokens', 0):,}",
         "reused": f"{record.get('reused_tokens', 0) - drafted:,}",
         "drafted": f"{drafted:,}",
-        "prefilled": f"{record.get('prefilled_tokens', 0):,}",
+        "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
         "settled": f"{record.get('settled_tokens', 0):,}",
         "saved": seconds(record.get("avoided_seconds", 0)),
         "first": seconds(first) if first is not None else "–",

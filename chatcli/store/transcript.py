@@ -267,6 +267,7 @@ def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
 
 COUNTS = (
     "prompt_tokens", "reused_tokens", "prefilled_tokens", "settled_tokens", "checkpoint_bytes",
+    "unrun_tokens",
     "settled_bytes", "hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps",
     "avoided_seconds", "drafted_tokens",
 )  # fmt: skip
