@@ -153,6 +153,31 @@ def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> Non
     assert ["one more"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
+def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
+    models: Path, tmp_path: Path
+) -> None:
+    with speaking(models, tmp_path, 4) as (program, terminal):
+        say(terminal, "one")
+        say(terminal, "two")
+        for line in ("/edit 1", "/edit"):
+            terminal.line(line)
+            terminal.wait_for(f"changing turn {'1' if line == '/edit 1' else '2'}, Ctrl-C calls")
+            terminal.send(CTRL_C)
+            terminal.wait_for("Called off: the conversation is as it was.")
+            terminal.wait_for("talk · turn 2")
+        picked(terminal, "/tree", "1 › one", UP + UP + UP + ENTER)
+        terminal.wait_for("talk · changing turn 1")
+        # Another command, and leaving in the middle, call it off too.
+        terminal.send(CTRL_C)
+        terminal.wait_for("talk · turn 2")
+        say(terminal, "three")
+        terminal.line("/edit 2")
+        terminal.wait_for("changing turn 2")
+        terminal.send(CTRL_C + CTRL_C + CTRL_C)
+        assert 0 == terminal.wait_for_exit()
+    assert ["one", "two", "three"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
 @pytest.mark.slow
 def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "6") as terminal:
@@ -180,19 +205,21 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
         for message in ("one", "two", "three"):
             say(terminal, message)
         command(terminal, "/undo", "goes on after turn 2")
-        assert ["one", "two"] == said()
+        leave(terminal)
+    assert ["one", "two"] == said()
+    with open_shell(chatcli, *args, "--at", "1") as terminal:
+        terminal.wait_for("· turn 1")
+        leave(terminal)
+    assert ["one", "two"] == said()
+    with open_shell(chatcli, *args) as terminal:
         command(terminal, "/rewind 1", "goes on after turn 1")
-        assert ["one"] == said()
+        # A message that is not sent anew after all is no place that was gone to.
         picked(terminal, "/tree", "3 › three", "three" + ENTER)
         terminal.wait_for("› three")
         terminal.send(CTRL_C)
         terminal.wait_for("› Say something")
         leave(terminal)
-    assert ["one", "two"] == said()
-    with open_shell(chatcli, *args, "--at", "1") as terminal:
-        terminal.wait_for("· turn 1 ·")
-        leave(terminal)
-    assert ["one", "two"] == said()
+    assert ["one"] == said()
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from chatcli.store import search
 TAB = 4
 # Columns of a list of sessions that their names take at most.
 LONGEST_NAME = 36
+WRITE_ANEW = "Change the message and press Enter: the old one stays in /tree."
 
 
 class Screen:
@@ -381,7 +382,7 @@ def _bench(result: BenchTable) -> RenderableType:
 
 
 def _written(result: results.Written) -> RenderableType:
-    return Text(clean(result.said or result.text), style=DIM)
+    return Text(WRITE_ANEW, style=DIM)
 
 
 def _copied(result: results.Copied) -> RenderableType:

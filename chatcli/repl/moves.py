@@ -14,6 +14,7 @@ from chatcli.conversation import Turn
 from chatcli.errors import TemplateRefused, TurnOutOfRange, UsageError
 from chatcli.events import Event
 from chatcli.images import Image
+from chatcli.repl import editing
 from chatcli.repl.state import State
 from chatcli.store.images import Gallery
 
@@ -35,18 +36,20 @@ def go_on(state: State, cancelled: threading.Event) -> Iterator[Event]:
 
 
 def go_to(state: State, entry_id: str) -> str:
-    """Go on from a reply, or beside a message: its text is returned then, to be written anew.
+    """Go on from a reply; or have a message written anew: its text is returned then.
 
     Its images go with the next message. Raises `ImagesRefused` if one is lost, and `FolderError` if
     it cannot be kept, and stays where it was.
     """
+    editing.call_off(state)
     entry = state.conversation.entries[entry_id]
-    asked = entry.message.role == "user"
+    if entry.message.role != "user":
+        state.move_head(entry_id)
+        return ""
     gallery = Gallery(state.folder.folder)
     images = tuple(Image(picture, gallery.data(picture)) for picture in entry.message.images)
-    state.move_head(entry.parent if asked else entry_id)
-    state.images = images if asked else state.images
-    return entry.message.content if asked else ""
+    editing.begin(state, entry_id, images)
+    return entry.message.content
 
 
 def edit(state: State, number: int | None) -> str:

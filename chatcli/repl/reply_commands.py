@@ -41,8 +41,7 @@ def go_on(state: State, argument: str) -> Result:
 
 @command("edit", "[TURN]", "change a message and send it again; the old path stays in /tree")
 def edit(state: State, argument: str) -> Result:
-    text = moves.edit(state, _turn(argument))
-    return Written(text, "Change the message and press Enter: the old one stays in /tree.")
+    return Written(moves.edit(state, _turn(argument)))
 
 
 @command("undo", "", "go back before the last turn; /tree still has it")

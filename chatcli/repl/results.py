@@ -110,10 +110,9 @@ class Streamed:
 
 @dataclass(frozen=True)
 class Written:
-    """Text for the person to change and send; `said` tells what happens then."""
+    """A message for the person to change and send again."""
 
     text: str
-    said: str = ""
 
 
 @dataclass(frozen=True)

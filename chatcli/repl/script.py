@@ -13,7 +13,7 @@ import chatcli.repl.commands
 import chatcli.repl.image_commands
 import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
 from chatcli.events import Event
-from chatcli.repl import attach, registry, several
+from chatcli.repl import attach, editing, registry, several
 from chatcli.repl.results import Quit, Result, Streamed
 from chatcli.repl.state import State
 
@@ -63,6 +63,7 @@ def _result(line: str, state: State) -> Result:
     """What a command returns; a message is something that streams."""
     line = several.as_command(state, line)
     if registry.is_command(line):
+        editing.call_off(state)
         result: Result = registry.run(state, line)
         return result
     return _message(line.rstrip("\n"), state)

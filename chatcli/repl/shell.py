@@ -36,6 +36,7 @@ from chatcli.repl import (
     attach,
     clipboard,
     composer,
+    editing,
     moves,
     registry,
     results,
@@ -225,6 +226,7 @@ class Shell:
 
     def _command_or_turn(self, line: Sent) -> Outcome:
         if line.is_command:
+            editing.call_off(self._state)
             result: results.Result = registry.run(self._state, line.text)
             return result
         self._stream(
@@ -354,9 +356,8 @@ class Shell:
         )
         if chosen is not None:
             text = await asyncio.to_thread(moves.go_to, state, chosen.entry_id)
-            if text:
-                self._composer.set_text(text)
-            self._screen.result(results.Opened(str(state.name), state.conversation))
+            opened = results.Opened(str(state.name), state.conversation)
+            self._show(results.Written(text) if text else opened)
 
     async def _choose_session(self) -> None:
         folder = self._state.folder
@@ -371,6 +372,9 @@ class Shell:
         """Draft what is in the box when the person pauses, and at once after a paste."""
         self._stop_drafting()
         if not self._busy and not self._app.is_done:
+            if not text and editing.call_off(self._state):
+                self._screen.say("Called off: the conversation is as it was.\n", "dim")
+                self._state.settle_behind(self._app.invalidate)
             delay = 0.0 if at_once else PAUSE
             loop = asyncio.get_running_loop()
             self._draft_soon = loop.call_later(delay, self._draft, text)

@@ -29,6 +29,7 @@ from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
 
 if TYPE_CHECKING:
+    from chatcli.repl.editing import Editing
     from chatcli.runtime import Runtime
     from chatcli.turn import Chat
 
@@ -59,8 +60,9 @@ class State:
         self.abandoned = False
         # The replies that `/choose` chooses from, while one of them is the head.
         self.choices: tuple[str, ...] = ()
-        # What `/image` has put to the next message.
+        # What `/image` has put to the next message, and the message that it takes the place of.
         self.images: tuple[Image, ...] = ()
+        self.editing: Editing | None = None
         self._worker = Worker(may_be_lost=ranks is not None)
         if ranks is not None:
             ranks.on_lost(self._worker.lose)

@@ -9,6 +9,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.plain import clean_line, shorten
+from chatcli.repl import editing
 from chatcli.repl.state import State
 
 STYLE = {
@@ -91,7 +92,9 @@ def _parts(state: State, busy: bool, running: int | None, columns: int) -> Parts
 
 
 def _place(state: State) -> str:
-    """The turn, and how many ways on there are in the session."""
+    """The turn, and how many ways on there are in the session; or the message that is changed."""
+    if (changed := editing.current(state)) is not None:
+        return f"changing turn {changed.turn}, Ctrl-C calls it off"
     if state.session is None or not (turns := len(state.conversation.turns())):
         return ""
     entries = state.conversation.entries
