@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from chatcli import attached
 from chatcli.errors import TurnOutOfRange
 
 Role = Literal["system", "user", "assistant"]
@@ -44,6 +45,11 @@ class Message:
     def shown(self) -> str:
         """What a person sees of it: the content, below a chip for each image."""
         return "\n".join([*map(str, self.images), self.content])
+
+    @property
+    def brief(self) -> str:
+        """The same without the text of the files that it names."""
+        return "\n".join([*map(str, self.images), attached.words(self.content)])
 
 
 @dataclass(frozen=True)

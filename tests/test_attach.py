@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chatcli import attached
+from chatcli.conversation import Message
 from chatcli.errors import UsageError
 from chatcli.repl import attach
 from chatcli.repl.attach import Choice, Named, Sizes, choices, expand, named
@@ -52,6 +54,27 @@ def test_a_name_is_an_existing_file_at_a_words_start(
     folder: Path, message: str, found: list[str]
 ) -> None:
     assert found == names(message, folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "one line", "```\nfenced\n```\n", "## heading\n\n````x\n````\n\n", "\n\n"]
+)
+def test_what_a_person_wrote_is_told_from_the_files_above_it(folder: Path, text: str) -> None:
+    (folder / "notes.txt").write_text(text)
+    for message in (
+        'sum up @notes.txt and @"my notes.md"',
+        "## own\n\n```\nwords\n```\n\n@notes.txt?",
+    ):
+        sent = expand(message, folder)
+        assert message == attached.words(sent.text) == Message("user", sent.text).brief
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["words", "## a\n\n```\nb\n```\n\nand not named", "## a\n\n```\nno end, @a", "## a\n\n@a", ""],
+)
+def test_a_message_that_only_looks_like_it_stays_whole(message: str) -> None:
+    assert message == attached.words(message)
 
 
 def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatcli import images
+from chatcli import attached, images
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.images import Image
 from chatcli.plain import clean_line, file_size
@@ -27,7 +27,6 @@ NAME = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 TYPED_NAME = re.compile(r'(?<![^\s(\[{])@("[^"\n]*|[^\s"]*)\Z')
 # What ends a sentence or closes a bracket right after a name.
 PUNCTUATION = ".,;:!?)]}'"
-BACKTICKS = re.compile("`+")
 LANGUAGES = {
     "cc": "cpp",
     "cs": "csharp",
@@ -180,11 +179,7 @@ def _decoded(name: str, data: bytes) -> str:
 
 
 def _block(one: Attachment) -> str:
-    """A heading and the text in a fence that is longer than any in it."""
-    longest = max(map(len, BACKTICKS.findall(one.text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    end = "" if one.text.endswith("\n") or not one.text else "\n"
-    return f"## {one.name}\n\n{fence}{language(one.path)}\n{one.text}{end}{fence}"
+    return attached.block(one.name, one.text, language(one.path))
 
 
 def language(path: Path) -> str:

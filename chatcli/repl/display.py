@@ -260,7 +260,9 @@ def _transcript(result: results.Transcript) -> RenderableType:
     if (earlier := len(turns) - len(shown)) > 0:
         lines.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
     for turn in shown:
-        asked = _spoken(f"{turn.number} › ", turn.user.message.shown, f"bold {ACCENT}", asked_most)
+        message = turn.user.message
+        words = message.shown if result.last is None else message.brief
+        asked = _spoken(f"{turn.number} › ", words, f"bold {ACCENT}", asked_most)
         lines.append(asked)
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
@@ -314,7 +316,7 @@ def _turn_label(
     current = (reply or asked).id in on_path
     label = Text.assemble(
         (f"{number} › ", ACCENT if current else DIM),
-        (shorten(asked.message.shown, 56), "" if current else DIM),
+        (shorten(asked.message.brief, 56), "" if current else DIM),
     )
     if conversation.head in (asked.id, reply.id if reply else None):
         label.append("  ◀ here", "bold green")

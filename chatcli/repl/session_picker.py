@@ -274,7 +274,7 @@ def _last_turns(
     answered = max((height - 1) // max(len(turns), 1) - asked, 1)
     for turn in turns:
         yield from _message(
-            f"{turn.number} › ", turn.user.message.shown, width, asked, "class:strong"
+            f"{turn.number} › ", turn.user.message.brief, width, asked, "class:strong"
         )
         if turn.reply is not None:
             yield from _message("    ", turn.reply.message.content, width, answered, "")

@@ -275,7 +275,7 @@ class TreeRows(Rows[Chosen]):
             ("class:dim", row.guide),
             (self._style(row), mark + turn),
             ("class:name", label),
-            (self._style(row), first_words(entry.message.shown) or "(empty)"),
+            (self._style(row), first_words(entry.message.brief) or "(empty)"),
         ]
         return _joined(parts, ("class:here" if end == HERE else "class:dim", end), room)
 
