@@ -181,7 +181,7 @@ SETTINGS = {
     ),
     "seed": Setting(COUNT, "sampling seed", "another at every start"),
     "max_tokens": Setting(
-        FROM_ONE, "longest reply, thinking included", "until the context is full"
+        FROM_ONE, "longest reply, thinking included", "the model's own, else the context"
     ),
     "think_budget": Setting(
         COUNT, "most tokens of thinking before the answer begins", "as many as the model likes"

@@ -99,7 +99,7 @@ def generate(
         loaded.model,
         loaded.tokenizer,
         embedding.real(loaded, tail),
-        max_tokens=longest(loaded, sampling, request.room),
+        max_tokens=longest(sampling, request.room),
         sampler=choosing.sampler(loaded.tokenizer, sampling),
         logits_processors=processors(loaded, sampling, request.opening, said, request.before),
         prompt_cache=cache,
@@ -125,9 +125,9 @@ def generate(
         log_rows(cache, unlogged, log)
 
 
-def longest(loaded: LoadedModel, sampling: Sampling, room: int) -> int:
+def longest(sampling: Sampling, room: int) -> int:
     """The most tokens that a reply may have."""
-    return min(room, sampling.max_tokens or loaded.longest_reply or room)
+    return min(room, sampling.max_tokens or room)
 
 
 def processors(

@@ -101,7 +101,7 @@ class Batch:
         _run_all_but_last(self.loaded, cache, tail)
         (number,) = self._generator.insert(
             [list(tail[-1:])],
-            [engine.longest(self.loaded, sampling, room)],
+            [engine.longest(sampling, room)],
             caches=[cache],
             samplers=[self._sampler(sampling)],
             logits_processors=[engine.processors(self.loaded, sampling, opening, before=before)],

@@ -111,7 +111,7 @@ def generate(
     Where a window becomes full, or an image is in the tail, the reply goes on without it, and its log
     is given up.
     """
-    tail, most = request.tail, engine.longest(loaded, request.sampling, request.room)
+    tail, most = request.tail, engine.longest(request.sampling, request.room)
     request = replace(request, room=most)
     begun = cache_trim.position(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)

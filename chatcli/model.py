@@ -48,8 +48,8 @@ Progress = Callable[[float], None]
 class LoadedModel:
     """A model ready to run. `context` is the longest prompt plus reply, in tokens.
 
-    `longest_reply` is the model's own limit, which an explicit one overrides (None: the context);
-    `sampling` is how its makers choose tokens, where they say so. `running` is how it was loaded.
+    `sampling` is how its makers choose tokens and how many at most, where they say so. `running` is
+    how it was loaded.
     `processor` prepares images as mlx-lm does (None: it takes none), `vision` has those of the prompts.
     """
 
@@ -59,7 +59,6 @@ class LoadedModel:
     fingerprint: str
     context: int
     prefill_step: int
-    longest_reply: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
     running: Running = AS_IT_IS
     processor: Any = None
@@ -124,8 +123,7 @@ def load(
         # An image would have to be brought to every rank.
         processor = _processor(model, config, tokenizer) if ranks is None else None
     return LoadedModel(
-        name, model, tokenizer, mark, _context(config), step, _longest_reply(own),
-        own_sampling(own), running, processor,
+        name, model, tokenizer, mark, _context(config), step, own_sampling(own), running, processor,
     )  # fmt: skip
 
 
@@ -323,6 +321,7 @@ def own_sampling(config: Mapping[str, Any]) -> Sampling:
         presence_penalty=_finite(config.get("presence_penalty")),
         frequency_penalty=_finite(config.get("frequency_penalty")),
         stop=_texts(config.get("stop_strings")),
+        max_tokens=_longest_reply(config),
     )
 
 

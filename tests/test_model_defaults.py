@@ -76,7 +76,7 @@ def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
 
 def test_pocket_stays_greedy_and_as_long_as_it_was() -> None:
     loaded = model.load("pocket")
-    assert (Sampling(0.0), 300) == (loaded.sampling, loaded.longest_reply)
+    assert Sampling(0.0, max_tokens=300) == loaded.sampling
 
 
 @pytest.mark.parametrize("asked", [{}, {"temp": 0.0}, {"top_k": 1}, {"temp": 0.7, "top_p": 1.0}])

@@ -186,7 +186,7 @@ def test_a_longest_reply_of_the_makers_is_heard_if_it_makes_sense(
 ) -> None:
     folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
     (folder / "generation_config.json").write_text(json.dumps({"max_new_tokens": longest}))
-    assert expected == models_.load(str(folder)).longest_reply
+    assert expected == models_.load(str(folder)).sampling.max_tokens
 
 
 def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(

@@ -107,8 +107,9 @@ def load(name: str) -> LoadedModel:
     layout = prompt_cache.layout(prompt_cache.new(made))
     told = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
     mark = hashlib.sha256(told.encode()).hexdigest()[:32]
+    sampling = replace(spoken.sampling, max_tokens=None)
     return replace(
-        spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, longest_reply=None
+        spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, sampling=sampling
     )
 
 
