@@ -23,6 +23,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.errors import UsageError
 from chatcli.repl.composer import Composer
+from chatcli.repl.escape import ESCAPE_DELAY, is_final
 from chatcli.repl.paste import FIRST
 from chatcli.repl.rows import Rows
 from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, Terminal
@@ -31,6 +32,8 @@ UP, DOWN, LEFT, RIGHT = "\x1b[A", "\x1b[B", "\x1b[D", "\x1b[C"
 BACKSPACE, DELETE, UNDO, EXPAND, EDIT, SEARCH = "\x7f", "\x1b[3~", "\x1f", "\x0f", "\x07", "\x12"
 CTRL_A, CTRL_E, CTRL_J, CTRL_W, CTRL_Y = "\x01", "\x05", "\n", "\x17", "\x19"
 ESCAPE = "\x1b"
+# No key: long enough for what follows to be none of the same.
+PAUSE = "pause"
 LONG = "".join(f"line {number} of a log\n" for number in range(214))
 WIDE = "x" * 2345
 # Less than a pipe holds.
@@ -69,6 +72,7 @@ def accept(text):
 composer = Composer(
     on_accept=accept,
     on_change=lambda text, at_once: note("changed", length=len(text), at_once=at_once),
+    on_escape=lambda: note("escaped"),
     say=say,
     history=FileHistory("history"),
     tokens=lambda text: len(text.split()),
@@ -84,10 +88,6 @@ def _(event):
 @keys.add("c-c")
 def _(event):
     note("interrupted")
-
-@keys.add("escape")
-def _(event):
-    note("escaped")
 
 style = Style.from_dict({
     **STYLE,
@@ -168,6 +168,10 @@ class Desk:
     sent: list[str] = field(default_factory=list)
     changes: list[tuple[str, bool]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    escapes: int = 0
+
+    def escape(self) -> None:
+        self.escapes += 1
 
     async def keys(self, *keys: str) -> None:
         for key in keys:
@@ -197,6 +201,7 @@ def desk(folder: Path, *entries: str, editor: str | None = None) -> Iterator[Des
         composer = Composer(
             on_accept=accept,
             on_change=lambda text, at_once: made.changes.append((text, at_once)),
+            on_escape=lambda: made.escape(),
             say=lambda text: made.said.append(text),
             history=history,
             tokens=lambda text: len(text),
@@ -213,12 +218,14 @@ def run(made: Desk, *steps: str | Callable[[], object]) -> None:
 
     async def act() -> None:
         app: Application[None] = Application(Layout(made.composer.container, made.composer.window))
-        app.ttimeoutlen = app.timeoutlen = 0.02
+        is_final(app)
         task = asyncio.ensure_future(app.run_async())
         await made.until(lambda: app.render_counter)
         await asyncio.sleep(0.01)
         for step in steps:
-            if callable(step):
+            if step == PAUSE:
+                await asyncio.sleep(2 * ESCAPE_DELAY)
+            elif callable(step):
                 await made.until(step)
             else:
                 await made.keys(step)
@@ -251,6 +258,48 @@ def test_every_way_to_write_two_lines_and_enter_sends_them(tmp_path: Path, keys:
         run(made, *keys, ENTER)
         assert ["one\ntwo"] == made.sent
         assert made.composer.is_empty
+
+
+@pytest.mark.parametrize(
+    ("keys", "escapes", "left"),
+    [
+        ([ESCAPE, PAUSE, "different"], 1, "different"),
+        ([f"{ESCAPE}different"], 1, "different"),  # a slow line joins what came apart
+        ([f"{ESCAPE}3 lines"], 1, "3 lines"),
+        ([f"{ESCAPE}/continue"], 1, "/continue"),
+        ([ESCAPE + ESCAPE + "bad"], 2, "bad"),
+        ([f"{ESCAPE}{pasted('pasted')}"], 1, "pasted"),
+        (["one two", ESCAPE, PAUSE, "before"], 1, "one twobefore"),
+        (["one two", f"{ESCAPE}/"], 1, "one two/"),
+    ],
+)
+def test_no_letter_typed_after_escape_is_lost(
+    tmp_path: Path, keys: list[str], escapes: int, left: str
+) -> None:
+    with desk(tmp_path) as made:
+        run(made, *keys)
+    assert (escapes, left) == (made.escapes, made.composer.text)
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        (["one two", f"{ESCAPE}b", "X"], "one Xtwo"),
+        (["one two", f"{ESCAPE}[1;3D", "X"], "one Xtwo"),
+        (["one two", CTRL_A, f"{ESCAPE}f", "X"], "oneX two"),
+        (["one two", CTRL_A, f"{ESCAPE}d"], " two"),
+        (["one-two", ESCAPE + BACKSPACE], "one-"),
+        (["one", ALT_ENTER, "two"], "one\ntwo"),
+        ([f"{ESCAPE}[1;3D", f"{ESCAPE}[1;3A", "text"], "text"),
+        (["one", LEFT, UP, "X"], "onXe"),
+    ],
+)
+def test_alt_and_arrows_that_come_in_one_piece_are_no_escape(
+    tmp_path: Path, keys: list[str], left: str
+) -> None:
+    with desk(tmp_path) as made:
+        run(made, *keys)
+    assert (0, left) == (made.escapes, made.composer.text)
 
 
 def test_a_backslash_that_the_cursor_is_not_behind_is_sent(tmp_path: Path) -> None:

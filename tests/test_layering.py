@@ -19,7 +19,7 @@ RICH = {
 PROMPT = {
     "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
     "repl.session_picker", "repl.picker_text", "repl.launched", "repl.lines", "repl.toolbar", "repl.pager",
-    "repl.reflow",
+    "repl.reflow", "repl.completing", "repl.escape",
 }  # fmt: skip
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,33 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
         terminal.wait_for("› Say something")
         leave(terminal)
     assert ["first"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
+    models: Path, tmp_path: Path, joined: bool
+) -> None:
+    def escape_and(text: str) -> None:
+        for keys in [ESCAPE + text] if joined else [ESCAPE, text]:
+            terminal.send(keys)
+            time.sleep(0.1)  # a quick person's pause
+        terminal.wait_for(f"› {text}\n")
+
+    def erase() -> None:
+        terminal.send(CTRL_C)
+        terminal.wait_for("› Say something")
+
+    with speaking(models, tmp_path, 4000) as (program, terminal):
+        terminal.line("tell me everything")
+        some_of_the_reply(terminal)
+        escape_and("/continue")
+        terminal.wait_for("(stopped: what came is kept", seconds=10)
+        terminal.wait_for(lambda: ready(terminal))
+        erase()
+        escape_and("different")
+        erase()
+        leave(terminal)
+    assert ["cancelled"] == [turn["finish_reason"] for turn in turns_of(program, "talk")]
 
 
 def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from prompt_toolkit.completion import (
     Completer,
     Completion,
     DummyCompleter,
-    ThreadedCompleter,
     get_common_complete_suffix,
 )
 from prompt_toolkit.document import Document
@@ -46,8 +45,9 @@ from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.plain import file_size, shorten
-from chatcli.repl import attach
+from chatcli.plain import shorten
+from chatcli.repl import attach, escape
+from chatcli.repl.completing import Completions
 from chatcli.repl.editor import edited
 from chatcli.repl.paste import (
     Pastes,
@@ -82,9 +82,10 @@ class Composer:
     """A box for one message at a time.
 
     `on_accept` gets what is sent; a `ChatcliError` of it is said and the text stays. `on_change`
-    gets what Enter would send now, and whether it came at once (a paste, an editor). `tokens`
-    counts a text, on a thread of its own; None while it cannot. `say` shows one line to the
-    person. `folder` is where relative `@path` names start, `editor` a command line or None.
+    gets what Enter would send now, and whether it came at once (a paste, an editor). `on_escape`
+    is called at Esc, unless that closes a menu. `tokens` counts a text, on a thread of its own;
+    None while it cannot. `say` shows one line to the person. `folder` is where relative `@path`
+    names start, `editor` a command line or None.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Composer:
         *,
         on_accept: Callable[[str], None],
         on_change: Callable[[str, bool], None],
+        on_escape: Callable[[], None],
         say: Callable[[str], None],
         history: History,
         tokens: Callable[[str], int | None],
@@ -102,6 +104,7 @@ class Composer:
     ) -> None:
         self._on_accept = on_accept
         self._on_change = on_change
+        self._on_escape = on_escape
         self._say = say
         self._history = history
         self._folder = folder or Path()
@@ -183,6 +186,13 @@ class Composer:
     def _remember(self, text: str) -> None:
         if self._history.get_strings()[-1:] != [text]:
             self._history.append_string(text)
+
+    def escape(self) -> None:
+        """Close the open menu; without one, Esc is for somebody else."""
+        if self.buffer.complete_state is not None:
+            self.buffer.cancel_completion()
+        else:
+            self._on_escape()
 
     def _changed(self, _: Buffer) -> None:
         self._on_change(self.text, self._at_once)
@@ -312,41 +322,6 @@ class Box(Buffer):
         )
 
 
-class Completions(Completer):
-    """Slash commands on the first line, files after an `@`."""
-
-    def __init__(self, commands: Completer, folder: Path) -> None:
-        self._commands = commands
-        self._files = ThreadedCompleter(Files(folder))
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        return self._which(document).get_completions(document, event)
-
-    def get_completions_async(
-        self, document: Document, event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        return self._which(document).get_completions_async(document, event)
-
-    def _which(self, document: Document) -> Completer:
-        if document.text.startswith("/") and document.cursor_position_row == 0:
-            return self._commands
-        return self._files
-
-
-class Files(Completer):
-    """The files in `folder`, or wherever the name after `@` leads."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        typed = attach.typed_name(document.current_line_before_cursor)
-        if typed is not None:
-            for choice in attach.choices(typed, self._folder):
-                size = "" if choice.size is None else file_size(choice.size)
-                yield Completion(choice.text, -len(typed), choice.shown, size)
-
-
 class Shown(Processor):
     """Draws chips as their labels, and breaks lines between words (a window breaks anywhere)."""
 
@@ -413,11 +388,13 @@ def _note_line(note: Callable[[], str]) -> ConditionalContainer:
 
 
 def _keys(composer: Composer) -> KeyBindings:
-    """The keys while the box has the focus. Esc closes an open menu and is free otherwise."""
+    """The keys while the box has the focus."""
     keys = KeyBindings()
+    has_text = Condition(lambda: not composer.is_empty)
+    escape.add_keys(keys, has_text, composer.escape)
     _add_sending(keys, composer)
     _add_moving(keys, composer)
-    _add_editing(keys, composer)
+    _add_editing(keys, composer, has_text)
     return keys
 
 
@@ -437,17 +414,13 @@ def _add_sending(keys: KeyBindings, composer: Composer) -> None:
             composer.send()
 
     @keys.add("c-j")
-    @keys.add("escape", "enter")
+    @keys.add("escape", "enter", eager=True)
     def _(event: KeyPressEvent) -> None:
         box.new_line()
 
     @keys.add("tab")
     def _(event: KeyPressEvent) -> None:
         box.complete()
-
-    @keys.add("escape", filter=Condition(lambda: box.complete_state is not None))
-    def _(event: KeyPressEvent) -> None:
-        box.cancel_completion()
 
 
 def _add_moving(keys: KeyBindings, composer: Composer) -> None:
@@ -462,9 +435,7 @@ def _add_moving(keys: KeyBindings, composer: Composer) -> None:
         composer.up_or_down(1)
 
 
-def _add_editing(keys: KeyBindings, composer: Composer) -> None:
-    has_text = Condition(lambda: not composer.is_empty)
-
+def _add_editing(keys: KeyBindings, composer: Composer, has_text: Condition) -> None:
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
         composer.paste(event.data)

@@ -37,6 +37,7 @@ from chatcli.repl import (
     clipboard,
     composer,
     editing,
+    escape,
     moves,
     registry,
     results,
@@ -59,8 +60,8 @@ from chatcli.store.sessions import recovered
 # Seconds without a key after which what is typed is drafted, and in which a second Ctrl-C leaves.
 PAUSE = 0.3
 AGAIN = 2.0
-# Seconds to wait for the rest of a key's escape sequence, and for the next key of a chord.
-ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
+# Seconds in which a second Esc opens the tree.
+TWICE = 0.5
 # Rows that the live part leaves to the line below it, the box, the toolbar and what was said before.
 ROWS_LEFT = 7
 MENU_ROWS = 8
@@ -102,10 +103,11 @@ class Shell:
         self._job: Future[Outcome] | None = None
         self._failed: BaseException | None = None
         self._draft_soon: asyncio.TimerHandle | None = None
-        self._leaving = 0.0
+        self._leaving = self._escaped = 0.0
         self._composer = Composer(
             on_accept=self._accept,
             on_change=self._typed,
+            on_escape=self._escape,
             say=lambda text: screen.say(text, "yellow"),
             history=history,
             tokens=state.count_tokens,
@@ -138,7 +140,7 @@ class Shell:
             output=output,
             refresh_interval=0.2,
         )  # fmt: skip
-        app.ttimeoutlen, app.timeoutlen = ESCAPE_DELAY, CHORD_DELAY
+        escape.is_final(app)
         return app
 
     def _menu_rows(self) -> int:
@@ -335,7 +337,7 @@ class Shell:
 
     async def _away(self, showing: Coroutine[Any, Any, None]) -> None:
         # Until then this application may still take the rest of its last key from the terminal.
-        await asyncio.sleep(2 * ESCAPE_DELAY)
+        await asyncio.sleep(2 * escape.ESCAPE_DELAY)
         try:
             async with self._stage.away():
                 await showing
@@ -394,21 +396,28 @@ class Shell:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        busy = Condition(lambda: self._busy)
         empty = Condition(lambda: self._composer.is_empty)
         waits = Condition(lambda: bool(self._waiting)) & has_focus(self._composer.buffer)
-        keys.add("escape", filter=busy)(lambda _: self._stop())
         # Before the box's own: it would go to the history.
         for key in ("up", "c-p"):
             keys.add(key, filter=empty & waits, eager=True)(lambda _: self._take_back())
         keys.add("c-c")(lambda _: self._interrupt())
         keys.add("<sigint>")(lambda _: self._interrupt())
         keys.add("c-d", filter=empty)(lambda _: self._leave())
-        keys.add("escape", "escape", filter=empty & ~busy)(lambda _: self._accept("/tree"))
         keys.add("c-t")(lambda _: self._thinking())
         keys.add("c-l")(lambda event: event.app.renderer.clear())
         keys.add("c-z")(lambda event: event.app.suspend_to_background())
         return keys
+
+    def _escape(self) -> None:
+        """Stop the reply; without one, open the tree at the second time."""
+        if self._busy:
+            self._stop()
+        elif self._composer.is_empty:
+            twice = time.monotonic() - self._escaped < TWICE
+            self._escaped = 0.0 if twice else time.monotonic()
+            if twice:
+                self._accept("/tree")
 
     def _interrupt(self) -> None:
         """Stop the reply; without one, leave at the second time."""
