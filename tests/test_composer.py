@@ -590,6 +590,29 @@ def test_long_lines_are_broken_between_words_and_the_box_grows_to_a_third(progra
     assert " a session · a model" in rows[9:]
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown", "left"),
+    [
+        ("ab🇫🇷cd", "› abFR", "ab🇫🇷"),
+        ("👩\u200d👩\u200d👧ab", "› 👩👩👧", "👩\u200d👩\u200d👧"),
+        ("👍🏽ab", "› 👍", "👍🏽"),
+        ("❤\ufe0fab", "› ❤", "❤\ufe0f"),
+    ],
+)
+def test_what_follows_an_emoji_is_erased_in_every_terminal(
+    program: Program, typed: str, shown: str, left: str
+) -> None:
+    program.keys(typed)
+    program.shows(shown + typed[-2:])
+    program.keys(BACKSPACE, BACKSPACE)
+    program.terminal.wait_for(lambda: shown in map(str.rstrip, program.terminal.text().split("\n")))
+    program.keys(ENTER)
+    assert left == program.accepted()
+    # Terminals do not agree in how many columns these take, so none of them is drawn.
+    drawn = program.terminal.raw.decode()
+    assert not {*"🇫🇷🏽\u200d\ufe0f"} & {*drawn}
+
+
 def test_a_paste_is_shown_as_a_chip(program: Program) -> None:
     program.keys("why? ")
     program.paste(LONG)

@@ -59,6 +59,7 @@ from chatcli.repl.paste import (
     with_line_breaks,
     without_signs,
 )
+from chatcli.repl.picker_text import is_steady, steady
 from chatcli.repl.rows import LONGEST, Rows
 
 PROMPT, INDENT = "› ", "  "
@@ -331,7 +332,8 @@ class Shown(Processor):
     def apply_transformation(self, given: TransformationInput) -> Transformation:
         text = "".join(fragment[1] for fragment in given.fragments)
         width = given.width - len(INDENT)
-        if text.isprintable() and (len(text) > LONGEST or get_cwidth(text) <= width):
+        short = len(text) > LONGEST or get_cwidth(text) <= width
+        if short and text.isprintable() and is_steady(text):
             return Transformation(given.fragments)
         drawn: StyleAndTextTuples = []
         places = [0]
@@ -381,7 +383,7 @@ def _prefix(line: int, wrapped: int) -> StyleAndTextTuples:
 def _note_line(note: Callable[[], str]) -> ConditionalContainer:
     def text() -> StyleAndTextTuples:
         width = get_app().output.get_size().columns
-        return [("class:composer.note", INDENT + shorten(note(), width - len(INDENT)))]
+        return [("class:composer.note", INDENT + shorten(steady(note()), width - len(INDENT)))]
 
     window = Window(FormattedTextControl(text), height=1, dont_extend_height=True)
     return ConditionalContainer(window, Condition(lambda: bool(note()) and not get_app().is_done))

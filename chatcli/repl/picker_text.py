@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
@@ -12,15 +13,26 @@ from chatcli.plain import UNITS, clean, clean_line, since
 LONGEST = 600
 # What terminals draw in different widths: joined emoji, their colours, flags (shown as letters).
 UNSTEADY: dict[int, str | None] = {
-    **dict.fromkeys((0x200D, 0xFE0E, 0xFE0F, *range(0x1F3FB, 0x1F400))),
+    **dict.fromkeys((0x200D, 0xFE0E, 0xFE0F, *range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080))),
     **{0x1F1E6 + letter: chr(ord("A") + letter) for letter in range(26)},
 }
+ANY_UNSTEADY = re.compile(f"[{''.join(map(chr, UNSTEADY))}]")
 AGES = (("y", 31_536_000), ("mo", 2_592_000), *UNITS)
 
 
 def first_words(text: str) -> str:
     """The beginning of a message, harmless and on one line."""
     return clean_line(text.lstrip()[:LONGEST].translate(UNSTEADY))
+
+
+def is_steady(text: str) -> bool:
+    """Whether every terminal draws it in the same width."""
+    return ANY_UNSTEADY.search(text) is None
+
+
+def steady(text: str) -> str:
+    """Harmless text, of the same width in every terminal."""
+    return clean(text.translate(UNSTEADY))
 
 
 def fit(text: str, width: int) -> str:

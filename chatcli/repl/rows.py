@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from wcwidth import wcswidth
 
-from chatcli.plain import clean
+from chatcli.repl.picker_text import steady
 
 TAB_WIDTH = 4
 # Characters in a line from which on it is broken anywhere, which is faster.
@@ -60,7 +60,7 @@ class Rows:
 
     def _look(self, character: str) -> str:
         blank = " " * TAB_WIDTH if character == "\t" else None
-        return self._label(character) or blank or clean(character)
+        return self._label(character) or blank or steady(character)
 
     def beside(
         self,

@@ -10,6 +10,7 @@ from prompt_toolkit.utils import get_cwidth
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.plain import clean_line, shorten
 from chatcli.repl import editing
+from chatcli.repl.picker_text import steady
 from chatcli.repl.state import State
 
 STYLE = {
@@ -62,7 +63,7 @@ def text(state: State, busy: bool, running: int | None, columns: int) -> Formatt
 
     `running` is how many tokens the turn that runs takes.
     """
-    name = shorten(state.name or "new conversation", max(min(NAME, columns // SHARE), 1))
+    name = shorten(steady(state.name or "new conversation"), max(min(NAME, columns // SHARE), 1))
     room = columns - len(INDENT) - get_cwidth(name) - 1
     shown: dict[int, tuple[str, str]] = {}
     parts = _parts(state, busy, running, columns)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chatcli.images import Image
-from chatcli.plain import clean_line
-from chatcli.repl.picker_text import fit
+from chatcli.repl.picker_text import first_words, fit
 
 STYLE = {"waiting": "ansiyellow", "waiting.hint": "ansibrightblack"}
 # Messages that are shown by their first words; of more than these, the newest.
@@ -74,7 +73,7 @@ class Waiting:
         more = len(self._lines) - SHOWN
         drawn: list[tuple[str, str]] = []
         for line in self._lines[-SHOWN:]:
-            words = f"waits: {clean_line(line.shown)}"
+            words = f"waits: {first_words(line.shown)}"
             drawn.append(("class:waiting", f"{INDENT}{fit(words, width)}\n"))
         told = [f"{more} more · {hint}" for hint in HINTS] if more > 0 else HINTS
         fitting = next((hint for hint in told if len(hint) <= width), fit(told[-1], width))
