@@ -24,7 +24,7 @@ PATIENCE = 40.0
 CURSOR_SHOWN, BRACKETED_PASTE, MOUSE = 25 << 5, 2004 << 5, 1000 << 5
 # What is written in this mode is shown at its end.
 SYNCHRONIZED = 2026 << 5
-ENTER, ALT_ENTER, TAB = "\r", "\x1b\r", "\t"
+ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 

@@ -106,16 +106,6 @@ def test_the_help_tells_the_other_names(state: SimpleNamespace) -> None:
     assert find("tree").help == told["tree"]
 
 
-@pytest.mark.parametrize("line", ["/hlep", "/resume nobody", "/fork x", "/THINK maybe", "/rewind"])
-def test_a_line_that_may_be_right_in_other_words_is_to_be_mended(line: str) -> None:
-    assert registry.is_to_mend(line)
-
-
-@pytest.mark.parametrize("line", ["/stats", "/tree now", "/exit"])
-def test_a_command_that_takes_nothing_cannot_be_mended(line: str) -> None:
-    assert not registry.is_to_mend(line)
-
-
 def test_a_beginning_completes_what_begins_so(state: SimpleNamespace) -> None:
     assert [("/help", -3, find("help").help)] == completions(state, "/he")
     assert ["/help"] == [text for text, _, _ in completions(state, "/HE")]

@@ -22,6 +22,7 @@ from tests.terminal import (
     ENTER,
     MOUSE,
     TAB,
+    UP,
     Terminal,
 )
 from tests.test_cli import block, generation_prompt, size
@@ -76,13 +77,6 @@ def command(terminal: Terminal, line: str, answer: str) -> None:
     terminal.wait_for(lambda: ready(terminal))
 
 
-def mended(terminal: Terminal, line: str) -> None:
-    """A line that was refused is in the box again: take it out."""
-    terminal.wait_for(lambda: terminal.count(rf"(?m)^› {re.escape(line)}$") > 1)
-    terminal.send(CTRL_C)
-    terminal.wait_for(lambda: "› Say something" in terminal.text())
-
-
 def picked(terminal: Terminal, line: str, row: str, keys: str) -> None:
     """Run a command that takes the whole screen, wait for a row there, and press keys."""
     terminal.wait_for(lambda: ready(terminal))
@@ -135,7 +129,6 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         command(terminal, "/rename greeting", "This session is called 'greeting' now.")
         assert terminal.wait_for(" greeting ·")
         command(terminal, "/hlep", "did you mean /help?")
-        mended(terminal, "/hlep")
         command(terminal, "/think off", "Thinking is off.")
         command(terminal, "/system Be kind.", "The system prompt is changed")
         command(terminal, "/system", "System prompt: Be kind.")
@@ -171,6 +164,27 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         terminal.line("/quit")
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume greeting" in terminal.text()
+
+
+def test_a_refused_command_leaves_the_box_empty_and_up_brings_it_back(chatcli: Program) -> None:
+    refused = {
+        "/choose 2": "There is nothing to choose from",
+        "/regenerate 3": "/set temp 0.8 first",
+        "/rewind": "Say after which turn",
+        "/hlep": "did you mean /help?",
+    }
+    with open_shell(chatcli, "-m", chatcli.model, "--temp", "0", "-n", "4") as terminal:
+        say(terminal, "hello there")
+        for line, answer in refused.items():
+            command(terminal, line, answer)
+            terminal.wait_for("› Say something")
+        for line in reversed(refused):
+            terminal.send(UP)
+            terminal.wait_for(lambda line=line: terminal.text().count(f"› {line}\n") == 2)
+        terminal.send(CTRL_C)
+        terminal.wait_for("› Say something")
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
 
 
 @pytest.mark.slow

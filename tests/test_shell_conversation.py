@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Program
-from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
 from tests.test_shell import (
     BUSY,
     PANEL,
@@ -24,7 +24,7 @@ from tests.test_shell import (
     turns_of,
 )
 
-CTRL_T, ESCAPE, UP = "\x14", "\x1b", "\x1b[A"
+CTRL_T, ESCAPE = "\x14", "\x1b"
 
 
 def leave(terminal: Terminal) -> None:
@@ -337,7 +337,6 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
         command(terminal, "/search biscuit", "talk  turn 1 · you")
         command(terminal, "/export talk.json", "Written to talk.json.")
         command(terminal, "/export talk.json", "talk.json is there already.")
-        terminal.send(CTRL_C)
         terminal.wait_for("› Say something")
         terminal.send(CTRL_C)
         terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")

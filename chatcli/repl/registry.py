@@ -99,18 +99,6 @@ def run(state: Any, line: str) -> Any:
     return find(word.lower()).handler(state, "".join(argument))
 
 
-def is_to_mend(line: str) -> bool:
-    """Whether a command line that was refused may be right in other words: its name, its argument."""
-    known = _COMMANDS.get(_named(line))
-    return known is None or bool(known.argument)
-
-
-def _named(line: str) -> str:
-    """The name of a line's command, what was written if there is none of that name."""
-    word = line.split(maxsplit=1)[0].removeprefix("/").lower()
-    return _ALIASES.get(word, word)
-
-
 def completions(state: Any, line: str) -> list[tuple[str, int, str]]:
     """(text, start position, help) of what may complete `line`, which begins with a slash."""
     word, space, argument = line.removeprefix("/").partition(" ")

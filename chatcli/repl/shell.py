@@ -214,17 +214,19 @@ class Shell:
         self._job.add_done_callback(back)
 
     def _guarded(self, work: Work, line: Sent | None) -> Outcome:
-        """A person's mistake costs one line of text: what was written comes back to the box."""
+        """A person's mistake costs one line of text: a message comes back to the box.
+
+        A command does not, as in every shell: what is typed next may be another one.
+        """
         try:
             return work()
         except ChatcliError as error:
             self._screen.abandon()
             self._screen.error(str(error))
-            return Unsent(line)
         except KeyboardInterrupt:
             self._screen.abandon()
             self._screen.say("Stopped.\n", "dim")
-            return Unsent(None if line is not None and line.is_command else line)
+        return Unsent(None if line is not None and line.is_command else line)
 
     def _command_or_turn(self, line: Sent) -> Outcome:
         if line.is_command:
@@ -302,16 +304,12 @@ class Shell:
 
     def _bring_back(self, failed: Sent | None = None) -> None:
         """What failed, what waits and what is being written, into the box in this order."""
-        lines = [failed] if failed is not None and self._is_to_mend(failed) else []
+        lines = [failed] if failed is not None else []
         lines += self._waiting.all()
         if lines:
             text, left_out = waiting.together(lines, self._composer.text)
             self._composer.set_text(text)
             self._not_sent(line for line in left_out if line is not failed)
-
-    def _is_to_mend(self, line: Sent) -> bool:
-        """A message always; a command if it can be written otherwise, and the box is free for it."""
-        return not line.is_command or (self._composer.is_empty and registry.is_to_mend(line.text))
 
     def _not_sent(self, lines: Iterable[Sent]) -> None:
         for line in lines:

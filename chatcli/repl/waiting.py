@@ -32,7 +32,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Unsent:
-    """A message or command that failed or was stopped, if it is to come back to the box."""
+    """What failed or was stopped, and the message, if it was one, that comes back to the box."""
 
     line: Sent | None = None
 
