@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import re
 import struct
 import sys
@@ -12,7 +13,10 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from rich.console import Console
 
+from chatcli.events import TurnRecord
+from chatcli.repl.panel import hit_line
 from tests.conftest import Program, say_only
 from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.test_shell import BUSY, PANEL, ready, turns_of
@@ -191,6 +195,35 @@ def test_a_window_that_is_resized_while_a_reply_comes_loses_and_doubles_nothing(
 @pytest.mark.slow
 def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
     resized(Program(tmp_path / "home", typist(tmp_path / "typist")), MORE_SIZES)
+
+
+@pytest.mark.parametrize(
+    ("columns", "box", "numbers"),
+    [
+        (33, "› Say something, or /", "  ━━━━━━ 0.0% reused"),
+        (18, "› Say something", "  0.0% reused"),
+    ],
+)
+def test_the_box_and_a_turns_numbers_break_no_row_in_a_narrow_window(
+    chatcli: Program, columns: int, box: str, numbers: str
+) -> None:
+    with Window(chatcli, "-m", chatcli.model, "-n", "4", "--no-draft", columns=columns) as window:
+        window.wait_for(lambda: ready(window))
+        shown = again(window, "hello", "% reused").split("\n")
+        assert numbers in shown and box in shown, shown
+        assert all(row.startswith(("› ", "  ")) for row in shown if row), shown
+        leave(window)
+
+
+@pytest.mark.parametrize("columns", [12, 18, 40, 80])
+def test_why_a_turn_was_computed_again_is_indented_row_by_row(columns: int) -> None:
+    why = "the system prompt is not what it was in the turn before, so nothing of it can be reused"
+    drawn = io.StringIO()
+    console = Console(file=drawn, width=columns)
+    console.print(hit_line(TurnRecord("talk", 1, prompt_tokens=9, miss_reason=why), columns))
+    rows = drawn.getvalue().splitlines()
+    assert all(row.startswith("  ") and row.strip() and len(row) <= columns for row in rows), rows
+    assert " ".join(" ".join(rows).split()).endswith(f"why: {why}")
 
 
 def unbroken(shown: str) -> str:

@@ -63,7 +63,7 @@ from chatcli.repl.picker_text import is_steady, steady
 from chatcli.repl.rows import LONGEST, Rows
 
 PROMPT, INDENT = "› ", "  "
-PLACEHOLDER = "Say something, or / for commands"
+PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")
 # The least rows that the box may grow to, in a low terminal.
 LEAST_ROWS = 3
 # Shift-Enter and Ctrl-Enter, where a terminal tells them from Enter (CSI u, modifyOtherKeys).
@@ -359,7 +359,7 @@ def _window(buffer: Box, shown: Shown, keys: KeyBindings, search: SearchToolbar)
             HighlightIncrementalSearchProcessor(),
             HighlightSelectionProcessor(),
             shown,
-            ConditionalProcessor(AfterInput(PLACEHOLDER, "class:composer.placeholder"), empty),
+            ConditionalProcessor(AfterInput(_placeholder, "class:composer.placeholder"), empty),
         ],
         include_default_input_processors=False,
         search_buffer_control=search.control,
@@ -369,6 +369,12 @@ def _window(buffer: Box, shown: Shown, keys: KeyBindings, search: SearchToolbar)
     return Window(
         control, height=_height, get_line_prefix=_prefix, wrap_lines=True, dont_extend_height=True
     )
+
+
+def _placeholder() -> str:
+    """What an empty box says, as much of it as fits on its row."""
+    room = get_app().output.get_size().columns - len(PROMPT)
+    return next((text for text in PLACEHOLDERS if len(text) < room), "")
 
 
 def _height() -> Dimension:

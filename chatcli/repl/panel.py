@@ -23,8 +23,10 @@ from rich.text import Text
 from chatcli.events import TurnRecord
 from chatcli.plain import clean_line, file_size
 from chatcli.repl import results
+from chatcli.repl.folding import wrap
 
 ACCENT = "cyan"
+INDENT = "  "
 DIM = "dim"
 BAR_WIDTH = 28
 LINE_BAR, NARROW_LINE_BAR = 10, 6
@@ -50,17 +52,24 @@ FRAME = 4
 def hit_line(record: TurnRecord, width: int) -> RenderableType:
     """The turn in one line; what matters least is left out where the line is too short."""
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
-    line = Text.assemble(
-        "  ", bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW else NARROW_LINE_BAR),
-        (f" {_hit(record)}", "green" if shares[0] else ACCENT if shares[1] else DIM),
-    )  # fmt: skip
+    drawn = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW else NARROW_LINE_BAR)
+    line = Text(_hit(record), "green" if shares[0] else ACCENT if shares[1] else DIM)
+    room = width - len(INDENT)
+    if drawn.cell_len + 1 + line.cell_len <= room:
+        line = Text.assemble(drawn, " ", line)
     for part in _line_parts(record):
-        if line.cell_len + len(part) + 3 >= width:
+        if line.cell_len + len(part) + 3 >= room:
             break
         line.append(f" · {part}", DIM)
     if not record.miss_reason:
-        return line
-    return Group(line, Text(f"  why: {clean_line(record.miss_reason)}", style="yellow"))
+        return _indented(line, room)
+    why = Text(f"why: {clean_line(record.miss_reason)}", style="yellow")
+    return Group(_indented(line, room), _indented(why, room))
+
+
+def _indented(line: Text, room: int) -> Text:
+    """A line in rows of so many columns, each of them behind an indent."""
+    return Text("\n").join(Text(INDENT) + row for row in wrap(line, max(room, 1)))
 
 
 def _hit(record: TurnRecord) -> str:
