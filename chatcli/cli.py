@@ -180,7 +180,7 @@ def talk(options: Options, wanted: Wanted) -> None:
     state = open_state(options, wanted)
     try:
         tell_recovery(state.session)
-        shown = JsonLines() if options.as_json else display.Pipe()
+        shown = JsonLines() if options.as_json else display.Pipe(context=state.limit)
         script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
         let_go(state)
@@ -228,7 +228,8 @@ def shell_of(state: Any, editor: str | None) -> Any:
 
     stage = Stage(os.environ)
     history = lines.open_history(history_file())
-    return Shell(state, display.screen_on(stage, state.settings.panel), stage, history, editor)
+    screen = display.screen_on(stage, state.settings.panel, state.limit)
+    return Shell(state, screen, stage, history, editor)
 
 
 def open_state(options: Options, wanted: Wanted) -> Any:
@@ -325,7 +326,7 @@ def ask(
     chat = open_chat(options)
     try:
         tell_recovery(chat.session)
-        shown = JsonLines() if options.as_json else display.Pipe()
+        shown = JsonLines() if options.as_json else display.Pipe(context=lambda: chat.context)
         with script.stop_on_interrupt() as cancelled:
             script.show(chat.send(text, cancelled, images=images), shown)
     finally:

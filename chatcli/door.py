@@ -204,6 +204,11 @@ class Chat:
         """The last turn's numbers as `ask --json` prints them; empty before the first of this run."""
         return self._record.as_json() if self._record is not None else {}
 
+    @property
+    def context(self) -> int | None:
+        """The most tokens that the model takes, of prompt and reply; None while it loads."""
+        return self._state.limit()
+
     def branch(self, at: int | None = None, name: str | None = None) -> str:
         """Go on after turn `at` (default: the last) in a new session, which begins with the same turns.
 

@@ -157,7 +157,10 @@ class Drafted:
 
 @dataclass(frozen=True)
 class TurnDone:
+    """The reply ended. Not `kept`: nothing new came, and the conversation is as it was."""
+
     record: TurnRecord
+    kept: bool = True
 
 
 @dataclass(frozen=True)

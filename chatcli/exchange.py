@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from chatcli import ending
 from chatcli.conversation import Conversation, Entry, Message, Picture, Role, Turn, new_id, spoken
 from chatcli.errors import BadName, ChatcliError, FolderError, ImagesRefused, NotImportable
 from chatcli.images import Image
@@ -35,7 +36,6 @@ FORMATS = ("md", "html", "json")
 SUFFIXES = {
     ".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"
 }  # fmt: skip
-STOPPED = " (stopped)"
 BytesOf = Callable[[Picture], bytes]
 
 
@@ -142,7 +142,7 @@ def markdown(name: str, conversation: Conversation, *, thinking: bool = False) -
     for turn in conversation.turns():
         parts += [f"## {turn.number} · You", _printed(turn.user.message.shown)]
         if turn.reply is not None:
-            parts.append(f"### Reply{_stopped(turn.reply)}")
+            parts.append(f"### Reply {ending.mark(turn.reply.finish_reason)}".rstrip())
             if thinking and turn.reply.message.thinking:
                 parts.append(_quoted(f"*Thinking*\n\n{turn.reply.message.thinking}"))
             parts.append(_printed(turn.reply.message.content))
@@ -161,10 +161,6 @@ def _facts(conversation: Conversation) -> str:
     turns = len(conversation.turns())
     model = [clean_line(conversation.model)] if conversation.model else []
     return " · ".join([*model, spoken(conversation.date), f"{turns} turn{'s' * (turns != 1)}"])
-
-
-def _stopped(reply: Entry) -> str:
-    return STOPPED if reply.finish_reason == "cancelled" else ""
 
 
 STYLE = """
@@ -238,7 +234,8 @@ def _turn(turn: Turn, thinking: bool, render: Callable[[str], str]) -> str:
     if turn.reply is not None:
         said = turn.reply.message
         thought = _folded("Thinking", said.thinking) if thinking and said.thinking else ""
-        cut = f'<p class="cut">{STOPPED.strip()}</p>' if _stopped(turn.reply) else ""
+        mark = ending.mark(turn.reply.finish_reason)
+        cut = f'<p class="cut">{mark}</p>' if mark else ""
         # Markdown can spell control characters out, so what comes of it is cleaned too.
         text = clean(render(_printed(said.content)))
         parts.append(f'<article aria-label="Reply" dir="auto">{thought}{text}{cut}</article>')

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from chatcli import turn
 from chatcli.conversation import Entry
+from chatcli.ending import WORDS
 from chatcli.errors import NothingToRepeat
-from chatcli.events import Event
+from chatcli.events import Event, TurnDone
 from chatcli.turn import Chat, Prompt
-
-CUT = ("cancelled", "length")
 
 
 def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
@@ -39,14 +38,26 @@ def go_on(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
     """
     started = time.perf_counter()
+    reply = cut_reply(chat)
+    said = tuple(reply.record["generated"])
+    yield from _beside(chat, chat.conversation.turns()[-1].user, said, started, cancelled)
+
+
+def cut_reply(chat: Chat) -> Entry:
+    """The reply that there can be more of. Raises `NothingToRepeat`."""
     turns = chat.conversation.turns()
-    reply = turns[-1].reply if turns else None
-    said = tuple(reply.record.get("generated", ())) if reply else ()
-    if reply is None or reply.finish_reason not in CUT or not said:
+    if not turns:
+        raise NothingToRepeat("There is no reply to go on with yet: say something first.")
+    reply = turns[-1].reply
+    if reply is not None and reply.finish_reason not in WORDS:
         raise NothingToRepeat("The last reply came to its end: there is nothing to go on with.")
+    if reply is None or not (reply.record.get("generated") or reply.message.content):
+        raise NothingToRepeat("The last reply never began: /regenerate answers the message.")
+    if not reply.record.get("generated"):
+        raise NothingToRepeat("The last reply's tokens are not kept: /regenerate makes it anew.")
     if reply.record.get("fingerprint") != chat.checkpoints.loaded.fingerprint:
         raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
-    yield from _beside(chat, turns[-1].user, said, started, cancelled)
+    return reply
 
 
 def _beside(
@@ -59,7 +70,11 @@ def _beside(
     try:
         prompt = _beginning_with(turn.render(chat, user), said)
         turn.room_left(chat, len(prompt.tokens))
-        yield from turn.answer(chat, user, prompt, started, cancelled)
+        for event in turn.answer(chat, user, prompt, started, cancelled):
+            # Where nothing new came, nothing was put below the question.
+            if isinstance(event, TurnDone):
+                event = replace(event, kept=conversation.head != user.id)
+            yield event
     finally:
         if conversation.head == user.id:
             conversation.head = before

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from chatcli import ending
 from chatcli.events import Alternatives, TurnRecord
 from chatcli.plain import clean
 from chatcli.repl.panel import ACCENT, DIM
@@ -53,8 +54,8 @@ def _cell(number: int, record: TurnRecord) -> RenderableType:
 
 def _facts(record: TurnRecord) -> str:
     thought = " · thought first" if record.thinking else ""
-    cut = " · stopped" if record.finish_reason == "cancelled" else ""
-    return f"{len(record.tokens):,} tokens{thought}{cut}"
+    cut = ending.word(record.finish_reason)
+    return f"{len(record.tokens):,} tokens{thought}{f' · {cut}' if cut else ''}"
 
 
 def _hint(count: int) -> str:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
-from chatcli import __version__
+from chatcli import __version__, ending
 from chatcli.bench.table import Table as BenchTable
 from chatcli.conversation import Conversation, Entry, spoken
 from chatcli.events import (
@@ -31,6 +31,7 @@ from chatcli.events import (
     ThinkingDelta,
     ToolCalled,
     TurnDone,
+    TurnRecord,
 )
 from chatcli.plain import age, clean, clean_line, file_size, shorten
 from chatcli.repl import alternatives, results
@@ -41,6 +42,7 @@ from chatcli.repl.panel import ACCENT, DIM, ContextTable, hit_line, hit_panel, s
 from chatcli.repl.reply import Reply
 from chatcli.store import search
 
+Context = Callable[[], int | None]
 TAB = 4
 # Columns of a list of sessions that their names take at most.
 LONGEST_NAME = 36
@@ -50,14 +52,20 @@ WRITE_ANEW = "Change the message and press Enter: the old one stays in /tree."
 class Screen:
     """What a person sees in a terminal: what is printed for good, and what is drawn below it.
 
-    `roomy` sets off what a command said from the prompt below it.
+    `roomy` sets off what a command said from the prompt below it. `context`: the most tokens that
+    the model takes, None while that is not known.
     """
 
     def __init__(
-        self, console: Console | None = None, panel: str = "line", *, roomy: bool = False
+        self,
+        console: Console | None = None,
+        panel: str = "line",
+        *,
+        roomy: bool = False,
+        context: Context = lambda: None,
     ) -> None:
         self.console = console or Console(highlight=False)
-        self.reply = Reply(self.console)
+        self.reply = Reply(self.console, context=context)
         self._panel = panel
         self._roomy = roomy
 
@@ -148,17 +156,23 @@ class Screen:
             )
 
 
-def screen_on(file: object, panel: str) -> Screen:
+def screen_on(file: object, panel: str, context: Context) -> Screen:
     """A screen above a prompt, printing to `file`."""
     console = Console(file=cast(TextIO, file), force_terminal=True, highlight=False)
-    return Screen(console, panel, roomy=True)
+    return Screen(console, panel, roomy=True, context=context)
 
 
 class Pipe:
     """Plain text for a program that reads: the reply to `out`, thinking and notices to `err`."""
 
-    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        context: Context = lambda: None,
+    ) -> None:
         self._out, self._err = out or sys.stdout, err or sys.stderr
+        self._context, self._told_cut = context, False
         self._unfinished: TextIO | None = None
         self._arrival = Arrival(self._err)
 
@@ -182,10 +196,16 @@ class Pipe:
         if isinstance(event, ToolCalled):
             return self._out, f"{event}\n"
         if isinstance(event, Notice):
+            self._told_cut |= ending.told_already(event)
             return self._err, f"chatcli: {event.text}\n"
         if isinstance(event, Alternatives):
             return self._out, alternatives.lines(event)
-        return (self._out, "") if isinstance(event, TurnDone) else None
+        return self._ended(event.record) if isinstance(event, TurnDone) else None
+
+    def _ended(self, record: TurnRecord) -> tuple[TextIO, str]:
+        told = None if self._told_cut else ending.sentence(record, self._context())
+        self._told_cut = False
+        return (self._err, f"chatcli: {told}\n") if told else (self._out, "")
 
     def abandon(self) -> None:
         """End the line that is being written, whether its turn ended or not."""
@@ -267,8 +287,7 @@ def _transcript(result: results.Transcript) -> RenderableType:
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
                 lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
-            said = turn.reply.message.content + _cut_mark(turn.reply)
-            lines.append(_spoken("  ", said, "", said_most))
+            lines.append(_spoken("  ", ending.said(turn.reply), "", said_most))
     if lines and result.last is None:
         day = spoken(result.conversation.date)
         lines.insert(0, Text(f"dated {day}, for templates that tell the model the date", style=DIM))
@@ -285,10 +304,6 @@ def _spoken(label: str, text: str, style: str, most: int | None = None) -> Rende
     table = Table.grid()
     table.add_row(Text(label, style=style or DIM), shown)
     return table
-
-
-def _cut_mark(reply: Entry) -> str:
-    return " (stopped)" if reply.finish_reason == "cancelled" else ""
 
 
 def _tree(result: results.Tree) -> RenderableType:
@@ -320,8 +335,8 @@ def _turn_label(
     )
     if conversation.head in (asked.id, reply.id if reply else None):
         label.append("  ◀ here", "bold green")
-    answer = shorten(reply.message.content, 56) if reply else "(no reply)"
-    return label.append(f"\n    {answer or '(empty)'}", DIM)
+    answer = shorten(ending.said(reply), 56) if reply else "(no reply)"
+    return label.append(f"\n    {answer}", DIM)
 
 
 def _disk_use(result: results.DiskUse) -> RenderableType:

@@ -12,8 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from chatcli import ending
 from chatcli.events import (
     Event,
+    Notice,
     PrefillProgress,
     PrefixMatched,
     TextDelta,
@@ -39,9 +41,16 @@ BAR = 20
 class Reply:
     """One turn's reply at a time. `live` is drawn often and on another thread than `event`."""
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        clock: Callable[[], float] = time.monotonic,
+        context: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """`context`: the most tokens that the model takes, None while that is not known."""
         self._console = console
         self._clock = clock
+        self._context = context
         self.opened = False
         self._reset()
 
@@ -53,7 +62,7 @@ class Reply:
         self._progress: PrefillProgress | None = None
         self._markdown: MarkdownStream | None = None
         self._live: Sequence[Text] = ()
-        self._active = False
+        self._active = self._told_cut = False
 
     @property
     def active(self) -> bool:
@@ -77,11 +86,17 @@ class Reply:
             self._text(event.text)
         elif isinstance(event, ToolCalled):
             self._called(event)
+        elif isinstance(event, Notice):
+            self._told_cut |= ending.told_already(event)
+            self._part()
         elif isinstance(event, TurnDone):
-            self.finish()
-            if event.record.finish_reason == "cancelled":
-                told = Text("(stopped: what came is kept, /continue goes on)", DIM)
-                self._print(wrap(told, self._console.width - len(INDENT) - 1))
+            self._ended(event)
+
+    def _ended(self, done: TurnDone) -> None:
+        told = None if self._told_cut else ending.note(done, self._context())
+        self.finish()
+        if told is not None:
+            self._print(wrap(Text(told, DIM), self._console.width - len(INDENT) - 1))
 
     def waits(self, told: str) -> None:
         """Say what is waited for, in place of what was."""
@@ -101,13 +116,18 @@ class Reply:
             self._markdown = MarkdownStream(self._console, self, INDENT)
         self._markdown.feed(text)
 
+    def _part(self) -> None:
+        """What came so far stands above what is printed next."""
+        if self._thinking or self._markdown is not None:
+            self._fold_thinking()
+            if self._markdown is not None:
+                self._markdown.finish()
+            self._markdown = MarkdownStream(self._console, self, INDENT)
+
     def _called(self, event: ToolCalled) -> None:
         """A line of its own between what is said before and after it."""
         self._progress = None
-        self._fold_thinking()
-        if self._markdown is not None:
-            self._markdown.finish()
-        self._markdown = MarkdownStream(self._console, self, INDENT)
+        self._part()
         for call in event.calls:
             self._print(wrap(Text(clean(str(call)), DIM), self._console.width - len(INDENT) - 1))
 

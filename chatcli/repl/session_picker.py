@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
+from chatcli import ending
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
 from chatcli.plain import clean_line
@@ -274,17 +275,21 @@ def _last_turns(
     answered = max((height - 1) // max(len(turns), 1) - asked, 1)
     for turn in turns:
         yield from _message(
-            f"{turn.number} › ", turn.user.message.brief, width, asked, "class:strong"
+            f"{turn.number} › ",
+            ending.marked(turn.user.message.brief, None),
+            width,
+            asked,
+            "class:strong",
         )
         if turn.reply is not None:
-            yield from _message("    ", turn.reply.message.content, width, answered, "")
+            yield from _message("    ", ending.said(turn.reply), width, answered, "")
 
 
 def _message(
     mark: str, text: str, width: int, height: int, style: str
 ) -> Iterator[StyleAndTextTuples]:
     room = max(width - get_cwidth(mark), 2)
-    lines = (line for line in wrapped(text.strip() or "(empty)", room) if line)
+    lines = (line for line in wrapped(text.strip(), room) if line)
     shown = [line for line, _ in zip(lines, range(height + 1), strict=False)]
     for number, line in enumerate(shown[:height]):
         cut = number == height - 1 and len(shown) > height

@@ -31,7 +31,7 @@ class Lines(Pipe):
 
 def run(state: State) -> None:
     """The conversation until the person leaves. Raises `ModelError` if there is no model."""
-    shown = Lines()
+    shown = Lines(context=state.limit)
     print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
     if state.session is not None:
         shown.result(results.Opened(state.session.name, state.conversation))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
+from chatcli import ending
 from chatcli.conversation import Conversation, Entry, Role
 from chatcli.plain import clean_line
 from chatcli.repl.picker import Action, Picker, Question, Rows
@@ -269,15 +270,18 @@ class TreeRows(Rows[Chosen]):
         mark = "● " if node.is_on_path else "○ "
         is_user = entry.message.role == "user"
         turn = f"{node.turn:>{self._digits}} › " if is_user else " " * (self._digits + 3)
+        words, cut = first_words(entry.message.brief), ending.mark(entry.finish_reason)
         label = f"[{first_words(self._labels[entry.id])}] " if entry.id in self._labels else ""
         end = HERE if entry.id == self._current else f"  ▸ {row.hidden:,} more" * bool(row.hidden)
         parts = [
             ("class:dim", row.guide),
             (self._style(row), mark + turn),
             ("class:name", label),
-            (self._style(row), first_words(entry.message.brief) or "(empty)"),
+            (self._style(row), words or cut or "(empty)"),
         ]
-        return _joined(parts, ("class:here" if end == HERE else "class:dim", end), room)
+        style = "class:here" if end == HERE else "class:dim"
+        # A long reply is cut, its mark is not.
+        return _joined(parts, (style, f" {cut}{end}" if words and cut else end), room)
 
     def _style(self, row: Row) -> str:
         if row.hint or not row.node.is_on_path:
@@ -312,7 +316,7 @@ class TreeRows(Rows[Chosen]):
         node = self._rows[index].node
         yield [("class:dim", fit(self._heading(node), width))]
         content = node.entry.message.shown
-        for line in wrapped(content, width) if content.strip() else ["(empty)"]:
+        for line in wrapped(content if content.strip() else ending.said(node.entry), width):
             yield [("", line)]
 
     def _heading(self, node: Node) -> str:
@@ -320,8 +324,8 @@ class TreeRows(Rows[Chosen]):
         parts = ["you" if entry.message.role == "user" else "reply", f"turn {node.turn}"]
         if entry.created > 0:
             parts.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created)))
-        if entry.finish_reason == "cancelled":
-            parts.append("stopped")
+        if told := ending.word(entry.finish_reason):
+            parts.append(told)
         if entry.id in self._labels:
             parts.append(f"[{first_words(self._labels[entry.id])}]")
         return " · ".join(parts)
