@@ -435,6 +435,17 @@ def test_a_session_open_in_another_process_is_locked_until_that_is_killed(
             assert 1 == len(session.conversation.turns())
 
 
+def test_a_session_that_this_process_has_open_is_said_to_be_open_here(
+    folder: SessionFolder,
+) -> None:
+    with create(folder):
+        for change in (lambda: folder.delete("dog"), lambda: folder.rename("dog", "cat")):
+            with pytest.raises(SessionLocked, match="'dog' is the one that is open here: /new"):
+                change()
+    with child(HOLDER, folder.folder), pytest.raises(SessionLocked, match="in another chatcli"):
+        folder.delete("dog")
+
+
 def test_closing_a_session_frees_it(folder: SessionFolder) -> None:
     session = create(folder)
     with pytest.raises(SessionLocked):

@@ -24,7 +24,7 @@ from tests.test_shell import (
     turns_of,
 )
 
-CTRL_T, ESCAPE = "\x14", "\x1b"
+CTRL_T, CTRL_X, ESCAPE = "\x14", "\x18", "\x1b"
 
 
 def leave(terminal: Terminal) -> None:
@@ -299,6 +299,23 @@ def test_a_session_is_chosen_from_a_list(chatcli: Program) -> None:
         say(terminal, "go on")
         leave(terminal)
     assert 2 == len(turns_of(chatcli, "older"))
+
+
+def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Program) -> None:
+    chatcli.ask("hello", "-S", "talk", "-n", "4")
+    with open_shell(chatcli, "resume", "talk", "-n", "4") as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line("/resume")
+        terminal.wait_for("Resume a session")
+        terminal.send(CTRL_X)
+        terminal.wait_for("Delete 'talk' for good?")
+        terminal.send("y")
+        terminal.wait_for("The session 'talk' is the one that is open here: /new leaves it, and")
+        terminal.wait_for("  gives it another name.")
+        terminal.send(ESCAPE)
+        terminal.wait_for(lambda: ready(terminal))
+        leave(terminal)
+    assert 1 == len(turns_of(chatcli, "talk"))
 
 
 @pytest.mark.slow

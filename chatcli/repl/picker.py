@@ -302,7 +302,7 @@ def _layout(picker: Picker[T]) -> Container:
             ConditionalContainer(Window(height=1), _roomy),
             VSplit([HSplit([_input_line(picker), listed, below]), beside]),
             ConditionalContainer(Window(height=1), _roomy),
-            _line(lambda width: _footer(picker, width)),
+            _foot(picker),
         ]
     )
 
@@ -342,6 +342,13 @@ def _line(draw: Callable[[int], StyleAndTextTuples]) -> Window:
     return Window(Lines(lambda width, _: [draw(width)]), height=1)
 
 
+def _foot(picker: Picker[T]) -> Window:
+    def height() -> int:
+        return len(_footer(picker, get_app().output.get_size().columns))
+
+    return Window(Lines(lambda width, _: _footer(picker, width)), height=height)
+
+
 def _input_line(picker: Picker[T]) -> Container:
     """The filter; while a line is asked for, that line."""
     asking = Condition(lambda: picker.question is not None and not picker.question.yes_or_no)
@@ -373,13 +380,18 @@ def _header(picker: Picker[T], width: int) -> StyleAndTextTuples:
     return [("class:strong", padded(title, room)), ("class:dim", tally)]
 
 
-def _footer(picker: Picker[T], width: int) -> StyleAndTextTuples:
-    """A notice, a question or the keys, as many as fit."""
+def _footer(picker: Picker[T], width: int) -> list[StyleAndTextTuples]:
+    """A notice, whole; a question; or the keys, as many as fit."""
     question = picker.question
     if picker.notice:
-        return [("class:bad", fit(f"  {picker.notice}", width))]
+        return [[("class:bad", f"  {line}")] for line in wrapped(picker.notice, max(width - 3, 2))]
     if question is not None and question.yes_or_no:
-        return [("class:strong", fit(f"  {question.text}", width))]
+        return [[("class:strong", fit(f"  {question.text}", width))]]
+    return [_keys_of(picker, width)]
+
+
+def _keys_of(picker: Picker[T], width: int) -> StyleAndTextTuples:
+    question = picker.question
     keys = [("Enter", picker.rows.enter), ("Esc", "clear" if picker.query.text else "leave")]
     filtered = bool(picker.query.text)
     usable = [one for one in picker.actions if one.shown and not (one.edits and filtered)]

@@ -14,7 +14,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ class SessionFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._opened: weakref.WeakSet[SessionFile] = weakref.WeakSet()
 
     def names(self) -> list[str]:
         """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
@@ -145,8 +147,23 @@ class SessionFolder:
     def open(self, name: str) -> SessionFile:
         """A session, locked for writing. Raises `SessionLocked` if another process has it."""
         path = self._path(self.resolve(name))
-        with files.explained(f"open the session '{path.stem}' for writing"):
-            return SessionFile(path)
+        with files.explained(f"open the session '{path.stem}' for writing"), self._ours(path):
+            opened = SessionFile(path)
+        self._opened.add(opened)
+        return opened
+
+    @contextlib.contextmanager
+    def _ours(self, path: Path) -> Iterator[None]:
+        """Say so where it is not another process that has the session open."""
+        try:
+            yield
+        except SessionLocked:
+            if any(one.path == path and not one.closed for one in self._opened):
+                raise SessionLocked(
+                    f"The session '{path.stem}' is the one that is open here: /new leaves it, "
+                    "and /rename gives it another name."
+                ) from None
+            raise
 
     def rename(self, name: str, new_name: str) -> str:
         """Give a session another name. Raises `SessionExists`, and `SessionLocked` if it is open."""
@@ -174,7 +191,8 @@ class SessionFolder:
         with files.explained(f"delete the session '{name}'"):
             descriptor = os.open(path, os.O_RDWR)
             try:
-                _lock(descriptor, path.stem)
+                with self._ours(path):
+                    _lock(descriptor, path.stem)
                 _check_still_there(descriptor, path)
                 with contextlib.suppress(SessionUnreadable):
                     parse(path.stem, _read_all(descriptor))
@@ -192,6 +210,7 @@ class SessionFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.closed = False
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
         try:
             _lock(self._descriptor, path.stem)
@@ -333,6 +352,7 @@ class SessionFile:
 
     def close(self) -> None:
         """Let the file go, flushed. Raises `FolderError`, and has let it go then too."""
+        self.closed = True
         self._flusher.shutdown()
         os.close(self._descriptor)
         if self._flushing is not None:
