@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 import platformdirs
 import typer
-from typer.core import TyperGroup
 
 from chatcli import (
     __version__,
@@ -28,6 +27,7 @@ from chatcli import (
     cli_config,
     cli_doctor,
     cli_each,
+    cli_help,
     cli_models,
     cli_sessions,
     device,
@@ -59,7 +59,7 @@ DEBUG = "CHATCLI_DEBUG"
 NOTICED = 0.5
 
 
-class ChatByDefault(TyperGroup):
+class ChatByDefault(cli_help.Group):
     """`chatcli [options]` means `chatcli chat [options]`; errors become exit codes here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -90,6 +90,7 @@ app = typer.Typer(
     "not after quitting, not on a branch. Without a command: chat.",
     no_args_is_help=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cli_cache.app, name="cache")
@@ -115,14 +116,14 @@ def common(
     """Nothing of its own: the commands do the work."""
 
 
-@app.command()
+@app.command(cls=cli_help.Command)
 @with_options
 def chat(options: Options) -> None:
     """Chat in the terminal, or run a script of messages from a pipe."""
     talk(options, options.wanted())
 
 
-@app.command()
+@app.command(cls=cli_help.Command)
 @with_options
 def resume(
     name: Annotated[
@@ -141,7 +142,7 @@ def resume(
         talk(options, options.wanted(name, must_exist=True))
 
 
-@app.command()
+@app.command(cls=cli_help.Command)
 @with_options
 def branch(
     name: Name,
@@ -302,7 +303,7 @@ class JsonLines:
             print_json({"said": result.text})
 
 
-@app.command()
+@app.command(cls=cli_help.Command)
 @with_options
 def ask(
     prompt: Annotated[str | None, typer.Argument(help="Standard input is appended.")] = None,

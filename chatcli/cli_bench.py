@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli import __version__
+from chatcli import __version__, cli_help
 from chatcli.cli_options import JsonOption, ModelOption, print_json, show_result
 from chatcli.errors import UsageError
 from chatcli.settings import POCKET
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chatcli.bench.run import Plan
 
 app = typer.Typer(
+    cls=cli_help.Group,
     help="Replay published workloads on this machine, with the peers in the same run.",
     no_args_is_help=True,
 )

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from chatcli import cli_help
 from chatcli.cli_options import (
     CacheLimitOption,
     JsonOption,
@@ -24,7 +25,7 @@ from chatcli.repl import results
 from chatcli.store import files
 from chatcli.store.sessions import SessionFolder
 
-app = typer.Typer(help="The checkpoints on disk.", no_args_is_help=True)
+app = typer.Typer(cls=cli_help.Group, help="The checkpoints on disk.", no_args_is_help=True)
 
 
 @app.command()

@@ -24,7 +24,7 @@ PROMPT = {
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
     "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
-    "cli_each.", "cli_models.", "cli_sessions.", "cli_tuning.", "repl.",
+    "cli_each.", "cli_help.", "cli_models.", "cli_sessions.", "cli_tuning.", "repl.",
 )  # fmt: skip
 MAY_USE_MLX = (
     "model", "device", "prompt_cache", "row_reading", "cache_growth", "cache_state", "cache_trim",
