@@ -23,7 +23,7 @@ import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli import pocket
 from chatcli.conversation import Conversation, Entry, Message
-from chatcli.errors import ContextFull, FolderError
+from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.opening import Wanted
 from chatcli.repl import registry, toolbar, waiting
@@ -70,6 +70,27 @@ def stream(state: State, line: str) -> list[Event]:
 
 
 # Sessions
+
+
+def test_the_system_prompt_is_said_to_change_only_where_it_does(state: State) -> None:
+    def told(argument: str) -> str:
+        result = registry.run(state, f"/system {argument}")
+        assert isinstance(result, Said)
+        return result.text
+
+    for _ in range(2):
+        assert "There is no system prompt." == told("off")
+        assert told("Be kind.").startswith("The system prompt is changed: ")
+        assert "That is the system prompt already." == told("Be kind.")
+        assert "System prompt: Be kind." == told("")
+        assert told("off").startswith("The system prompt is gone: ")
+        assert "No system prompt." == told("")
+        say(state, "Hello.")
+
+
+def test_a_session_that_is_not_there_is_told_with_what_lists_them_here(state: State) -> None:
+    with pytest.raises(SessionNotFound, match="in a chat, /resume does"):
+        registry.run(state, "/resume nosuch")
 
 
 def test_what_a_conversation_that_never_began_was_to_be_told_reaches_no_other(

@@ -201,8 +201,12 @@ def system(state: State, argument: str) -> Result:
     if not argument:
         current = state.system()
         return Said(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
-    state.set_system(None if argument == "off" else argument)
-    return Said("The system prompt is changed: the next turn starts from the beginning.")
+    before, text = state.system() or None, None if argument == "off" else argument
+    if text == before:
+        return Said("That is the system prompt already." if text else "There is no system prompt.")
+    state.set_system(text)
+    done = "changed" if text else "gone"
+    return Said(f"The system prompt is {done}: the next turn starts from the beginning.")
 
 
 @command(

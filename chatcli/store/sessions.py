@@ -48,6 +48,7 @@ FILLERS = re.compile(
     "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
     "|the|their|to|was|were|when|where|which|while|who|with|your"
 )
+SHOWN_BY = "'chatcli list' shows them all; in a chat, /resume does."
 # Who asks whether a session is open holds its lock for microseconds.
 LOCK_PATIENCE = 0.1
 LOCK_STEP = 0.005
@@ -428,7 +429,7 @@ def _not_found(name: str, names: list[str], matches: list[str]) -> str:
     if matches:
         return f"'{name}' could be any of {_listed(matches)}: give more of the name."
     close = difflib.get_close_matches(name, names, 3)
-    hint = f" Did you mean {_listed(close)}?" if close else " 'chatcli list' shows them all."
+    hint = f" Did you mean {_listed(close)}?" if close else f" {SHOWN_BY}"
     return f"There is no session '{name}'.{hint}"
 
 
