@@ -264,7 +264,7 @@ def sentence(name: str, error: Exception) -> str:
         return f"The hub has no model '{name}' that you may see: check the name; if it is private, {LOG_IN}."
     if isinstance(error, OfflineModeIsEnabled):
         return (
-            f"'{name}' is not whole on this machine and HF_HUB_OFFLINE is set: unset it to download the "
+            f"{_lacking(name)} and HF_HUB_OFFLINE is set: unset it to download the "
             "model, or choose one that is here (chatcli models)."
         )
     if isinstance(error, HFValidationError):
@@ -274,10 +274,17 @@ def sentence(name: str, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         return f"'{name}' cannot be kept in {constants.HF_HUB_CACHE}: {error.strerror}."
     return (
-        f"'{name}' is not whole on this machine, and the hub cannot be reached at "
-        f"{constants.ENDPOINT} ({type(error).__name__}): check the network and run this again, or "
-        "choose a model that is here (chatcli models)."
+        f"{_lacking(name)}, and the hub cannot be reached at {constants.ENDPOINT} "
+        f"({type(error).__name__}): check the network and ask for the model again, which downloads "
+        "it, or choose one that is here (chatcli models)."
     )
+
+
+def _lacking(name: str) -> str:
+    """That a model is not here, or only a part of it."""
+    folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
+    begun = any(path.is_file() for path in folder.glob("blobs/*"))
+    return f"'{name}' is {'not whole' if begun else 'not'} on this machine"
 
 
 def _answered(name: str, status: int) -> str:
