@@ -33,6 +33,7 @@ def stats(
     limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
     """Show what the checkpoints take on disk, model by model."""
+    from chatcli import upkeep
     from chatcli.store import budget, inventory
 
     folder = sessions_folder(sessions)
@@ -40,6 +41,7 @@ def stats(
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
         most = budget.default_limit(folder) if most is None else most
+    names = upkeep.model_names(folder)
     if as_json:
         print_json(
             {
@@ -47,11 +49,14 @@ def stats(
                 "segments": sum(use.segments for use in usages),
                 "bytes": sum(use.bytes for use in usages),
                 "limit_bytes": most,
-                "models": [{**asdict(use), "bytes": use.bytes} for use in usages],
+                "models": [
+                    {**asdict(use), "bytes": use.bytes, "model": names.get(use.fingerprint)}
+                    for use in usages
+                ],
             }
         )
     else:
-        show_result(results.DiskUse(str(folder), usages, most))
+        show_result(results.DiskUse(str(folder), usages, most, names))
 
 
 @app.command()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,9 @@ from chatcli.store import eviction, files, images
 from chatcli.store.eviction import Removal
 from chatcli.store.listing import SUFFIX
 from chatcli.store.sessions import SessionFolder
+
+# In a reply's record. What was said cannot look so: quotes are escaped there.
+MODEL = re.compile(rb'"model": ?("(?:[^"\\]|\\.)*"), ?"fingerprint": ?"([0-9a-f]{32})"')
 
 
 def delete(folder: SessionFolder, name: str) -> int:
@@ -47,6 +53,17 @@ def open_segments(sessions: Path, own: Path | None = None) -> set[str]:
 
 def transcripts(sessions: Path) -> list[Path]:
     return sorted(sessions.glob(f"*{SUFFIX}"))
+
+
+def model_names(sessions: Path) -> dict[str, str]:
+    """The models' names by their fingerprints, as the replies in transcripts tell them."""
+    found: dict[str, str] = {}
+    for path in transcripts(sessions):
+        with contextlib.suppress(OSError):
+            for name, fingerprint in MODEL.findall(path.read_bytes()):
+                with contextlib.suppress(ValueError):  # not as it was written
+                    found[fingerprint.decode()] = json.loads(name)
+    return found
 
 
 def damaged_transcripts(folder: SessionFolder) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from chatcli import upkeep
 from chatcli.store import inventory
 from tests.conftest import Program, everything, segment_files
 
@@ -39,7 +41,26 @@ def test_stats_shows_what_is_used_of_how_much_and_the_states(chatcli: Program) -
     assert (sum(sizes), 5_000_000_000) == (told["bytes"], told["limit_bytes"])
     assert (len(states), told["segments"]) == (model["states"], model["segments"])
     shown = chatcli.run("cache", "stats").text
-    assert "states" in shown and " of at most " in shown
+    headings, row, _ = shown.splitlines()
+    names = re.split("  +", headings.strip())
+    assert ["model", "fingerprint", "segments", "rows", "states"] == names
+    assert re.search(rf"  \d+ files?, \S+ k?B  +{len(states)} files?, \S+ k?B\s*$", row)
+    assert " of at most " in shown
+
+
+def test_stats_names_a_model_as_its_sessions_do_and_one_of_no_session_by_its_fingerprint(
+    chatcli: Program,
+) -> None:
+    spoof = '{"model": "liar", "fingerprint": "' + "0" * 32 + '"}'
+    chatcli.ask(spoof, "-S", "talk", "-n", 2)
+    (model,) = chatcli.run("cache", "stats", "--json").json()["models"]
+    assert str(chatcli.model) == model["model"]
+    assert {model["fingerprint"]: model["model"]} == upkeep.model_names(chatcli.sessions)
+    row = chatcli.run("cache", "stats").text.splitlines()[1].split()
+    assert [chatcli.model.name, model["fingerprint"][:8]] == row[:2]
+    (chatcli.sessions / "talk.jsonl").unlink()
+    assert None is chatcli.run("cache", "stats", "--json").json()["models"][0]["model"]
+    assert "in no session" in chatcli.run("cache", "stats").text
 
 
 def test_stats_of_no_folder_is_nothing(chatcli: Program) -> None:

@@ -44,6 +44,8 @@ from chatcli.store import search
 
 Context = Callable[[], int | None]
 TAB = 4
+# Digits of a fingerprint that tell models apart.
+SHORT = 8
 # Columns of a list of sessions that their names take at most.
 LONGEST_NAME = 36
 WRITE_ANEW = "Change the message and press Enter: the old one stays in /tree."
@@ -343,15 +345,23 @@ def _disk_use(result: results.DiskUse) -> RenderableType:
     if not result.usages:
         return Text("No checkpoints on disk.")
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    for column in ("model fingerprint", "segments", "files", "rows", "states", "state"):
-        table.add_column(column, justify="left" if column.startswith("model") else "right")
+    table.add_column("model", overflow="fold")
+    table.add_column("fingerprint", no_wrap=True)
+    for column in ("segments", "rows", "states"):
+        table.add_column(column, justify="right", no_wrap=True)
     for use in result.usages:
-        rows = (use.segments, use.rows_files, file_size(use.rows_bytes))
-        states = (use.states, file_size(use.state_bytes))
-        table.add_row(use.fingerprint, *map(str, (*rows, *states)))
+        name = result.names.get(use.fingerprint)
+        rows = _files(use.rows_files, use.rows_bytes)
+        states = _files(use.states, use.state_bytes)
+        label = model_label(name) if name else "in no session"
+        table.add_row(label, use.fingerprint[:SHORT], f"{use.segments:,}", rows, states)
     used = sum(use.bytes for use in result.usages)
     total = f"{file_size(used)} of at most {file_size(result.limit)}"
     return Group(table, Text(total, style=DIM))
+
+
+def _files(count: int, size: int) -> str:
+    return f"{count:,} file{'s' * (count != 1)}, {file_size(size)}"
 
 
 def _verified(result: results.Verified) -> RenderableType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +66,12 @@ class Stats:
 
 @dataclass(frozen=True)
 class DiskUse:
-    """What the checkpoints take, of at most `limit` bytes."""
+    """What the checkpoints take, of at most `limit` bytes; the models' names by their fingerprints."""
 
     folder: str
     usages: Sequence[Usage]
     limit: int
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
