@@ -6,12 +6,13 @@ What comes out is in the order of the questions, each as soon as those before it
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from chatcli import ending
 from chatcli.cli_options import print_json
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
@@ -50,7 +51,7 @@ def questions(source: str, prompt: str | None) -> list[str]:
 
 def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Image] = ()) -> None:
     """Ask, print, and end with an exit code if something is missing."""
-    shown = InOrder(asked, as_json)
+    shown = InOrder(asked, as_json, state.limit)
     with script.stop_on_interrupt() as cancelled:
         try:
             for event in several.each(state, asked, cancelled, images):
@@ -66,7 +67,11 @@ def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Ima
 class InOrder:
     """Prints each answer once all before it are printed."""
 
-    def __init__(self, asked: Sequence[str], as_json: bool) -> None:
+    def __init__(
+        self, asked: Sequence[str], as_json: bool, context: Callable[[], int | None]
+    ) -> None:
+        """`context`: the most tokens that the model takes, None while it loads."""
+        self._context = context
         self.refused = False
         self._asked = asked
         self._as_json = as_json
@@ -109,4 +114,6 @@ class InOrder:
         if isinstance(event, Refused):
             print(clean(f"chatcli: question {event.number}: {event.why}"), file=sys.stderr)
         else:
-            print(clean(event.record.text))
+            print(clean(event.record.text), flush=True)
+            if told := ending.sentence(event.record, self._context()):
+                print(clean(f"chatcli: question {event.number}: {told}"), file=sys.stderr)
