@@ -23,10 +23,15 @@ def mark(finish_reason: str | None) -> str:
     return f"({told})" if told else ""
 
 
-def said(entry: Entry) -> str:
-    """What a message says as a person sees it, marked if it did not come to its end."""
-    parts = (entry.message.shown, mark(entry.finish_reason))
+def marked(text: str, finish_reason: str | None) -> str:
+    """What there is to see of a message, with the mark behind it, or in its place if it is empty."""
+    parts = (text, mark(finish_reason))
     return " ".join(part for part in parts if part.strip()) or "(empty)"
+
+
+def said(entry: Entry) -> str:
+    """All that a message says as a person sees it, marked."""
+    return marked(entry.message.shown, entry.finish_reason)
 
 
 def told_already(notice: Notice) -> bool:

@@ -193,6 +193,10 @@ def in_transcript(made: Conversation) -> str:
     return shown(results.Transcript("talk", made))
 
 
+def in_reminder(made: Conversation) -> str:
+    return shown(results.Opened("talk", made))
+
+
 def in_tree(made: Conversation) -> str:
     return shown(results.Tree("talk", made))
 
@@ -222,6 +226,14 @@ def in_picker(made: Conversation) -> str:
 def in_tree_picker(made: Conversation) -> str:
     rows = TreeRows(made, lambda _: 0, {}, None)
     return "".join(part[1] for part in rows.line(1, 60))
+
+
+@pytest.mark.parametrize("place", [in_reminder, in_tree, in_tree_picker])
+def test_of_a_long_reply_the_mark_is_shown_though_the_words_are_not(
+    place: Callable[[Conversation], str],
+) -> None:
+    shown = place(talk("So many words. " * 400, "cancelled"))
+    assert 1 == shown.count("(stopped)") and "…" in shown
 
 
 @pytest.mark.parametrize("place", [in_transcript, in_tree, in_picker, in_tree_picker])

@@ -289,20 +289,27 @@ def _transcript(result: results.Transcript) -> RenderableType:
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
                 lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
-            lines.append(_spoken("  ", ending.said(turn.reply), "", said_most))
+            said, mark = turn.reply.message.content, ending.mark(turn.reply.finish_reason)
+            lines.append(_spoken("  ", said, "", said_most, mark))
     if lines and result.last is None:
         day = spoken(result.conversation.date)
         lines.insert(0, Text(f"dated {day}, for templates that tell the model the date", style=DIM))
     return Group(*lines) if lines else Text("No turns yet.")
 
 
-def _spoken(label: str, text: str, style: str, most: int | None = None) -> RenderableType:
-    """A message beside its label, at most its first `most` lines."""
+def _spoken(
+    label: str, text: str, style: str, most: int | None = None, mark: str = ""
+) -> RenderableType:
+    """A message beside its label, at most its first `most` lines; the mark is there in any case."""
     text = clean(text)
     begun = text if most is None else "\n".join(text.split("\n")[:most])[: most * LINE]
     shown = Text(begun, style=style)
     if len(begun) < len(text):
         shown.append(f"\n… {len(text) - len(begun):,} more characters", f"not bold {DIM}")
+    if not text.strip():
+        shown = Text(mark or "(empty)", DIM)
+    elif mark:
+        shown.append(f" {mark}", f"not bold {DIM}")
     table = Table.grid()
     table.add_row(Text(label, style=style or DIM), shown)
     return table
@@ -337,7 +344,9 @@ def _turn_label(
     )
     if conversation.head in (asked.id, reply.id if reply else None):
         label.append("  ◀ here", "bold green")
-    answer = shorten(ending.said(reply), 56) if reply else "(no reply)"
+    if reply is None:
+        return label.append("\n    (no reply)", DIM)
+    answer = ending.marked(shorten(reply.message.content, 56), reply.finish_reason)
     return label.append(f"\n    {answer}", DIM)
 
 
