@@ -142,7 +142,7 @@ def transcript(window: Window) -> str:
     """The letters of the reply's rows, between its thinking and its numbers."""
     text = window.all_text()
     _, _, after = text.partition("Thought for")
-    return said(re.split(r"\n *(?:━|\(stopped)", after.partition("\n")[2])[0])
+    return said(re.split(r"\n *(?:━|\((?:stopped|cut))", after.partition("\n")[2])[0])
 
 
 def said(text: str) -> str:
