@@ -81,11 +81,11 @@ class Talk:
 
 
 def notices(done: Finished) -> list[str]:
-    """The sentences on standard error, each on a line of its own; that of a cut reply is no trouble."""
+    """The sentences on standard error, each on a line of its own."""
     assert "Traceback" not in done.errors and "unexpected" not in done.errors, done
     sentences = [line for line in done.errors.splitlines() if line.startswith("chatcli: ")]
     assert len(sentences) == done.errors.count("chatcli: "), done
-    return [line for line in sentences if "The reply was cut at" not in line]
+    return sentences
 
 
 def told_once(done: Finished, reason: str) -> bool:

@@ -207,7 +207,9 @@ class Pipe:
     def _ended(self, record: TurnRecord) -> tuple[TextIO, str]:
         told = None if self._told_cut else ending.sentence(record, self._context())
         self._told_cut = False
-        return (self._err, f"chatcli: {told}\n") if told else (self._out, "")
+        # A program that reads has --json for that: its standard error is the thinking.
+        wanted = told is not None and self._err.isatty()
+        return (self._err, f"chatcli: {told}\n") if wanted else (self._out, "")
 
     def abandon(self) -> None:
         """End the line that is being written, whether its turn ended or not."""
