@@ -31,6 +31,7 @@ from chatcli import (
     cli_models,
     cli_sessions,
     device,
+    executor,
     opening,
 )
 from chatcli.cli_options import (
@@ -93,12 +94,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_sessions.app)
+app.add_typer(cli_models.app)
 app.add_typer(cli_cache.app, name="cache")
 app.add_typer(cli_bench.app, name="bench")
-app.command("config")(cli_config.command)
-app.command("doctor")(cli_doctor.command)
-app.add_typer(cli_models.app)
-app.add_typer(cli_sessions.app)
 
 
 def print_version(wanted: bool) -> None:
@@ -336,6 +335,10 @@ def ask(
         raise typer.Exit(INTERRUPTED)
 
 
+app.command("config")(cli_config.command)
+app.command("doctor")(cli_doctor.command)
+
+
 def open_chat(options: Options) -> Any:
     """What was asked for, through the same door as Python's."""
     from chatcli.door import Chat
@@ -386,7 +389,8 @@ def reopen_closed() -> None:
 def main() -> None:
     """Run the command line and exit. A surprise is one line too, and a traceback if asked for."""
     ending = Ending()
-    # What is registered first runs last: every other handler has run by then.
+    # What is registered first runs last: the others have run by then, but for those of what is
+    # imported above.
     atexit.register(ending.leave)
     reopen_closed()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -443,6 +447,7 @@ class Ending:
 
     def leave(self) -> None:
         """Called at exit, when nothing is left to write. Another exit code than a number is Python's."""
+        executor.end_all()
         if isinstance(self.code, int) and "mlx.core" in sys.modules:
             with contextlib.suppress(OSError):
                 sys.stdout.flush()

@@ -63,7 +63,7 @@ class SerialExecutor:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_all() -> None:
     """The process ends: wait for what is under way where nobody did."""
     for thread, jobs in list(_running.items()):
         jobs.put(None)
