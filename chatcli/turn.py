@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chatcli import prefix, vision
+from chatcli import ending, prefix, vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import Conversation, Entry, Message
 from chatcli.engine import Request
@@ -356,9 +356,7 @@ def generate(
     yield from heard.finish()
     record.logprobs = chat.checkpoints.floats(heard.logprobs)
     if len(record.tokens) - len(prompt.said) == room < context:
-        yield Notice(
-            "The reply was cut because the memory is full: allow more with --memory-limit."
-        )
+        yield Notice(f"{ending.CUT} because the memory is full: allow more with --memory-limit.")
     used = len(prompt.tokens) + record.generated_tokens
     if speculation is not None and (why := speculation.take_notice(used)):
         yield Notice(why)
