@@ -208,6 +208,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What these modules test of a family by day says what it would say of the others: those at night.
 AT_NIGHT = {
     "test_counting": ("qwen3", "gpt_oss"),
+    "test_ending": ("qwen3", "gpt_oss"),
     "test_draft": ("qwen3", "gpt_oss"),
     "test_regenerate": ("qwen3", "gpt_oss"),
     "test_sampling": ("qwen3", "gpt_oss"),

@@ -48,6 +48,7 @@ def test_stats_shows_what_is_used_of_how_much_and_the_states(chatcli: Program) -
     assert " of at most " in shown
 
 
+@pytest.mark.slow
 def test_stats_names_a_model_as_its_sessions_do_and_one_of_no_session_by_its_fingerprint(
     chatcli: Program,
 ) -> None:

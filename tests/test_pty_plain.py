@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
+import pytest
+
 from tests.conftest import ESCAPES, Program, escapes_in
 from tests.terminal import CTRL_D, ENTER, Terminal
 from tests.test_pty_window import Window, again, answered, leave
@@ -40,6 +42,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
         assert [] == escapes_in(window.raw)
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(chatcli: Program) -> None:
     with Window(chatcli, "-S", "talk", "--temp", "0", NO_COLOR="1") as window:
         again(window, TOLD)

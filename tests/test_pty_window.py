@@ -17,7 +17,7 @@ from rich.console import Console
 
 from chatcli.events import TurnRecord
 from chatcli.repl.panel import hit_line
-from tests.conftest import Program, say_only
+from tests.conftest import Program, at_night, say_only
 from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.test_shell import BUSY, PANEL, ready, turns_of
 from tests.tiny import OPEN_THINK, write_model
@@ -200,7 +200,7 @@ def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "box", "numbers"),
     [
-        (33, "› Say something, or /", "  ━━━━━━ 0.0% reused"),
+        at_night(33, "› Say something, or /", "  ━━━━━━ 0.0% reused"),
         (18, "› Say something", "  0.0% reused"),
     ],
 )

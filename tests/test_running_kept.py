@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from chatcli import Chat, opening
 from chatcli.cli_options import Options
 from chatcli.settings import AS_IT_IS, Running
@@ -62,6 +64,7 @@ def test_a_branch_is_run_as_its_session_was(models: Path, tmp_path: Path) -> Non
     assert (True, None) == (stats["reused_tokens"] > 0, stats["miss_reason"])
 
 
+@pytest.mark.slow
 def test_in_a_shell_each_session_is_run_in_its_own_way(chatcli: Program) -> None:
     chatcli.ask("Hello", "-S", "small", "-n", "2", "--prefill-step-size", 32)
     lines = ["Hello", "/resume small", "/model", "And?", "/resume usual", "/model", "And?", ""]
@@ -78,6 +81,7 @@ def test_in_a_shell_each_session_is_run_in_its_own_way(chatcli: Program) -> None
     ]
 
 
+@pytest.mark.slow
 def test_without_its_adapter_a_session_says_so_and_goes_on_when_the_model_is_named(
     chatcli: Program, tmp_path: Path
 ) -> None:

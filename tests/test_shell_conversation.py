@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Program
+from tests.conftest import Program, at_night
 from tests.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
 from tests.test_shell import (
     BUSY,
@@ -87,7 +87,7 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
     assert ["first"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
-@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("joined", [False, at_night(True)])
 def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
     models: Path, tmp_path: Path, joined: bool
 ) -> None:
@@ -114,6 +114,7 @@ def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
     assert ["cancelled"] == [turn["finish_reason"] for turn in turns_of(program, "talk")]
 
 
+@pytest.mark.slow
 def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(
     models: Path, tmp_path: Path
 ) -> None:
@@ -301,6 +302,7 @@ def test_a_session_is_chosen_from_a_list(chatcli: Program) -> None:
     assert 2 == len(turns_of(chatcli, "older"))
 
 
+@pytest.mark.slow
 def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Program) -> None:
     chatcli.ask("hello", "-S", "talk", "-n", "4")
     with open_shell(chatcli, "resume", "talk", "-n", "4") as terminal:
