@@ -256,6 +256,7 @@ class _OnWorker:
         used = len(reply.prompt.tokens)
         room = self._chat.checkpoints.room(used, turn.room_left(self._chat, used))
         prompt, sampling = reply.prompt, reply.sampling
+        reply.record.unrun_tokens = 0
         return self._call(
             self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.before
         )

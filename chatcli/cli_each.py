@@ -115,5 +115,6 @@ class InOrder:
             print(clean(f"chatcli: question {event.number}: {event.why}"), file=sys.stderr)
         else:
             print(clean(event.record.text), flush=True)
-            if told := ending.sentence(event.record, self._context()):
+            told = ending.sentence(event.record, self._context())
+            if told and sys.stderr.isatty():
                 print(clean(f"chatcli: question {event.number}: {told}"), file=sys.stderr)

@@ -6,9 +6,11 @@ It reads neither the environment nor the file of settings: what is not said here
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -251,8 +253,12 @@ _left_open: weakref.WeakSet[Chat] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """A program ends that did not close them: what came of a reply is kept."""
-    for chat in list(_left_open):
-        chat.close()
+    with ExitStack() as each:  # whatever becomes of another
+        for chat in list(_left_open):
+            each.callback(chat.close)
+
+
+os.register_at_fork(after_in_child=_left_open.clear)
 
 
 def open_state(

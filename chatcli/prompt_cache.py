@@ -36,7 +36,10 @@ from chatcli.settings import AS_IT_IS, Running
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows as StoredRows
 
-UNQUANTIZED = "leave out --kv-bits (kv_bits in the settings)."
+UNQUANTIZED = (
+    "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session "
+    "keeps it."
+)
 PromptCache = list[Any]
 Rows = dict[str, mx.array]
 ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
@@ -53,7 +56,8 @@ def new(model: Any, running: Running = AS_IT_IS) -> PromptCache:
     if running.max_kv_size is not None and hasattr(model, "make_cache"):
         raise CacheRefused(
             "This model makes its own kind of cache, whose size cannot be chosen: leave out "
-            "--max-kv-size (max_kv_size in the settings)."
+            "--max-kv-size (max_kv_size in the settings), and name the model with -m where a session "
+            "keeps it."
         )
     made = list(make_prompt_cache(model, running.max_kv_size))
     return made if running.kv_bits is None else _quantized(made, running)

@@ -94,7 +94,14 @@ KEPT = ("max_kv_size", "kv_bits", "kv_group_size", "prefill_step_size", "adapter
 
 
 def _fits(name: str, value: Any) -> bool:
-    return name in KEPT and type(value) is (str if name == "adapter_path" else int)
+    """Whether the command line would take it."""
+    if name == "adapter_path":
+        return isinstance(value, str)
+    if type(value) is not int:
+        return False
+    ranges = {"kv_bits": value in KV_BITS, "kv_group_size": value in KV_GROUP_SIZES,
+              "max_kv_size": value >= LEAST_KV_SIZE, "prefill_step_size": value > 0}  # fmt: skip
+    return ranges.get(name, False)
 
 
 @dataclass(frozen=True)

@@ -487,6 +487,7 @@ def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bo
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": list(dict.fromkeys(named)),
             "boundaries": boundaries,
+            "template": template_key(chat),
         }
         drafted = [*before.get("draft_segments", ()), *draft_segments(chat)]
         if drafted:

@@ -71,7 +71,15 @@ def test_what_a_person_wrote_is_told_from_the_files_above_it(folder: Path, text:
 
 @pytest.mark.parametrize(
     "message",
-    ["words", "## a\n\n```\nb\n```\n\nand not named", "## a\n\n```\nno end, @a", "## a\n\n@a", ""],
+    [
+        "words",
+        "## Plan\n\n```\nmine\n```\n\nAsk @Planner",
+        "## b.c\n\n```\n\n```\n\nto a@b.c",
+        "## a\n\n```\nb\n```\n\nand not named",
+        "## a\n\n```\nno end, @a",
+        "## a\n\n@a",
+        "",
+    ],
 )
 def test_a_message_that_only_looks_like_it_stays_whole(message: str) -> None:
     assert message == attached.words(message)

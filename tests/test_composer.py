@@ -72,6 +72,7 @@ def accept(text):
 composer = Composer(
     on_accept=accept,
     on_change=lambda text, at_once: note("changed", length=len(text), at_once=at_once),
+    on_clear=lambda: None,
     on_escape=lambda: note("escaped"),
     say=say,
     history=FileHistory("history"),
@@ -201,6 +202,7 @@ def desk(folder: Path, *entries: str, editor: str | None = None) -> Iterator[Des
         composer = Composer(
             on_accept=accept,
             on_change=lambda text, at_once: made.changes.append((text, at_once)),
+            on_clear=lambda: None,
             on_escape=lambda: made.escape(),
             say=lambda text: made.said.append(text),
             history=history,

@@ -199,6 +199,35 @@ def test_a_program_that_ends_without_closing_ends_well_and_keeps_what_came(
     assert ["cancelled"] == finish_reasons(tmp_path)
 
 
+def test_a_chat_that_is_forgotten_while_it_settles_keeps_no_program_from_ending(
+    models: Path, tmp_path: Path
+) -> None:
+    python(
+        "from chatcli import Chat\n"
+        "def ask():\n"
+        f"    chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r},\n"
+        "                max_tokens=300, settle=False)\n"
+        "    chat.send('Hello').text()\n"
+        "ask()\n",
+        tmp_path,
+    )
+    assert ["length"] == finish_reasons(tmp_path)
+
+
+def test_a_fork_of_a_program_with_a_chat_ends(models: Path, tmp_path: Path) -> None:
+    printed = python(
+        "import os, sys\nfrom chatcli import Chat\n"
+        f"chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r},\n"
+        "            max_tokens=4)\n"
+        "chat.send('Hello').text()\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit(0)\n"
+        "print(os.waitpid(child, 0)[1])\n",
+        tmp_path,
+    )
+    assert "0" == printed.strip()
+
+
 def test_an_event_stops_a_reply_from_anywhere(models: Path, tmp_path: Path) -> None:
     stop = threading.Event()
     with open_chat(models / "speaker", tmp_path, max_tokens=500) as chat:

@@ -99,4 +99,6 @@ def test_what_a_file_says_that_cannot_be_is_left_out() -> None:
     usual = Running(kv_bits=8)
     assert usual == usual.resumed(kept, {})
     assert Running(max_kv_size=64) == usual.resumed({**kept, "max_kv_size": 64}, {})
+    zeros = dict.fromkeys(("kv_bits", "kv_group_size", "max_kv_size", "prefill_step_size"), 0)
+    assert usual == usual.resumed(zeros, {})
     assert {} == AS_IT_IS.asked()

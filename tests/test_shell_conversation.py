@@ -24,7 +24,8 @@ from tests.test_shell import (
     turns_of,
 )
 
-CTRL_T, CTRL_X, ESCAPE = "\x14", "\x18", "\x1b"
+CTRL_T, CTRL_U, CTRL_X, ESCAPE = "\x14", "\x15", "\x18", "\x1b"
+PASTE = "\x1b[200~{}\x1b[201~"
 
 
 def leave(terminal: Terminal) -> None:
@@ -200,11 +201,22 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
         terminal.send(CTRL_C)
         terminal.wait_for("talk · turn 2")
         say(terminal, "three")
+        # What is refused is being changed still, on disk it was never moved.
         terminal.line("/edit 2")
         terminal.wait_for("changing turn 2")
-        terminal.send(CTRL_C + CTRL_C + CTRL_C)
-        assert 0 == terminal.wait_for_exit()
-    assert ["one", "two", "three"] == [turn["user"] for turn in turns_of(program, "talk")]
+        terminal.send(PASTE.format("word " * 5000) + ENTER)
+        terminal.wait_for("no longer fits the model")
+        terminal.wait_for("changing turn 2")
+        assert ["one", "two", "three"] == [turn["user"] for turn in turns_of(program, "talk")]
+        terminal.send(CTRL_C)
+        terminal.wait_for("talk · turn 3")
+        # Another text altogether is still beside the message that it takes the place of.
+        terminal.line("/edit 2")
+        terminal.wait_for("changing turn 2")
+        terminal.send(CTRL_U)
+        say(terminal, "other")
+        leave(terminal)
+    assert ["one", "other"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,7 @@ LARGEST = 2_000_000
 MOST_CHOICES = 200
 # Seconds until a text that could not be counted is counted again.
 RETRY = 1.0
-NAME = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 TYPED_NAME = re.compile(r'(?<![^\s(\[{])@("[^"\n]*|[^\s"]*)\Z')
-# What ends a sentence or closes a bracket right after a name.
-PUNCTUATION = ".,;:!?)]}'"
 LANGUAGES = {
     "cc": "cpp",
     "cs": "csharp",
@@ -111,27 +108,13 @@ def shown(message: str, folder: Path) -> tuple[Image, ...]:
 def named(message: str, folder: Path) -> list[Named]:
     """The files and folders that `message` names, each once, in its order."""
     found: dict[Path, Named] = {}
-    for word, exact in _words(message):
-        for name in [word] if exact else _readings(word):
+    for word, exact in attached.named(message):
+        for name in [word] if exact else attached.readings(word):
             path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
             if _is_there(path):
                 found.setdefault(path, Named(name, path))
                 break
     return list(found.values())
-
-
-def _words(message: str) -> dict[tuple[str, bool], None]:
-    """Each different word after an `@`, with whether it was in quotes, in order."""
-    return {(quoted or word, bool(quoted)): None for quoted, word in NAME.findall(message)}
-
-
-def _readings(word: str) -> Iterator[str]:
-    """The word, then without the punctuation at its end, a sign at a time."""
-    while word:
-        yield word
-        if word[-1] not in PUNCTUATION:
-            return
-        word = word[:-1]
 
 
 def _is_there(path: Path) -> bool:

@@ -84,9 +84,9 @@ class Composer:
 
     `on_accept` gets what is sent; a `ChatcliError` of it is said and the text stays. `on_change`
     gets what Enter would send now, and whether it came at once (a paste, an editor). `on_escape`
-    is called at Esc, unless that closes a menu. `tokens` counts a text, on a thread of its own;
-    None while it cannot. `say` shows one line to the person. `folder` is where relative `@path`
-    names start, `editor` a command line or None.
+    is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away. `tokens`
+    counts a text, on a thread of its own; None while it cannot. `say` shows one line to the person.
+    `folder` is where relative `@path` names start, `editor` a command line or None.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Composer:
         on_accept: Callable[[str], None],
         on_change: Callable[[str, bool], None],
         on_escape: Callable[[], None],
+        on_clear: Callable[[], object],
         say: Callable[[str], None],
         history: History,
         tokens: Callable[[str], int | None],
@@ -106,6 +107,7 @@ class Composer:
         self._on_accept = on_accept
         self._on_change = on_change
         self._on_escape = on_escape
+        self._on_clear = on_clear
         self._say = say
         self._history = history
         self._folder = folder or Path()
@@ -169,6 +171,7 @@ class Composer:
             self.buffer.reset(self.buffer.document)
             self.buffer.save_to_undo_stack()
             self.buffer.document = Document()
+            self._on_clear()
 
     def send(self) -> None:
         """Hand over the text and empty the box, unless it is refused or there is nothing in it."""

@@ -365,7 +365,7 @@ def _disk_use(result: results.DiskUse) -> RenderableType:
         rows = _files(use.rows_files, use.rows_bytes)
         states = _files(use.states, use.state_bytes)
         label = model_label(name) if name else "in no session"
-        table.add_row(label, use.fingerprint[:SHORT], f"{use.segments:,}", rows, states)
+        table.add_row(Text(label), use.fingerprint[:SHORT], f"{use.segments:,}", rows, states)
     used = sum(use.bytes for use in result.usages)
     total = f"{file_size(used)} of at most {file_size(result.limit)}"
     return Group(table, Text(total, style=DIM))

@@ -6,9 +6,12 @@ everything as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chatcli.errors import ChatcliError
 from chatcli.images import Image
 
 if TYPE_CHECKING:
@@ -41,6 +44,19 @@ def current(state: State) -> Editing | None:
     if editing is None or session is None or session.conversation.head != editing.parent:
         return None
     return editing
+
+
+@contextmanager
+def kept(state: State) -> Iterator[None]:
+    """While it is sent: where it is refused, it is still being changed, and nothing is moved on disk."""
+    try:
+        yield
+    except ChatcliError:
+        if (editing := current(state)) is not None and state.session is not None:
+            # What was refused has gone to the place of the message on disk, too.
+            state.session.move_head(editing.head)
+            state.session.conversation.head = editing.parent
+        raise
 
 
 def call_off(state: State) -> bool:

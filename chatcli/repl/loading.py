@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from chatcli.events import Download
 from chatcli.plain import clean_line
+from chatcli.store import files
 
 T = TypeVar("T")
 
@@ -43,6 +44,16 @@ class Loading:
         if self._unwanted.is_set():
             raise KeyboardInterrupt
         self._say(activity, arrived)
+
+
+def absolute(name: str) -> str:
+    """A model folder's whole path, so that its session opens from anywhere; other names stay."""
+    folder = files.from_home(name)
+    try:
+        is_folder = name != "pocket" and folder.is_dir()
+    except OSError:
+        is_folder = False
+    return str(folder.resolve()) if is_folder else name
 
 
 def short(model: str) -> str:

@@ -108,6 +108,7 @@ class Shell:
             on_accept=self._accept,
             on_change=self._typed,
             on_escape=self._escape,
+            on_clear=self._call_off,
             say=lambda text: screen.say(text, "yellow"),
             history=history,
             tokens=state.count_tokens,
@@ -230,7 +231,7 @@ class Shell:
 
     def _command_or_turn(self, line: Sent) -> Outcome:
         if line.is_command:
-            editing.call_off(self._state)
+            self._call_off()
             result: results.Result = registry.run(self._state, line.text)
             return result
         self._stream(
@@ -372,9 +373,6 @@ class Shell:
         """Draft what is in the box when the person pauses, and at once after a paste."""
         self._stop_drafting()
         if not self._busy and not self._app.is_done:
-            if not text and editing.call_off(self._state):
-                self._screen.say("Called off: the conversation is as it was.\n", "dim")
-                self._state.settle_behind(self._app.invalidate)
             delay = 0.0 if at_once else PAUSE
             loop = asyncio.get_running_loop()
             self._draft_soon = loop.call_later(delay, self._draft, text)
@@ -417,13 +415,22 @@ class Shell:
             if twice:
                 self._accept("/tree")
 
+    def _call_off(self) -> bool:
+        """Leave a message that was being changed as it is. Returns whether there was one."""
+        called_off = editing.call_off(self._state)
+        if called_off:
+            self._screen.say("Called off: the conversation is as it was.\n", "dim")
+            if not self._busy:
+                self._state.settle_behind(self._app.invalidate)
+        return called_off
+
     def _interrupt(self) -> None:
         """Stop the reply; without one, leave at the second time."""
         if self._busy:
             self._stop()
         elif time.monotonic() - self._leaving < AGAIN:
             self._leave()
-        else:
+        elif not self._call_off():
             self._leaving = time.monotonic()
 
     def _thinking(self) -> None:

@@ -21,15 +21,14 @@ from chatcli.images import Image
 from chatcli.opening import Wanted
 from chatcli.plain import decodable, shorten
 from chatcli.ranks import Ranks
-from chatcli.repl import told
-from chatcli.repl.loading import Loading, short, wait
+from chatcli.repl import editing, told
+from chatcli.repl.loading import Loading, absolute, short, wait
 from chatcli.settings import Sampling, Settings, aliased
-from chatcli.store import files, readahead
+from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.worker import Worker
 
 if TYPE_CHECKING:
-    from chatcli.repl.editing import Editing
     from chatcli.runtime import Runtime
     from chatcli.turn import Chat
 
@@ -62,7 +61,7 @@ class State:
         self.choices: tuple[str, ...] = ()
         # What `/image` has put to the next message, and the message that it takes the place of.
         self.images: tuple[Image, ...] = ()
-        self.editing: Editing | None = None
+        self.editing: editing.Editing | None = None
         self._worker = Worker(may_be_lost=ranks is not None)
         if ranks is not None:
             ranks.on_lost(self._worker.lose)
@@ -205,7 +204,8 @@ class State:
             chat = runtime.chat(self.begun(title or text), self.think)
             if whole:
                 chat.sampling = replace(chat.sampling, stop=None)
-            yield from turn.take(chat, text, cancelled, shown)
+            with editing.kept(self):
+                yield from turn.take(chat, text, cancelled, shown)
             self.images = self.images if whole else ()
 
     def begun(self, title: str) -> SessionFile:
@@ -475,16 +475,6 @@ class State:
         self._behind.shutdown()
         self._worker.close()
         return problem
-
-
-def absolute(name: str) -> str:
-    """A model folder's whole path, so that its session opens from anywhere; other names stay."""
-    folder = files.from_home(name)
-    try:
-        is_folder = name != "pocket" and folder.is_dir()
-    except OSError:
-        is_folder = False
-    return str(folder.resolve()) if is_folder else name
 
 
 def without_summary(system: str | None) -> str | None:
