@@ -206,7 +206,7 @@ def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
     replies = [one for one in entries(together.first.sessions / "talk.jsonl")[1:]
                if one["type"] == "assistant"]  # fmt: skip
     assert 5 <= len(replies)
-    assert 1 < len({one["content"] for one in replies[:4]})
+    assert 1 < len({one["thinking"] + one["content"] for one in replies[:4]})
 
 
 @pytest.mark.slow
