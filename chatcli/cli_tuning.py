@@ -20,6 +20,7 @@ from chatcli.settings import (
     NUM_DRAFT_TOKENS,
     Running,
     Sampling,
+    adapter_folder,
     aliased,
 )
 
@@ -146,9 +147,7 @@ def sampling_of(held: Mapping[str, Any]) -> Sampling:
 
 def running_of(held: Mapping[str, Any]) -> Running:
     """The same for how the model is run."""
-    adapter = held["adapter_path"]
-    folder = None if adapter is None else str(Path(adapter).expanduser().absolute())
-    return Running(**{**held, "adapter_path": folder})
+    return Running(**{**held, "adapter_path": adapter_folder(held["adapter_path"])})
 
 
 def draft_model_of(held: str | None, models: Mapping[str, str]) -> str | None:

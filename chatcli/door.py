@@ -24,7 +24,7 @@ from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
-from chatcli.settings import KEPT, Running, Sampling, Settings
+from chatcli.settings import KEPT, Running, Sampling, Settings, adapter_folder
 from chatcli.store import files
 from chatcli.store.sessions import SessionFile
 
@@ -278,8 +278,8 @@ def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
     )
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
-    if running.get("adapter_path") is not None:
-        running["adapter_path"] = str(Path(running["adapter_path"]).expanduser().absolute())
+    if "adapter_path" in running:
+        running["adapter_path"] = adapter_folder(running["adapter_path"])
     return replace(
         settings,
         sampling=replace(settings.sampling, **sampling),

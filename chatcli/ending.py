@@ -62,7 +62,7 @@ def _stopped(done: TurnDone) -> str:
 
 
 def sentence(record: TurnRecord, context: int | None) -> str | None:
-    """What a program that reads is told of a reply that was cut; None if it was not."""
+    """What a person is told outside a chat of a reply that was cut; None if it was not."""
     if record.finish_reason != "length":
         return None
     way = "-n allows more, and /continue in a chat goes on"

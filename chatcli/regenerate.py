@@ -11,7 +11,7 @@ from chatcli import turn
 from chatcli.conversation import Entry
 from chatcli.ending import WORDS
 from chatcli.errors import NothingToRepeat
-from chatcli.events import Event, TurnDone
+from chatcli.events import Event
 from chatcli.turn import Chat, Prompt
 
 
@@ -70,11 +70,7 @@ def _beside(
     try:
         prompt = _beginning_with(turn.render(chat, user), said)
         turn.room_left(chat, len(prompt.tokens))
-        for event in turn.answer(chat, user, prompt, started, cancelled):
-            # Where nothing new came, nothing was put below the question.
-            if isinstance(event, TurnDone):
-                event = replace(event, kept=conversation.head != user.id)
-            yield event
+        yield from turn.answer(chat, user, prompt, started, cancelled)
     finally:
         if conversation.head == user.id:
             conversation.head = before

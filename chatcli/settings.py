@@ -93,6 +93,11 @@ AS_IT_IS = Running()
 KEPT = ("max_kv_size", "kv_bits", "kv_group_size", "prefill_step_size", "adapter_path")
 
 
+def adapter_folder(given: str | Path | None) -> str | None:
+    """An adapter's folder as `Running` has it: a session that keeps it opens from anywhere."""
+    return None if given is None else str(Path(given).expanduser().absolute())
+
+
 def _fits(name: str, value: Any) -> bool:
     """Whether the command line would take it."""
     if name == "adapter_path":

@@ -136,10 +136,11 @@ def answer(
         if len(record.tokens) > len(prompt.said):
             persist(chat, user, record)
         raise
-    if len(record.tokens) > len(prompt.said) or not siblings:
+    kept = len(record.tokens) > len(prompt.said) or not siblings
+    if kept:
         persist(chat, user, record)
     yield from problems(chat)
-    yield TurnDone(record)
+    yield TurnDone(record, kept)
 
 
 def find(chat: Chat, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:

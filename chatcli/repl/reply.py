@@ -26,9 +26,8 @@ from chatcli.events import (
 from chatcli.plain import clean
 from chatcli.repl.folding import rows, wrap
 from chatcli.repl.markdown import MarkdownStream
-from chatcli.repl.panel import DIM, seconds
+from chatcli.repl.panel import DIM, INDENT, seconds
 
-INDENT = "  "
 BOX = "  ┊ "
 MARK = "✻"
 # Lines of the thinking box, as it is and when it is opened; what is laid out of a long thinking.
