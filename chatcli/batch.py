@@ -257,9 +257,7 @@ class _OnWorker:
         room = self._chat.checkpoints.room(used, turn.room_left(self._chat, used))
         prompt, sampling = reply.prompt, reply.sampling
         reply.record.unrun_tokens = 0
-        return self._call(
-            self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.before
-        )
+        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.before)
 
     def close(self) -> None:
         self._call(self.batch.close)

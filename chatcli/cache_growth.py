@@ -1,4 +1,4 @@
-"""How a model's cache grows with its tokens, told by shapes alone; refuses to know how much memory there is."""
+"""Predicts how a model's prompt cache grows with its tokens, from shapes alone."""
 
 from __future__ import annotations
 

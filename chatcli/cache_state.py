@@ -34,9 +34,13 @@ def freeze(value: Any, arrays: Arrays, name: str, around: tuple[Any, ...] = ()) 
         parts = [freeze(part, arrays, f"{name}.{at}", around) for at, part in enumerate(value)]
         return {type(value).__name__: parts}
     if isinstance(value, dict):
-        pairs = [[freeze(part, arrays, f"{name}.{at}{end}", around)
-                  for part, end in zip(pair, (".key", ""), strict=True)]
-                 for at, pair in enumerate(value.items())]  # fmt: skip
+        pairs = [
+            [
+                freeze(part, arrays, f"{name}.{at}{end}", around)
+                for part, end in zip(pair, (".key", ""), strict=True)
+            ]
+            for at, pair in enumerate(value.items())
+        ]
         return {"dict": pairs}
     if inside := attributes(value):
         kept = {key: freeze(part, arrays, f"{name}.{key}", around) for key, part in inside.items()}

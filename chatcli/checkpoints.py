@@ -29,9 +29,7 @@ from chatcli.store.segments import Checkpoint, SegmentStore
 from chatcli.worker import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
-UNFIT = (
-    KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, RuntimeError
-)  # fmt: skip
+UNFIT = (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, RuntimeError)
 
 
 # Places between the chunks of a draft that are remembered where each takes memory.
@@ -189,9 +187,7 @@ class Checkpoints:
                 reason = reason or f"the checkpoint at token {last.end} is {error}"
                 match = Checkpoints.match(self, chain[: match.depth - 1], prompt)
         else:
-            if self._goes_on(chain, match.depth, prompt) or self._back_to_border(
-                chain, match.depth, prompt
-            ):
+            if self._goes_on(chain, match.depth, prompt) or self._back_to_border(chain, match.depth, prompt):
                 ahead = len(self._ahead)
                 drafted = self._drafted_of(chain[: match.depth]).tokens + ahead * self._by_draft
                 return replace(match, reason=reason, ahead=ahead, drafted=drafted)
@@ -221,9 +217,10 @@ class Checkpoints:
         if depth == len(chain):
             return False
         kept = [
-            border for border in self._borders
+            border
+            for border in self._borders
             if border.parent == chain[depth].parent and prefix.begins(chain[depth], prompt, border.tokens)
-        ]  # fmt: skip
+        ]
         if not kept:
             return False
         self._borders, border = kept, kept[-1]
@@ -331,9 +328,7 @@ class Checkpoints:
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
         self._ahead = []
-        self._worker.call(
-            prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]]
-        )
+        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]])
 
     def extend(
         self,
@@ -435,9 +430,7 @@ class Checkpoints:
         made = Checkpoint(chain, prompt, rows, state, scalars, self._seconds)
         return size + store.add(made, rows=len(chain) in gone)
 
-    def _add_again(
-        self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]
-    ) -> int:
+    def _add_again(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
         """What another process evicted or deleted of the live path: without it the rest is lost too."""
         rows = prompt_cache.cut(self._cache, RowLog(), chain[-1].start, chain[-1].end)
         return store.add(Checkpoint(chain, prompt, rows, {}, "{}", self._seconds), rows=True)

@@ -125,9 +125,7 @@ def chat(options: Options) -> None:
 @app.command(cls=cli_help.Command)
 @with_options
 def resume(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_session)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_session)] = None,
     *,
     options: Options,
 ) -> None:
@@ -343,9 +341,7 @@ def open_chat(options: Options) -> Any:
     """What was asked for, through the same door as Python's."""
     from chatcli.door import Chat
 
-    return Chat(
-        options.wanted(), model=options.model, settings=options.settings(), ranks=our_ranks()
-    )
+    return Chat(options.wanted(), model=options.model, settings=options.settings(), ranks=our_ranks())
 
 
 def ask_each(questions: list[str], options: Options, images: list[Any]) -> None:
@@ -366,9 +362,7 @@ def whole_prompt(prompt: str | None) -> str:
     if not typed and our_ranks() is not None:
         typed = True
         if select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 1):
-            raise UsageError(
-                "mlx.launch never ends standard input: give the prompt as an argument."
-            )
+            raise UsageError("mlx.launch never ends standard input: give the prompt as an argument.")
     piped = "" if typed else sys.stdin.read()
     text = "\n\n".join(part for part in (prompt or "", piped.rstrip("\n")) if part.strip())
     if not text:

@@ -48,9 +48,7 @@ ShapeOption = Annotated[
     ),
 ]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller workload.")]
-FullOption = Annotated[
-    bool, typer.Option("--full", help="As long as it was published (a GPU's work).")
-]
+FullOption = Annotated[bool, typer.Option("--full", help="As long as it was published (a GPU's work).")]
 RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Rounds of it all.")]
 
 

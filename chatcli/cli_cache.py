@@ -50,8 +50,7 @@ def stats(
                 "bytes": sum(use.bytes for use in usages),
                 "limit_bytes": most,
                 "models": [
-                    {**asdict(use), "bytes": use.bytes, "model": names.get(use.fingerprint)}
-                    for use in usages
+                    {**asdict(use), "bytes": use.bytes, "model": names.get(use.fingerprint)} for use in usages
                 ],
             }
         )
@@ -107,8 +106,7 @@ def gc(
         removals = upkeep.collectable(SessionFolder(folder), most)
         freed = sum(one.size for one in removals) if dry_run else eviction.remove(removals)
     if as_json:
-        told = [{"file": str(one.path), "bytes": one.size, "reason": one.reason}
-                for one in removals]  # fmt: skip
+        told = [{"file": str(one.path), "bytes": one.size, "reason": one.reason} for one in removals]
         print_json({"dry_run": dry_run, "freed_bytes": freed, "removed": told})
     else:
         show_result(results.Collected(removals, freed, dry_run))

@@ -45,18 +45,14 @@ class Held:
 def command(
     key: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KEY", help="temp, model, models.ALIAS, …", autocompletion=complete_key
-        ),
+        typer.Argument(metavar="KEY", help="temp, model, models.ALIAS, …", autocompletion=complete_key),
     ] = None,
     value: Annotated[
         str | None, typer.Argument(metavar="VALUE", help="What it shall be from now on.")
     ] = None,
     unset: Annotated[
         str | None,
-        typer.Option(
-            "--unset", metavar="KEY", help="Forget this setting.", autocompletion=complete_key
-        ),
+        typer.Option("--unset", metavar="KEY", help="Forget this setting.", autocompletion=complete_key),
     ] = None,
     edit: Annotated[bool, typer.Option("--edit", help="Open the file in $EDITOR.")] = False,
     sessions: SessionsOption = None,
@@ -142,9 +138,7 @@ def show_one(path: Path, given: str, sessions: Path | None, as_json: bool) -> No
             raise UsageError(problem)
     if key in SETTINGS:
         environment = from_environment(key)
-        one = held(
-            key, Configured({} if environment is None else {key: environment}, said), sessions
-        )
+        one = held(key, Configured({} if environment is None else {key: environment}, said), sessions)
     else:
         one = Held(alias_in(said, key), "file")
     if as_json:

@@ -133,9 +133,7 @@ class Page:
         return f"\n{' ' * indent}".join(lines)
 
     def _say(self, text: str, style: str = "", end: str = "\n") -> None:
-        self._screen.console.print(
-            text, style=style, end=end, markup=False, emoji=False, soft_wrap=True
-        )
+        self._screen.console.print(text, style=style, end=end, markup=False, emoji=False, soft_wrap=True)
 
 
 def _named(findings: Sequence[Finding], status: Status) -> str:

@@ -67,9 +67,7 @@ def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Ima
 class InOrder:
     """Prints each answer once all before it are printed."""
 
-    def __init__(
-        self, asked: Sequence[str], as_json: bool, context: Callable[[], int | None]
-    ) -> None:
+    def __init__(self, asked: Sequence[str], as_json: bool, context: Callable[[], int | None]) -> None:
         """`context`: the most tokens that the model takes, None while it loads."""
         self._context = context
         self.refused = False

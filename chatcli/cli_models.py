@@ -39,8 +39,7 @@ class Listed:
     def as_json(self) -> dict[str, Any]:
         told = {**asdict(self.about), "fits": self.fits, "runs": self.runs}
         folder = str(self.folder) if self.folder else None
-        return {"name": self.name, "source": self.source, "folder": folder,
-                "aliases": self.aliases, **told}  # fmt: skip
+        return {"name": self.name, "source": self.source, "folder": folder, "aliases": self.aliases, **told}
 
 
 @app.command("models")

@@ -37,8 +37,13 @@ DEFAULT = Settings(Path())
 SAMPLING = [field.name for field in fields(Sampling)]
 # Options whose values Typer cannot check.
 CHECKED = {
-    "kv_bits", "kv_group_size", "logit_bias", "stop", "presence_penalty", "frequency_penalty",
-}  # fmt: skip
+    "kv_bits",
+    "kv_group_size",
+    "logit_bias",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+}
 RUNNING = [field.name for field in fields(Running)]
 
 
@@ -180,16 +185,17 @@ class Options:
     session: Annotated[
         str | None,
         typer.Option(
-            "-S", "--session", metavar="NAME", help="Continue or begin this session.",
+            "-S",
+            "--session",
+            metavar="NAME",
+            help="Continue or begin this session.",
             autocompletion=complete_session,
         ),
-    ] = None  # fmt: skip
-    latest: Annotated[
-        bool, typer.Option("-c", "--continue", help="Continue the most recent session.")
-    ] = False
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="TURN", help="Continue from this turn.")
     ] = None
+    latest: Annotated[bool, typer.Option("-c", "--continue", help="Continue the most recent session.")] = (
+        False
+    )
+    at: Annotated[int | None, typer.Option("--at", metavar="TURN", help="Continue from this turn.")] = None
     temp: Annotated[
         float | None,
         typer.Option("--temp", min=0.0, help=f"Sampling temperature (0: none; {OWN})."),
@@ -197,9 +203,7 @@ class Options:
     top_p: Annotated[
         float | None, typer.Option("--top-p", min=0.0, max=1.0, help=f"Top-p (1: off; {OWN}).")
     ] = None
-    top_k: Annotated[int | None, typer.Option("--top-k", min=0, help=f"Top-k (0: off; {OWN}).")] = (
-        None
-    )
+    top_k: Annotated[int | None, typer.Option("--top-k", min=0, help=f"Top-k (0: off; {OWN}).")] = None
     min_p: Annotated[
         float | None, typer.Option("--min-p", min=0.0, max=1.0, help=f"Min-p (0: off; {OWN}).")
     ] = None
@@ -238,18 +242,16 @@ class Options:
             "preserve_thinking=true (JSON, else text; null takes it back). The session keeps it.",
         ),
     ] = None
-    think: Annotated[
-        bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")
-    ] = None
+    think: Annotated[bool | None, typer.Option("--think/--no-think", help="Switch the model's thinking.")] = (
+        None
+    )
     cache: Annotated[
         bool | None,
         typer.Option("--cache/--no-cache", help="Read and write checkpoints (default: cache)."),
     ] = None
     draft: Annotated[
         bool | None,
-        typer.Option(
-            "--draft/--no-draft", help="Prefill a message while it is typed (default: draft)."
-        ),
+        typer.Option("--draft/--no-draft", help="Prefill a message while it is typed (default: draft)."),
     ] = None
     max_kv_size: cli_tuning.MaxKvSize = None
     kv_bits: cli_tuning.KvBits = None
@@ -259,13 +261,15 @@ class Options:
     draft_model: Annotated[
         str | None,
         typer.Option(
-            "--draft-model", metavar="MODEL", rich_help_panel=cli_tuning.RUN,
+            "--draft-model",
+            metavar="MODEL",
+            rich_help_panel=cli_tuning.RUN,
             help="A small model of the same vocabulary, named as -m names one. It proposes a reply's "
             "tokens and the model checks several at once, which is faster where it is often right "
             "('none': not even that of the settings).",
             autocompletion=complete_model,
         ),
-    ] = None  # fmt: skip
+    ] = None
     num_draft_tokens: cli_tuning.NumDraftTokens = None
     pipeline: cli_tuning.Pipeline = None
     cache_limit: CacheLimitOption = None
@@ -281,9 +285,7 @@ class Options:
     sessions: SessionsOption = None
     panel: Annotated[
         Panel | None,
-        typer.Option(
-            "--panel", help=f"What is shown of each turn's reuse (default: {DEFAULT.panel})."
-        ),
+        typer.Option("--panel", help=f"What is shown of each turn's reuse (default: {DEFAULT.panel})."),
     ] = None
     trust_remote_code: Annotated[
         bool | None,
@@ -293,9 +295,9 @@ class Options:
             "delete your files, use your network. Only for makers you trust (default: off).",
         ),
     ] = None
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Line by line: no Markdown, colours or drawing.")
-    ] = False
+    plain: Annotated[bool, typer.Option("--plain", help="Line by line: no Markdown, colours or drawing.")] = (
+        False
+    )
     as_json: JsonOption = False
 
     def settings(self) -> Settings:
@@ -325,9 +327,14 @@ class Options:
         name = name or self.session
         told = dict(map(template_args.argument, self.template_arg or ()))
         return Wanted(
-            name, self.latest, self.at, system, must_exist, template_args=told,
+            name,
+            self.latest,
+            self.at,
+            system,
+            must_exist,
+            template_args=told,
             running=self._running_flags(),
-        )  # fmt: skip
+        )
 
     def _running_flags(self) -> dict[str, Any]:
         """What flags say of how the model is run."""

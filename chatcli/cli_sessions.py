@@ -44,9 +44,7 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_(
-    everything: Annotated[
-        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,13 +60,9 @@ def list_(
 
 @app.command()
 def search(
-    words: Annotated[
-        list[str], typer.Argument(metavar="WORDS…", help="Quote several to find them as one.")
-    ],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="Quote several to find them as one.")],
     thinking: Annotated[bool, typer.Option("--thinking", help="Search the thinking too.")] = False,
-    everything: Annotated[
-        bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -166,9 +160,7 @@ def rename(
 @app.command()
 def delete(
     name: Name,
-    yes: Annotated[
-        bool, typer.Option("-y", "--yes", help="Do not ask, if the whole name is given.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask, if the whole name is given.")] = False,
     sessions: SessionsOption = None,
 ) -> None:
     """Delete a session and the checkpoints that no other session uses."""
@@ -211,9 +203,7 @@ def export(
     if form == "json" and output == STANDARD:
         print_json(exchange.whole(transcript.name, conversation, bytes_of))
         return
-    text = exchange.text_of(
-        form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of
-    )
+    text = exchange.text_of(form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of)
     if output == STANDARD:
         sys.stdout.write(text)
         return

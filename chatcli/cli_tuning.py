@@ -35,57 +35,60 @@ MinTokensToKeep = Annotated[
 XtcProbability = Annotated[
     float | None,
     typer.Option(
-        "--xtc-probability", min=0.0, max=1.0,
+        "--xtc-probability",
+        min=0.0,
+        max=1.0,
         help="How often XTC leaves out all but the last of the likely tokens (default: 0, off).",
     ),
-]  # fmt: skip
+]
 XtcThreshold = Annotated[
     float | None,
     typer.Option(
-        "--xtc-threshold", min=0.0, max=MOST_XTC_THRESHOLD,
+        "--xtc-threshold",
+        min=0.0,
+        max=MOST_XTC_THRESHOLD,
         help="The probability that XTC takes for likely (default: 0.1).",
     ),
-]  # fmt: skip
+]
 PresencePenalty = Annotated[
     float | None,
-    typer.Option(
-        "--presence-penalty", help=f"Taken from tokens that were there (0: off; {OWN})."
-    ),
-]  # fmt: skip
+    typer.Option("--presence-penalty", help=f"Taken from tokens that were there (0: off; {OWN})."),
+]
 FrequencyPenalty = Annotated[
     float | None,
-    typer.Option(
-        "--frequency-penalty", help=f"Taken each time that a token was there (0: off; {OWN})."
-    ),
-]  # fmt: skip
+    typer.Option("--frequency-penalty", help=f"Taken each time that a token was there (0: off; {OWN})."),
+]
 RepetitionContextSize = Annotated[
     int | None,
     typer.Option(
-        "--repetition-context-size", min=0,
+        "--repetition-context-size",
+        min=0,
         help="Tokens that all three penalties look back over, the prompt's too (0: all; default: 20).",
     ),
-]  # fmt: skip
+]
 LogitBias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--logit-bias", metavar="TOKEN_ID:BIAS", help="Add to a token's logit; repeatable."
-    ),
-]  # fmt: skip
+    typer.Option("--logit-bias", metavar="TOKEN_ID:BIAS", help="Add to a token's logit; repeatable."),
+]
 Stop = Annotated[
     list[str] | None,
     typer.Option(
-        "--stop", metavar="TEXT",
+        "--stop",
+        metavar="TEXT",
         help="End the reply before this text; repeatable. Thinking is not searched for it.",
     ),
-]  # fmt: skip
+]
 MaxKvSize = Annotated[
     int | None,
     typer.Option(
-        "--max-kv-size", min=LEAST_KV_SIZE, metavar="TOKENS", rich_help_panel=RUN,
+        "--max-kv-size",
+        min=LEAST_KV_SIZE,
+        metavar="TOKENS",
+        rich_help_panel=RUN,
         help="Remember only the first 4 and the newest tokens, so many in all (default: all). "
         "The session keeps it.",
     ),
-]  # fmt: skip
+]
 KvBits = Annotated[
     int | None,
     typer.Option(
@@ -100,39 +103,48 @@ KvGroupSize = Annotated[
     typer.Option(
         "--kv-group-size",
         rich_help_panel=RUN,
-        help=f"Numbers that are quantized together: 32, 64 or 128 (default: "
-        f"{Running.kv_group_size}).",
+        help=f"Numbers that are quantized together: 32, 64 or 128 (default: {Running.kv_group_size}).",
     ),
 ]
 PrefillStepSize = Annotated[
     int | None,
     typer.Option(
-        "--prefill-step-size", min=1, metavar="TOKENS", rich_help_panel=RUN,
+        "--prefill-step-size",
+        min=1,
+        metavar="TOKENS",
+        rich_help_panel=RUN,
         help="Tokens that are prefilled at a time (default: 64 on a CPU, 2048 on a GPU).",
     ),
-]  # fmt: skip
+]
 AdapterPath = Annotated[
     Path | None,
     typer.Option(
-        "--adapter-path", metavar="DIR", rich_help_panel=RUN,
-        help="A folder with a LoRA or another adapter of the model. The session keeps it."
+        "--adapter-path",
+        metavar="DIR",
+        rich_help_panel=RUN,
+        help="A folder with a LoRA or another adapter of the model. The session keeps it.",
     ),
-]  # fmt: skip
+]
 Pipeline = Annotated[
     bool | None,
     typer.Option(
-        "--pipeline/--no-pipeline", rich_help_panel=RUN,
+        "--pipeline/--no-pipeline",
+        rich_help_panel=RUN,
         help="Under mlx.launch: give each rank layers of its own, not a part of every layer.",
     ),
-]  # fmt: skip
+]
 
 NumDraftTokens = Annotated[
     int | None,
     typer.Option(
-        "--num-draft-tokens", min=1, max=MOST_DRAFT_TOKENS, metavar="N", rich_help_panel=RUN,
+        "--num-draft-tokens",
+        min=1,
+        max=MOST_DRAFT_TOKENS,
+        metavar="N",
+        rich_help_panel=RUN,
         help=f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
     ),
-]  # fmt: skip
+]
 
 
 def sampling_of(held: Mapping[str, Any]) -> Sampling:

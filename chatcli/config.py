@@ -39,8 +39,16 @@ MODELS = "models"
 FOLDERS = ("sessions", "adapter_path")
 BIAS = re.compile(r"\s*(\d{1,9})\s*:\s*([-+]?\d+(?:\.\d+)?)\s*")
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
-SWITCH = {"true": True, "yes": True, "on": True, "1": True,
-          "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+SWITCH = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 # A writer that was killed leaves one of these beside the file.
 SCRATCH = "[0-9]*-" + "[0-9a-f]" * 32
 FIRST_LINES = """\
@@ -151,9 +159,7 @@ ANY = _number(float, "a number", float("-inf"), None)
 OWN = "as the model's makers say"
 SETTINGS = {
     "model": Setting(TEXT, "a folder, a hub name, an alias from [models], or 'pocket'"),
-    "temp": Setting(
-        _number(float, "a number of at least 0", 0, None), "sampling temperature (0: none)", OWN
-    ),
+    "temp": Setting(_number(float, "a number of at least 0", 0, None), "sampling temperature (0: none)", OWN),
     "top_p": Setting(SHARE, "top-p (1: off)", OWN),
     "top_k": Setting(COUNT, "top-k (0: off)", OWN),
     "min_p": Setting(SHARE, "min-p (0: off)", OWN),
@@ -168,21 +174,22 @@ SETTINGS = {
     "xtc_probability": Setting(SHARE, "how often XTC leaves out the likeliest (0: off)", "off"),
     "xtc_threshold": Setting(
         _number(float, f"a number from 0 to {MOST_XTC_THRESHOLD}", 0, MOST_XTC_THRESHOLD),
-        "the probability that XTC takes for likely", "0.1, as in mlx-lm",
+        "the probability that XTC takes for likely",
+        "0.1, as in mlx-lm",
     ),
     "min_tokens_to_keep": Setting(FROM_ONE, "tokens that min-p leaves in any case", "1"),
     "logit_bias": Setting(
         Kind("TOKEN_ID:BIAS, such as 42:-5, with a comma between several", _biases, _are_biases),
-        "what is added to tokens' logits", "nothing",
+        "what is added to tokens' logits",
+        "nothing",
     ),
     "stop": Setting(
         Kind("text that is not empty, or a list of such texts", _texts, _are_texts),
-        "texts before which a reply ends", OWN,
+        "texts before which a reply ends",
+        OWN,
     ),
     "seed": Setting(COUNT, "sampling seed", "another at every start"),
-    "max_tokens": Setting(
-        FROM_ONE, "longest reply, thinking included", "the model's own, else the context"
-    ),
+    "max_tokens": Setting(FROM_ONE, "longest reply, thinking included", "the model's own, else the context"),
     "think_budget": Setting(
         COUNT, "most tokens of thinking before the answer begins", "as many as the model likes"
     ),
@@ -191,7 +198,8 @@ SETTINGS = {
     "draft": Setting(SWITCHED, "prefill a message while it is typed"),
     "max_kv_size": Setting(
         _number(int, f"a whole number of at least {LEAST_KV_SIZE}", LEAST_KV_SIZE, None),
-        "most tokens that a model's KV cache remembers, the first 4 always", "all",
+        "most tokens that a model's KV cache remembers, the first 4 always",
+        "all",
     ),
     "kv_bits": Setting(
         _choice(KV_BITS), "bits of a quantized KV cache, from the first token on", "not quantized"
@@ -213,7 +221,8 @@ SETTINGS = {
     ),
     "cache_limit": Setting(
         SIZED,
-        "most that checkpoints may take on disk", "20 GiB or a tenth of the free disk",
+        "most that checkpoints may take on disk",
+        "20 GiB or a tenth of the free disk",
     ),
     "memory_limit": Setting(
         SIZED, "most that a model and its cache may take in memory", "what the device recommends"
@@ -223,11 +232,9 @@ SETTINGS = {
         Kind(f"one of {', '.join(PANELS)}", str, lambda value: value in PANELS),
         "what is shown of each turn's reuse",
     ),
-    "trust_remote_code": Setting(
-        SWITCHED, "run code that comes with a model, which can do whatever you can"
-    ),
+    "trust_remote_code": Setting(SWITCHED, "run code that comes with a model, which can do whatever you can"),
     "system": Setting(TEXT, "system prompt of sessions that are begun", "none"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -415,9 +422,7 @@ def _models(document: TOMLDocument, path: Path, *, make: bool) -> Any:
         document[MODELS] = tomlkit.table()
     models: Any = document.get(MODELS, {})
     if not isinstance(models, dict):
-        raise UsageError(
-            f"In {path}, models has to be a table: mend it with chatcli config --edit."
-        )
+        raise UsageError(f"In {path}, models has to be a table: mend it with chatcli config --edit.")
     return models
 
 

@@ -92,9 +92,7 @@ class Chat:
         settings = changed(settings or Settings(opening.default_sessions()), options)
         if not isinstance(name, Wanted):
             running = {key: getattr(settings.running, key) for key in options if key in KEPT}
-            name = Wanted(
-                name, latest, at, system, template_args=template_args or {}, running=running
-            )
+            name = Wanted(name, latest, at, system, template_args=template_args or {}, running=running)
         self._state = open_state(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
@@ -261,9 +259,7 @@ def _close_all() -> None:
 os.register_at_fork(after_in_child=_left_open.clear)
 
 
-def open_state(
-    settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None
-) -> State:
+def open_state(settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None) -> State:
     """The session and the model that were asked for, in a folder that can be written."""
     files.private_folder(settings.sessions)
     files.check_writable(settings.sessions)

@@ -1,4 +1,4 @@
-"""Brings a model's files from the hub into its cache, as a process of its own; refuses to know what they hold.
+"""Downloads a model's files from the hub into its cache, in a process of its own.
 
 A process can be ended at any instant, in the middle of a read that hangs too. What it says are lines
 of JSON on standard output: how far it is, then the folder or one sentence. It ends with whoever
@@ -40,9 +40,16 @@ from chatcli.plain import file_size
 
 # What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
 PATTERNS = [
-    "*.json", "model*.safetensors", "*.py", "tokenizer.model", "*.tiktoken", "tiktoken.model",
-    "*.txt", "*.jsonl", "*.jinja",
-]  # fmt: skip
+    "*.json",
+    "model*.safetensors",
+    "*.py",
+    "tokenizer.model",
+    "*.tiktoken",
+    "tiktoken.model",
+    "*.txt",
+    "*.jsonl",
+    "*.jinja",
+]
 # Seconds to wait for an answer, unless HF_HUB_ETAG_TIMEOUT says otherwise.
 PATIENCE = (
     6.0
@@ -251,8 +258,14 @@ def explained(name: str) -> Iterator[None]:
     """Turn what the hub and the network raise into `Refused`."""
     try:
         yield
-    except (HfHubHTTPError, OfflineModeIsEnabled, HFValidationError, LocalEntryNotFoundError,
-            NETWORK, OSError) as error:  # fmt: skip
+    except (
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        NETWORK,
+        OSError,
+    ) as error:
         raise Refused(sentence(name, error)) from error
 
 

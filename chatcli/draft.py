@@ -45,9 +45,7 @@ def draft(
         follow(chat.speculation, chain, tokens, cancelled, draft=True)
 
 
-def expected(
-    chat: Chat, text: str, images: Sequence[Image] = ()
-) -> tuple[list[int], list[Segment]]:
+def expected(chat: Chat, text: str, images: Sequence[Image] = ()) -> tuple[list[int], list[Segment]]:
     """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
     conversation = chat.conversation
     head = conversation.entries[conversation.head] if conversation.head else None

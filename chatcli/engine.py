@@ -142,9 +142,7 @@ def processors(
     return [*choosing.processors(sampling, past), *budget(loaded, sampling, opening, said)]
 
 
-def budget(
-    loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int]
-) -> list[ThinkBudget]:
+def budget(loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int]) -> list[ThinkBudget]:
     """What closes the thinking; none where it may go on, or where the model has none."""
     closing = closing_tokens(loaded.tokenizer) if sampling.think_budget is not None else []
     if sampling.think_budget is None or not closing:

@@ -33,9 +33,7 @@ TRIED, LONGER, SHORT = 8, 5, 8
 # What rounding may do: a part of the standard deviation, or so many times a number's precision.
 ROUNDED, ROUNDINGS = 1e-3, 8
 # What MLX and mlx-lm raise where a model's code does not know batches.
-UNFIT = (
-    ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError, MemoryFull
-)  # fmt: skip
+UNFIT = (ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError, MemoryFull)
 
 
 def room_for(cache: PromptCache, allowed: int | None = None) -> int:
@@ -204,9 +202,12 @@ Steps = list[tuple[int, mx.array]]
 def _likelihoods(loaded: LoadedModel, cache: PromptCache, prompt: Sequence[int]) -> Steps:
     """The likeliest token of a few steps, and the log probabilities that it was chosen by."""
     steps = generate_step(
-        mx.array(list(prompt)), loaded.model, max_tokens=TRIED, prompt_cache=cache,
+        mx.array(list(prompt)),
+        loaded.model,
+        max_tokens=TRIED,
+        prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
-    )  # fmt: skip
+    )
     return [(int(token), logprobs) for token, logprobs in steps]
 
 

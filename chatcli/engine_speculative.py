@@ -93,9 +93,13 @@ def _after(request: Request, generated: Sequence[int]) -> Request:
         return request
     before = [*request.before, *request.tail, *generated[:-1]]
     return replace(
-        request, tail=generated[-1:], sampling=replace(request.sampling, seed=None),
-        room=request.room - len(generated), said=[*request.said, *generated], before=before,
-    )  # fmt: skip
+        request,
+        tail=generated[-1:],
+        sampling=replace(request.sampling, seed=None),
+        room=request.room - len(generated),
+        said=[*request.said, *generated],
+        before=before,
+    )
 
 
 def generate(
@@ -136,9 +140,7 @@ def generate(
         yield from engine.generate(loaded, cache, _after(request, generated), cancelled, log)
 
 
-def _bring(
-    loaded: LoadedModel, cache: PromptCache, begun: int, ran: Sequence[int], log: RowLog
-) -> None:
+def _bring(loaded: LoadedModel, cache: PromptCache, begun: int, ran: Sequence[int], log: RowLog) -> None:
     """Have a cache that began at `begun` hold exactly `ran`: mlx-lm leaves the last tokens not run."""
     missing = begun + len(ran) - cache_trim.position(cache)
     if missing < 0:
@@ -159,9 +161,7 @@ def _speculate(
         mx.random.seed(sampling.seed)
     checking = _Checking(loaded.model)
     # mlx-lm's loop shows a processor nothing of the tail but its last token.
-    processors = choosing.processors(
-        sampling, embedding.real(loaded, [*request.before, *request.tail[:-1]])
-    )
+    processors = choosing.processors(sampling, embedding.real(loaded, [*request.before, *request.tail[:-1]]))
     remembering = engine.budget(loaded, sampling, request.opening, request.said)
     processors += [_OfChecked(one, checking) for one in remembering]
     steps = speculative_generate_step(

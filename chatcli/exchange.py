@@ -33,9 +33,7 @@ FORMAT, VERSION = "chatcli", 1
 ID = re.compile(r"\w{1,128}", re.ASCII)
 LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
 FORMATS = ("md", "html", "json")
-SUFFIXES = {
-    ".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"
-}  # fmt: skip
+SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
 BytesOf = Callable[[Picture], bytes]
 
 
@@ -359,11 +357,7 @@ def _entry(number: int, given: Any) -> Entry:
 def _damage(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"'{clean_line(str(error.args[0]))}' is not there"
-    return (
-        clean_line(str(error))
-        if isinstance(error, ValueError)
-        else "a part is not what it should be"
-    )
+    return clean_line(str(error)) if isinstance(error, ValueError) else "a part is not what it should be"
 
 
 def _text(value: Any) -> str:

@@ -119,9 +119,13 @@ class Follower:
     ) -> None:
         tokens, word = self._tokens, Word(self._ranks)
         request = Request(
-            tokens[start:], Sampling(**sampling), room, tokens[len(tokens) - said :], opening,
+            tokens[start:],
+            Sampling(**sampling),
+            room,
+            tokens[len(tokens) - said :],
+            opening,
             tokens[:start],
-        )  # fmt: skip
+        )
         reply = self._checkpoints.generate(request, word)
         with contextlib.suppress(Dropped):
             deque(reply, maxlen=0)

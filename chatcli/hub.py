@@ -28,9 +28,7 @@ WINDOW, OFTEN = 5.0, 0.1
 # Seconds that a process may take to begin.
 BEGINNING = 4.0
 # The process is given the package's folder, and nothing of the folder that it runs in.
-PROCESS = (
-    "import sys; sys.path[0] = sys.argv[1]; from chatcli.download import main; main(sys.argv[2])"
-)
+PROCESS = "import sys; sys.path[0] = sys.argv[1]; from chatcli.download import main; main(sys.argv[2])"
 PREFIX = "models--"
 
 # Told how far a download is. What it raises ends the download; the rest can be had later.
@@ -123,8 +121,13 @@ def _process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """What the downloading process says; it is ended with this, wherever it is."""
     command = [sys.executable, "-c", PROCESS, str(Path(__file__).parent.parent), name]
     # A session of its own: Ctrl-C is for whoever waits, who ends it.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, start_new_session=True) as process:  # fmt: skip
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
         try:
             assert process.stdout is not None
             yield _lines(process.stdout)

@@ -83,9 +83,7 @@ def _read(path: Path, name: str, changed: int, size: int) -> Image:
     data = path.read_bytes()
     kind = kind_of(data[:HEAD])
     if kind is None:
-        raise NotAnImage(
-            f"{name} is no image that can be read: give a PNG, JPEG, WebP or GIF file."
-        )
+        raise NotAnImage(f"{name} is no image that can be read: give a PNG, JPEG, WebP or GIF file.")
     width, height = _size(name, kind, data)
     return Image(Picture(hashlib.sha256(data).hexdigest(), name, kind, width, height), data)
 
@@ -120,9 +118,7 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
     try:
         from PIL import Image as Pillow
     except ImportError as error:
-        raise ImagesRefused(
-            f"Images need Pillow: run {sys.executable} -m pip install pillow"
-        ) from error
+        raise ImagesRefused(f"Images need Pillow: run {sys.executable} -m pip install pillow") from error
     try:
         with warnings.catch_warnings():
             # Of size there is a limit of our own.

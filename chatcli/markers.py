@@ -19,19 +19,26 @@ TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
 BEGUN = "begun"
 # gpt-oss writes channels that mlx-lm's tokenizer does not name.
 ANYWHERE = {
-    "<|start|>assistant": BEGUN, "<|channel|>": HEADER, "<|message|>": TEXT,
-    "<|end|>": TEXT, "<|return|>": TEXT, "<|call|>": TEXT,
-}  # fmt: skip
+    "<|start|>assistant": BEGUN,
+    "<|channel|>": HEADER,
+    "<|message|>": TEXT,
+    "<|end|>": TEXT,
+    "<|return|>": TEXT,
+    "<|call|>": TEXT,
+}
 HARMONY: dict[str, dict[str, str]] = {
     TEXT: ANYWHERE,
     THINKING: ANYWHERE,
     BEGUN: {**ANYWHERE, " to=": CALL},
     HEADER: {
-        **ANYWHERE, "to=": CALL, "final<|message|>": TEXT,
-        "analysis<|message|>": THINKING, "commentary<|message|>": THINKING,
+        **ANYWHERE,
+        "to=": CALL,
+        "final<|message|>": TEXT,
+        "analysis<|message|>": THINKING,
+        "commentary<|message|>": THINKING,
     },
     CALL: {"<|call|>": TEXT, "<|end|>": TEXT},
-}  # fmt: skip
+}
 HARMONY_CLOSING = "<|end|><|start|>assistant<|channel|>final<|message|>"
 # What begins an answer where mlx-lm's format of a reply has headers, and what closes thinking there.
 TO_USER = "to=user<|message|>"

@@ -40,9 +40,11 @@ class Growth:
     def beside(self, other: Growth) -> Growth:
         """Two caches that grow together."""
         return Growth(
-            self.state + other.state, self.row + other.row, (*self.windows, *other.windows),
+            self.state + other.state,
+            self.row + other.row,
+            (*self.windows, *other.windows),
             max(self.step, other.step),
-        )  # fmt: skip
+        )
 
     def cache(self, tokens: int) -> int:
         """The cache's own arrays when so many tokens have been run."""

@@ -89,9 +89,7 @@ def load(
             model, tokenizer, config = _load_lazily(folder, trust_remote_code)
             way = ""
         else:
-            model, tokenizer, config, way = sharding.load(
-                folder, name, trust_remote_code, running.pipeline
-            )
+            model, tokenizer, config, way = sharding.load(folder, name, trust_remote_code, running.pipeline)
     # Its warnings would be written across the screen.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     if talks and not tokenizer.has_chat_template:
@@ -123,8 +121,16 @@ def load(
         # An image would have to be brought to every rank.
         processor = _processor(model, config, tokenizer) if ranks is None else None
     return LoadedModel(
-        name, model, tokenizer, mark, _context(config), step, own_sampling(own), running, processor,
-    )  # fmt: skip
+        name,
+        model,
+        tokenizer,
+        mark,
+        _context(config),
+        step,
+        own_sampling(own),
+        running,
+        processor,
+    )
 
 
 def _processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
@@ -177,8 +183,7 @@ def _loadable(name: str) -> Iterator[None]:
     """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
     try:
         yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError,
-            ImportError) as error:  # fmt: skip
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
 
@@ -286,8 +291,7 @@ def _dtype(model: Any) -> str:
 
 def _context(config: dict[str, Any]) -> int:
     inner = config.get("text_config") or {}
-    return int(config.get("max_position_embeddings") or inner.get("max_position_embeddings")
-               or UNLIMITED)  # fmt: skip
+    return int(config.get("max_position_embeddings") or inner.get("max_position_embeddings") or UNLIMITED)
 
 
 def _generation_config(folder: Path) -> dict[str, Any]:

@@ -78,9 +78,7 @@ def begin(folder: SessionFolder, wanted: Wanted, first: str, model: str) -> Sess
     return folder.create(name, model=model, system=wanted.system or None, date=wanted.date)
 
 
-def branch(
-    folder: SessionFolder, name: str, at: int | None, new_name: str | None = None
-) -> SessionFile:
+def branch(folder: SessionFolder, name: str, at: int | None, new_name: str | None = None) -> SessionFile:
     """A new session that shares turns 1 to `at` (default: all) with session `name`.
 
     The original is not touched. The checkpoints are shared without any doing: tokens name them.

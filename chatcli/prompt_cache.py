@@ -37,8 +37,7 @@ from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows as StoredRows
 
 UNQUANTIZED = (
-    "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session "
-    "keeps it."
+    "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session keeps it."
 )
 PromptCache = list[Any]
 Rows = dict[str, mx.array]
@@ -67,9 +66,7 @@ def _quantized(cache: PromptCache, running: Running) -> PromptCache:
     """The same layers as mlx-lm quantizes, while they are empty."""
     made = [_quantized_leaf(part, running) for part in cache]
     if not any(hasattr(part, "bits") for part in made):
-        raise CacheRefused(
-            f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}"
-        )
+        raise CacheRefused(f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}")
     return made
 
 
@@ -258,9 +255,7 @@ def _ordered(leaf: Any) -> list[tuple[str, mx.array]]:
 
 def _lay_out(leaf: Any, ordered: list[tuple[str, mx.array]], end: int) -> None:
     """Set a window's rows, the newest of which is that of token `end` - 1, in order."""
-    limit, keep = (
-        (leaf.max_size, leaf.keep) if type(leaf) is RotatingKVCache else (leaf.chunk_size, 0)
-    )
+    limit, keep = (leaf.max_size, leaf.keep) if type(leaf) is RotatingKVCache else (leaf.chunk_size, 0)
     _set_arrays(leaf, [(name, _newest(rows, limit, keep)) for name, rows in ordered])
     leaf.offset = end
     if type(leaf) is RotatingKVCache:
@@ -362,13 +357,10 @@ def _take(
 ) -> None:
     """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
-    arrays = row_reading.read(
-        rows, {name: length for name, length in wanted.items() if length != 0}
-    )
+    arrays = row_reading.read(rows, {name: length for name, length in wanted.items() if length != 0})
     for index, leaf in enumerate(leaves(cache)):
         mine = f"{index}."
-        new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items()
-               if name.startswith(mine)]  # fmt: skip
+        new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items() if name.startswith(mine)]
         if new and type(leaf) in WINDOWS:
             if log is not None:
                 log.add(index, new)

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Who this process is, by what started it: mlx.launch or a person, then two kinds of mpirun.
-RANKS = (("MLX_RANK", "MLX_WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-         ("PMI_RANK", "PMI_SIZE"))  # fmt: skip
+RANKS = (
+    ("MLX_RANK", "MLX_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
 # Files of JSON with something for each rank.
 HOSTS = ("MLX_HOSTFILE", "MLX_IBV_DEVICES")
 # Where rank 0 can be reached, in each of MLX's ways to connect.

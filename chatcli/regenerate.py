@@ -1,4 +1,4 @@
-"""Other ways to a reply than a message: another one, or more of one that was cut; refuses to know terminals."""
+"""Another reply to the same message, or more of a reply that was cut."""
 
 from __future__ import annotations
 

@@ -59,15 +59,18 @@ class Runtime:
         loading(name)
         with contextlib.nullcontext() if ranks is None else sharing.loading(ranks, settings, name):
             self.loaded = worker.call(
-                model.load, name, progress, downloading,
-                trust_remote_code=settings.trust_remote_code, running=settings.running, ranks=ranks,
-            )  # fmt: skip
+                model.load,
+                name,
+                progress,
+                downloading,
+                trust_remote_code=settings.trust_remote_code,
+                running=settings.running,
+                ranks=ranks,
+            )
         sampler.check(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
             gallery, version = Gallery(settings.sessions), model.VERSION
-            vision = Vision(
-                self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version
-            )
+            vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
         self._session: SessionFile | None = None
@@ -92,9 +95,7 @@ class Runtime:
     def _may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
         if self._ranks is not None:
-            raise DraftModelRefused(
-                "Ranks have no draft model: leave out --draft-model, or run one process."
-            )
+            raise DraftModelRefused("Ranks have no draft model: leave out --draft-model, or run one process.")
 
     def load_draft_model(
         self, name: str, progress: Callable[[float], None], downloading: hub.Told
@@ -110,9 +111,13 @@ class Runtime:
         running = replace(settings.running, max_kv_size=None, adapter_path=None)
         try:
             return model.load(
-                name, progress, downloading,
-                trust_remote_code=settings.trust_remote_code, running=running, talks=False,
-            )  # fmt: skip
+                name,
+                progress,
+                downloading,
+                trust_remote_code=settings.trust_remote_code,
+                running=running,
+                talks=False,
+            )
         except ModelError as error:
             raise type(error)(f"--draft-model: {error}") from error
 
@@ -142,14 +147,22 @@ class Runtime:
     def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
         """A conversation that has no file yet: it can be drafted."""
         template = Template(
-            self.loaded.tokenizer, conversation.date, think, self._memory,
-            effort=conversation.effort, arguments=conversation.template_args,
+            self.loaded.tokenizer,
+            conversation.date,
+            think,
+            self._memory,
+            effort=conversation.effort,
+            arguments=conversation.template_args,
             vision=self.loaded.vision,
-        )  # fmt: skip
+        )
         return Chat(
-            None, conversation, template, self.checkpoints, self.sampling,
+            None,
+            conversation,
+            template,
+            self.checkpoints,
+            self.sampling,
             speculation=self._speculation,
-        )  # fmt: skip
+        )
 
     @property
     def variables(self) -> frozenset[str]:

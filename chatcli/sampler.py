@@ -27,9 +27,7 @@ def check(tokenizer: Any, sampling: Sampling) -> None:
     last = max(tokenizer.get_vocab().values())
     for token, _ in sampling.logit_bias:
         if token > last:
-            raise TokenUnknown(
-                f"This model has no token {token}: --logit-bias takes the ids 0 to {last}."
-            )
+            raise TokenUnknown(f"This model has no token {token}: --logit-bias takes the ids 0 to {last}.")
 
 
 def sampler(tokenizer: Any, sampling: Sampling) -> Sampler:
@@ -75,9 +73,7 @@ def processors(sampling: Sampling, before: Sequence[int]) -> list[Processor]:
     size = sampling.repetition_context_size
     size = CONTEXT_SIZE if size is None else size
     penalties = {
-        "repetition_penalty": None
-        if sampling.repetition_penalty == 1
-        else sampling.repetition_penalty,
+        "repetition_penalty": None if sampling.repetition_penalty == 1 else sampling.repetition_penalty,
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
     }

@@ -104,8 +104,12 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str)
     if type(value) is not int:
         return False
-    ranges = {"kv_bits": value in KV_BITS, "kv_group_size": value in KV_GROUP_SIZES,
-              "max_kv_size": value >= LEAST_KV_SIZE, "prefill_step_size": value > 0}  # fmt: skip
+    ranges = {
+        "kv_bits": value in KV_BITS,
+        "kv_group_size": value in KV_GROUP_SIZES,
+        "max_kv_size": value >= LEAST_KV_SIZE,
+        "prefill_step_size": value > 0,
+    }
     return ranges.get(name, False)
 
 

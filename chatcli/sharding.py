@@ -17,9 +17,7 @@ from chatcli.ranks import CANNOT_MEET, Ranks
 # What rank 0 can share before there is a line (bytes).
 ROOM = 1024
 INDEX = "model.safetensors.index.json"
-NO_ADAPTERS = (
-    "mlx-lm cannot shard a model with an adapter: leave out --adapter-path, or run one process."
-)
+NO_ADAPTERS = "mlx-lm cannot shard a model with an adapter: leave out --adapter-path, or run one process."
 
 
 def share(data: bytes) -> bytes:
@@ -41,9 +39,7 @@ def connected() -> Iterator[None]:
         raise RankLost(CANNOT_MEET.format(reason)) from error
 
 
-def load(
-    folder: Path, name: str, trust: bool, pipeline: bool
-) -> tuple[Any, Any, dict[str, Any], str]:
+def load(folder: Path, name: str, trust: bool, pipeline: bool) -> tuple[Any, Any, dict[str, Any], str]:
     """This rank's shard of a model with its weights, the tokenizer, the configuration, and which
     of "tensor" and "pipeline" it is: tensor parallel where the model can, unless `pipeline`.
 

@@ -154,14 +154,18 @@ class LeadingCheckpoints(SharedCheckpoints):
         before, said = request.before, request.said
         with self._led():
             self._order(
-                "generate", (), [*before, *request.tail], len(before), asdict(request.sampling),
-                request.room, len(said), request.opening,
-            )  # fmt: skip
+                "generate",
+                (),
+                [*before, *request.tail],
+                len(before),
+                asdict(request.sampling),
+                request.room,
+                len(said),
+                request.opening,
+            )
             yield from super().generate(request, _Said(self._ranks, cancelled))
 
-    def _order(
-        self, name: str, chain: Sequence[Segment], prompt: Sequence[int], *values: object
-    ) -> None:
+    def _order(self, name: str, chain: Sequence[Segment], prompt: Sequence[int], *values: object) -> None:
         """Have the others do something with a prompt, which they are told if they have it not."""
         ends = [segment.end for segment in chain]
         if list(prompt) != self._prompt or ends != self._ends[: len(ends)]:

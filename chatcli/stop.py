@@ -28,9 +28,7 @@ class StopTexts:
             return ""
         self._pending += text
         self.heard += len(text)
-        if places := [
-            (at + len(stop), at) for stop in self._texts if (at := self._pending.find(stop)) >= 0
-        ]:
+        if places := [(at + len(stop), at) for stop in self._texts if (at := self._pending.find(stop)) >= 0]:
             # The first that is whole, so that it does not matter in what pieces the text comes.
             _, at = min(places)
             self.end = self.heard - len(self._pending) + at

@@ -133,9 +133,7 @@ class Template:
                 **self._options,
             )
         except REFUSALS as error:
-            raise TemplateRefused(
-                f"The model's chat template refuses this conversation: {error}"
-            ) from error
+            raise TemplateRefused(f"The model's chat template refuses this conversation: {error}") from error
         return str(rendered)
 
     def encode(self, text: str) -> list[int]:
@@ -158,9 +156,7 @@ class Template:
             plain["content"] = [*shown, {"type": "text", "text": said}]
         if message.thinking:
             # Two names are in use for it; a template that drops old thinking ignores both.
-            plain["reasoning_content"] = plain["thinking"] = self._memory.seams.sewn(
-                message.thinking
-            )
+            plain["reasoning_content"] = plain["thinking"] = self._memory.seams.sewn(message.thinking)
         return plain
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
@@ -303,15 +299,12 @@ def _written(tokenizer: Any) -> str:
     """Where the tokens that a template writes can be found: its text, its named tokens, a sample."""
     named = " ".join(map(str, tokenizer.special_tokens_map.values()))
     said = [
-        {"role": role, "content": text, "reasoning_content": text, "thinking": text}
-        for role, text in SAMPLE
+        {"role": role, "content": text, "reasoning_content": text, "thinking": text} for role, text in SAMPLE
     ]
     sample = ""
     for messages in (said, said[1:]):
         with suppress(*REFUSALS):
-            sample += str(
-                tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            )
+            sample += str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     return " ".join((_source(tokenizer), named, sample))
 
 

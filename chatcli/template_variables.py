@@ -14,9 +14,18 @@ from jinja2.parser import Parser
 
 # What every template is given.
 GIVEN = {
-    "messages", "conversation", "add_generation_prompt", "continue_final_message", "chat_template",
-    "tokenize", "return_dict", "raise_exception", "strftime_now", "self", "kwargs",
-}  # fmt: skip
+    "messages",
+    "conversation",
+    "add_generation_prompt",
+    "continue_final_message",
+    "chat_template",
+    "tokenize",
+    "return_dict",
+    "raise_exception",
+    "strftime_now",
+    "self",
+    "kwargs",
+}
 
 
 class Generation(Extension):
@@ -33,9 +42,7 @@ class Generation(Extension):
 def variables(tokenizer: Any, source: str) -> frozenset[str]:
     """The names that a tokenizer's template reads, those aside that every template is given."""
     renderer = _renderer(tokenizer)
-    named = {
-        name for name in getattr(tokenizer, "special_tokens_map", {}) if name.endswith("_token")
-    }
+    named = {name for name in getattr(tokenizer, "special_tokens_map", {}) if name.endswith("_token")}
     read = _parameters(renderer) if renderer is not None else _undeclared(source)
     return frozenset(read - GIVEN - named)
 

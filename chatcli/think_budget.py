@@ -77,6 +77,4 @@ class ThinkBudget:
 def _only(logits: Any, token: int) -> Any:
     """Certainty."""
     is_it = mx.arange(logits.shape[-1]) == token
-    return mx.where(
-        is_it, mx.zeros_like(logits), mx.full(logits.shape, float("-inf"), logits.dtype)
-    )
+    return mx.where(is_it, mx.zeros_like(logits), mx.full(logits.shape, float("-inf"), logits.dtype))

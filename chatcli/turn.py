@@ -100,9 +100,7 @@ class Prompt:
         return self.tokens[self.stable :]
 
 
-def take(
-    chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
-) -> Iterator[Event]:
+def take(chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()) -> Iterator[Event]:
     """One turn: from a user's words, and images that go with them, to a reply that is on disk.
 
     Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
@@ -150,9 +148,7 @@ def find(chat: Chat, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:
     return match
 
 
-def prepare(
-    chat: Chat, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
-) -> Iterator[Event]:
+def prepare(chat: Chat, prompt: Prompt, record: TurnRecord, cancelled: threading.Event) -> Iterator[Event]:
     """Match, restore, prefill, checkpoint: bring the live cache to the stable prefix."""
     match = find(chat, prompt.tokens, prompt.chain)
     match = restore(chat, prompt, match, record)
@@ -194,9 +190,7 @@ def history(chat: Chat, leaf: Entry | None) -> list[Message]:
     return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
-def cut(
-    chat: Chat, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry
-) -> list[Segment]:
+def cut(chat: Chat, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> list[Segment]:
     """The tokens' segments up to the stable prefix of `messages`, which end with `leaf`."""
     found = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
     chat.boundaries = dict(zip(range(len(messages), -1, -1), reversed(found), strict=False))
@@ -286,9 +280,7 @@ def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
         names = [name for record in records for name in record["segments"]]
         return parting(chat, prompt.tokens, names)
     if depth < ends[records[-1]["segments"][-1]]:
-        return (
-            f"the checkpoint after token {chain[depth - 1].end} is gone: evicted" if depth else GONE
-        )
+        return f"the checkpoint after token {chain[depth - 1].end} is gone: evicted" if depth else GONE
     return None
 
 
@@ -309,9 +301,7 @@ def prefill(
     """Run what is new up to the stable prefix, and checkpoint at every boundary on the way."""
     began = time.perf_counter()
     done = 0
-    record.checkpoint_bytes += chat.checkpoints.accept_draft(
-        prompt.chain[: match.depth], prompt.tokens
-    )
+    record.checkpoint_bytes += chat.checkpoints.accept_draft(prompt.chain[: match.depth], prompt.tokens)
     steps = chat.checkpoints.run(prompt.chain, prompt.tokens, match.depth, cancelled)
     for count, size in steps:
         record.checkpoint_bytes += size

@@ -101,9 +101,7 @@ class Vision:
         try:
             text, (pixels,) = self._processor(mark, images=[array])
         except (ValueError, TypeError, AssertionError, ImportError) as error:
-            raise ImagesRefused(
-                f"The model cannot be shown the image {picture.name}: {error}"
-            ) from error
+            raise ImagesRefused(f"The model cannot be shown the image {picture.name}: {error}") from error
         tokens = tuple(self._encode(text))
         between = self._encode(f"a{mark}b")
         at = between.index(self.placeholder)
@@ -119,9 +117,7 @@ class Vision:
         if picture.sha256 not in self._pixels:
             tokens = self._prepare(picture, self.gallery.data(picture))
             if tokens != self._blocks[picture.sha256].tokens:
-                raise ImagesRefused(
-                    f"The image {picture.name} is not of the size that it was said."
-                )
+                raise ImagesRefused(f"The image {picture.name} is not of the size that it was said.")
         return self._pixels[picture.sha256]
 
     def expanded(self, tokens: Sequence[int], pictures: Sequence[Picture]) -> list[int]:
@@ -176,9 +172,7 @@ class Vision:
             yield
 
 
-def keeping(
-    vision: Vision | None, said: Sequence[Image], model: str
-) -> AbstractContextManager[None]:
+def keeping(vision: Vision | None, said: Sequence[Image], model: str) -> AbstractContextManager[None]:
     """`Vision.keeping`. Raises `ImagesRefused` for images that the model cannot be shown."""
     if not said:
         return contextlib.nullcontext()
@@ -199,9 +193,7 @@ def check(vision: Vision | None, model: str) -> Vision:
     if vision is not None:
         return vision
     if not models.processors():
-        raise ImagesRefused(
-            f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm"
-        )
+        raise ImagesRefused(f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm")
     raise ImagesRefused(
         f"The model '{Path(model).name}' cannot be shown images: leave them out, or choose one that "
         "'chatcli models' lists with images."

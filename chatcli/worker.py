@@ -59,9 +59,7 @@ class Worker:
             return work(*args, **kwargs)
         return self.submit(work, *args, **kwargs).result()
 
-    def stream(
-        self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> Iterator[T]:
+    def stream(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         """Iterate a generator whose every step runs on the thread; closed with this iterator."""
         steps = self.call(work, *args, **kwargs)
         try:
@@ -70,9 +68,7 @@ class Worker:
         finally:
             self.call(getattr(steps, "close", _nothing))
 
-    def pump(
-        self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> Generator[T]:
+    def pump(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
         """`stream`, but the thread does not wait for whoever takes the items: it runs ahead.
 
         Nothing else can run on the thread before the last item, or before this iterator is closed.

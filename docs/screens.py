@@ -40,9 +40,13 @@ WIDE, HIGH, LETTER, ROOM = 8.4, 19, 14, 16
 FONT = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 PAPER, INK = "#171a21", "#d6dae2"
 COLOURS = {
-    "default": INK, "brightblack": "#858d9a", "cyan": "#6fc6d3",
-    "green": "#8fca8c", "brown": "#dcbb72", "red": "#e5847f",
-}  # fmt: skip
+    "default": INK,
+    "brightblack": "#858d9a",
+    "cyan": "#6fc6d3",
+    "green": "#8fca8c",
+    "brown": "#dcbb72",
+    "red": "#e5847f",
+}
 DIM_AS_BLINK = {2: (5,), 22: (22, 25)}
 Frame = list[list[Char]]
 

@@ -24,9 +24,7 @@ def prompt_of(length: int, seed: int = 1) -> list[int]:
     return np.random.default_rng(seed).integers(0, 1 << 18, length).tolist()
 
 
-def path_of(
-    prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGERPRINT
-) -> list[Segment]:
+def path_of(prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGERPRINT) -> list[Segment]:
     return chain(root_id(fingerprint), prompt, ends)
 
 
@@ -48,18 +46,14 @@ def state_of(segment: Segment) -> dict[str, Tensor]:
     return {"1.0.0": Tensor.of(noise.standard_normal((1, 3, 4)).astype("float16"))}
 
 
-def checkpoint(
-    path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False
-) -> Checkpoint:
+def checkpoint(path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False) -> Checkpoint:
     last = path[-1]
     return Checkpoint(
         path, prompt, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25
     )
 
 
-def write(
-    store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False
-) -> int:
+def write(store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False) -> int:
     """Put the last segment of a path; it is on disk then. Returns the bytes that were told."""
     size = store.put(checkpoint(path, prompt, state=state))
     store.flush()
@@ -80,10 +74,7 @@ def write_all(
 
 
 def raw(tensors: dict[str, Tensor]) -> Raw:
-    return {
-        name: (part.dtype, tuple(part.shape), part.raw().tobytes())
-        for name, part in tensors.items()
-    }
+    return {name: (part.dtype, tuple(part.shape), part.raw().tobytes()) for name, part in tensors.items()}
 
 
 def whole(rows: Rows) -> Raw:

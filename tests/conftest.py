@@ -135,9 +135,7 @@ class Program:
         given = {"stdin": subprocess.DEVNULL, "cwd": self.home, **popen}
         return subprocess.Popen(command, env=env or self.environment(), **given)
 
-    def run(
-        self, *args: object, stdin: str | bytes | None = None, expect: int = 0, **more: Any
-    ) -> Finished:
+    def run(self, *args: object, stdin: str | bytes | None = None, expect: int = 0, **more: Any) -> Finished:
         """Run to the end, with `stdin` from a pipe, and check the exit code."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         source = subprocess.DEVNULL if data is None else subprocess.PIPE

@@ -282,8 +282,9 @@ class House:
         assert code in (0, -9), err.decode()
         assert b"unexpected" not in err and b"Traceback" not in err, err.decode()
         if victim.session:
-            self.remember(victim, [json.loads(line) for line in out.splitlines(keepends=True)
-                                   if line.endswith(b"\n")])  # fmt: skip
+            self.remember(
+                victim, [json.loads(line) for line in out.splitlines(keepends=True) if line.endswith(b"\n")]
+            )
 
     def remember(self, victim: Victim, turns: list[dict[str, Any]]) -> None:
         data = self.data(str(victim.session))
@@ -325,8 +326,11 @@ class House:
         """A fresh process says one thing in every session, and in a new one."""
         there = [name for name in self.sessions if self.path(name).exists()]
         messages = [self.message() for _ in there]
-        lines = [line for name, message in zip(there, messages, strict=True)
-                 for line in (f"/resume {name}", message)]  # fmt: skip
+        lines = [
+            line
+            for name, message in zip(there, messages, strict=True)
+            for line in (f"/resume {name}", message)
+        ]
         turns = self.program.chat([*lines, "/new", "Once more."], "-n", "24")
         assert len(there) + 1 == len(turns)
         for name, message, turn in zip(there, messages, turns, strict=False):
@@ -338,10 +342,8 @@ class House:
         for number, told in enumerate(self.told):
             (copies / f"c{number}.jsonl").write_bytes(told.before)
         for sampled in (False, True):
-            chosen = [(number, told) for number, told in enumerate(self.told)
-                      if told.sampled == sampled]  # fmt: skip
-            script = [line for number, told in chosen
-                      for line in (f"/resume c{number}", told.message)]  # fmt: skip
+            chosen = [(number, told) for number, told in enumerate(self.told) if told.sampled == sampled]
+            script = [line for number, told in chosen for line in (f"/resume c{number}", told.message)]
             options = ("-n", "24", "--no-cache", "--sessions", copies, *SAMPLED[: 4 * sampled])
             calm = self.program.chat(script, *options) if script else []
             yield from zip([told for _, told in chosen], calm, strict=True)
@@ -372,8 +374,7 @@ def answer(data: bytes, message: str) -> str | None:
     """The reply to this message."""
     facts = [json.loads(line) for line in lines_of(data)]
     asked = next(fact["id"] for fact in facts if fact.get("content") == message)
-    found = [fact["content"] for fact in facts
-             if fact["type"] == "assistant" and fact["parent"] == asked]  # fmt: skip
+    found = [fact["content"] for fact in facts if fact["type"] == "assistant" and fact["parent"] == asked]
     return found[0] if found else None
 
 

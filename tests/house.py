@@ -48,11 +48,16 @@ class House:
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
-            sessions, sampling, None, cache, memory_limit=memory_limit, running=running,
+            sessions,
+            sampling,
+            None,
+            cache,
+            memory_limit=memory_limit,
+            running=running,
             trust_remote_code=trust_remote_code,
             draft_model=None if draft_model is None else str(draft_model),
             num_draft_tokens=num_draft_tokens,
-        )  # fmt: skip
+        )
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))

@@ -60,7 +60,5 @@ class LivePart:
     def _erase_below(self, rows: int, column: int) -> list[Segment]:
         if rows <= 0 or not self._moves:
             return []
-        back = Control(
-            (ControlType.CURSOR_UP, rows), (ControlType.CURSOR_MOVE_TO_COLUMN, column)
-        ).segment
+        back = Control((ControlType.CURSOR_UP, rows), (ControlType.CURSOR_MOVE_TO_COLUMN, column)).segment
         return [*([NEWLINE, ERASE] * rows), back]

@@ -26,9 +26,7 @@ def qk_norm(qkvg, *, n_heads, n_kv_heads, head_dim, eps, query_scale):
 def qk_norm_rope(qkvg, *, rope_base, offset, **norm):
     def turned(x):
         by_head = x.transpose(0, 2, 1, 3)
-        done = mx.fast.rope(
-            by_head, x.shape[-1], traditional=True, base=rope_base, scale=1.0, offset=offset
-        )
+        done = mx.fast.rope(by_head, x.shape[-1], traditional=True, base=rope_base, scale=1.0, offset=offset)
         return done.transpose(0, 2, 1, 3)
 
     return [turned(x) for x in qk_norm(qkvg, **norm)]
@@ -64,6 +62,13 @@ def norm_add_norm(branch, stream, *, alpha, beta, post_weight, post_eps, next_no
 
 
 if not mx.metal.is_available():
-    for kernel in (qk_norm, qk_norm_rope, rms_norm_sigmoid_gate, expert_routing,
-                   post_expert_norm_combine, norm_add_norm, pre_norm):  # fmt: skip
+    for kernel in (
+        qk_norm,
+        qk_norm_rope,
+        rms_norm_sigmoid_gate,
+        expert_routing,
+        post_expert_norm_combine,
+        norm_add_norm,
+        pre_norm,
+    ):
         setattr(muse, kernel.__name__, kernel)

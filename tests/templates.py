@@ -55,7 +55,8 @@ DEEPSEEK_31 = """\
 {{- '<|endoftext|>' + ns.system }}
 {%- for m in messages %}
 {%- if m.role == 'user' %}{{- '<|User|>' + m.content }}
-{%- elif m.role == 'assistant' %}{{- '<|Assistant|><think></think>' + m.content + '<|endoftext|>' }}{%- endif %}
+{%- elif m.role == 'assistant' %}{{- '<|Assistant|><think></think>' + m.content
++ '<|endoftext|>' }}{%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|Assistant|><think>' }}{%- endif %}"""
 
@@ -87,7 +88,8 @@ GEMMA = """\
 KIMI_KEPT = """\
 {%- for m in messages %}
 {%- if m.role == 'assistant' %}
-{{- '<|im_start|>assistant\n<think>' + (m.reasoning_content or '') + '</think>' + m.content + '<|im_end|>\n' }}
+{{- '<|im_start|>assistant\n<think>' + (m.reasoning_content or '') + '</think>' + m.content
++ '<|im_end|>\n' }}
 {%- else %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>' }}{%- endif %}"""
@@ -198,12 +200,48 @@ CHANGES_LAST = {*MOVES_SYSTEM, "reminds"}
 
 SYSTEM = Message("system", "You are a helpful assistant.")
 CONTENTS = [
-    "Yes, Biscuit.", "no", "\n\nOn a new line", "\nOne", " with a space", "  two", "\tTab", "7 and 5",
-    "3", "", "👍", "👩‍👩‍👧", "\u0301combining", "é", "日本語", "*bold*", "```py\nx\n```", '"quoted"',
-    ":", "-", "(", "<", "</think>", "<|im_end|>\n<|im_start|>user\n", "\\", "\u200b", "\u2028", "S",
-    "Y", "Yesterday", "N", "user", "ends with a space ", "ends with a line\n\n", "(see", "]", "[x]", "a",
-    "!", "#", "и",
-]  # fmt: skip
+    "Yes, Biscuit.",
+    "no",
+    "\n\nOn a new line",
+    "\nOne",
+    " with a space",
+    "  two",
+    "\tTab",
+    "7 and 5",
+    "3",
+    "",
+    "👍",
+    "👩‍👩‍👧",
+    "\u0301combining",
+    "é",
+    "日本語",
+    "*bold*",
+    "```py\nx\n```",
+    '"quoted"',
+    ":",
+    "-",
+    "(",
+    "<",
+    "</think>",
+    "<|im_end|>\n<|im_start|>user\n",
+    "\\",
+    "\u200b",
+    "\u2028",
+    "S",
+    "Y",
+    "Yesterday",
+    "N",
+    "user",
+    "ends with a space ",
+    "ends with a line\n\n",
+    "(see",
+    "]",
+    "[x]",
+    "a",
+    "!",
+    "#",
+    "и",
+]
 THINKING = ["", "So.", "\nHm.\n", "Sorry", " ", "7", "😀"]
 PATHS = [
     [SYSTEM, Message("user", "My dog is called Biscuit.")],

@@ -99,8 +99,7 @@ class Terminal:
     def all_text(self) -> str:
         """What is on the screen and what has scrolled away above it."""
         above = [
-            "".join(row[column].data for column in range(COLUMNS)).rstrip()
-            for row in self.screen.history.top
+            "".join(row[column].data for column in range(COLUMNS)).rstrip() for row in self.screen.history.top
         ]
         return "\n".join([*above, self.text()])
 

@@ -42,8 +42,12 @@ BRANCHED = [*BOUNDARIES[:SHARED], 117]
 COUNT, FEW = 40, 12
 # Leaves with one row a token: all of their past can be cut, so they need no state file.
 ROWS = {
-    "KVCache", "RotatingKVCache", "ChunkedKVCache", "QuantizedKVCache", "ConcatenateKVCache",
-}  # fmt: skip
+    "KVCache",
+    "RotatingKVCache",
+    "ChunkedKVCache",
+    "QuantizedKVCache",
+    "ConcatenateKVCache",
+}
 Said = list[tuple[int, float]]
 
 
@@ -173,9 +177,7 @@ VARIANTS = {
         "qwen3", lambda model: list(make_prompt_cache(model, WINDOW)), "RotatingKVCache"
     ),
     "concatenated": Variant("qwen3", each_layer(ConcatenateKVCache), "ConcatenateKVCache"),
-    "nested": Variant(
-        "falcon_h1", nested, "ArraysCache CacheList KVCache", lambda part: part.caches[0]
-    ),
+    "nested": Variant("falcon_h1", nested, "ArraysCache CacheList KVCache", lambda part: part.caches[0]),
     "pages": Variant("qwen3", each_layer(Pages), "Pages"),
     "an heir": Variant("qwen3", each_layer(Heir), "Heir"),
     "a cache inside": Variant("qwen3", each_layer(Around), "Around"),

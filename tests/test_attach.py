@@ -50,9 +50,7 @@ def names(message: str, folder: Path) -> list[str]:
         ("@source", ["source"]),
     ],
 )
-def test_a_name_is_an_existing_file_at_a_words_start(
-    folder: Path, message: str, found: list[str]
-) -> None:
+def test_a_name_is_an_existing_file_at_a_words_start(folder: Path, message: str, found: list[str]) -> None:
     assert found == names(message, folder)
 
 
@@ -138,9 +136,7 @@ def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
         ("huge.txt", b"x" * 2_345_678, "@huge.txt has 2.3 MB, and 2.0 MB is the most"),
     ],
 )
-def test_what_is_no_text_for_a_message_is_refused(
-    folder: Path, name: str, data: bytes, reason: str
-) -> None:
+def test_what_is_no_text_for_a_message_is_refused(folder: Path, name: str, data: bytes, reason: str) -> None:
     (folder / name).write_bytes(data)
     with pytest.raises(UsageError, match=reason):
         expand(f"@notes.txt and @{name}!", folder)

@@ -19,9 +19,14 @@ from tests.tiny import write_model
 EVIL = "\x1b]0;evil\x07\x1b[31m \x9b2J \x85 \x90 end"
 RAISES = "{{ raise_exception('this model takes no such \x1b[31mconversation') }}"
 HEADER = {
-    "type": "session", "version": 1, "created": 1.0, "date": "2026-11-21",
-    "model": None, "system": None, "branched_from": None,
-}  # fmt: skip
+    "type": "session",
+    "version": 1,
+    "created": 1.0,
+    "date": "2026-11-21",
+    "model": None,
+    "system": None,
+    "branched_from": None,
+}
 
 
 def fails(program: Program, code: int, *args: object, says: str = "", **more: Any) -> Finished:
@@ -252,9 +257,17 @@ def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
         HEADER,
         {"type": "user", "id": "a", "parent": None, "content": "kept words", "time": 1},
         "not an object",
-        {"type": "assistant", "id": "b", "parent": "a", "content": "a reply", "time": 2,
-         "thinking": "", "finish_reason": "stop", "record": {}},
-    ]  # fmt: skip
+        {
+            "type": "assistant",
+            "id": "b",
+            "parent": "a",
+            "content": "a reply",
+            "time": 2,
+            "thinking": "",
+            "finish_reason": "stop",
+            "record": {},
+        },
+    ]
     chatcli.sessions.mkdir()
     path = chatcli.sessions / "torn.jsonl"
     whole = "".join(json.dumps(line) + "\n" for line in lines).encode()

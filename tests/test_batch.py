@@ -34,9 +34,7 @@ WARM = Sampling(1.0, seed=5, max_tokens=12)
 def asked(chat: turn.Chat, texts: Sequence[str], most: int | None = None) -> list[TurnRecord]:
     """Every answer, in the order of the questions."""
     events = list(batch.answer_each(chat, texts, threading.Event(), most))
-    answers = sorted(
-        (one for one in events if isinstance(one, Answered)), key=lambda one: one.number
-    )
+    answers = sorted((one for one in events if isinstance(one, Answered)), key=lambda one: one.number)
     assert list(range(1, len(texts) + 1)) == [one.number for one in answers]
     return [one.record for one in answers]
 
@@ -106,9 +104,7 @@ def test_a_batch_says_what_each_question_would_be_told_alone(
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
-def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(
-    hybrid: Path, tmp_path: Path
-) -> None:
+def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(hybrid: Path, tmp_path: Path) -> None:
     with ScriptedHouse(hybrid, tmp_path) as house:
         chat = house.chat("talk")
         words = house.script.reply.split(" ")
@@ -226,9 +222,7 @@ def test_a_lost_reply_comes_before_every_question(hybrid: Path, tmp_path: Path) 
         assert 3 == len(chat.conversation.children(empty.id))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "why"), [("llama4", batch.CANNOT_MERGE), ("gemma2", batch.DIFFERS)]
-)
+@pytest.mark.parametrize(("architecture", "why"), [("llama4", batch.CANNOT_MERGE), ("gemma2", batch.DIFFERS)])
 def test_what_cannot_be_batched_is_run_one_by_one_and_it_is_said_once(
     models: Path, tmp_path: Path, architecture: str, why: str
 ) -> None:
@@ -258,9 +252,7 @@ def test_no_more_at_once_than_the_memory_limit_has_room_for(hybrid: Path, tmp_pa
     assert 3 == sum(isinstance(one, Answered) for one in events)
 
 
-def test_several_replies_are_the_ones_that_would_come_one_by_one(
-    model: Path, tmp_path: Path
-) -> None:
+def test_several_replies_are_the_ones_that_would_come_one_by_one(model: Path, tmp_path: Path) -> None:
     with House(model, tmp_path / "one by one") as house:
         chat = replace(house.chat("talk"), sampling=WARM)
         house.say(chat, MESSAGES[0])
@@ -274,9 +266,7 @@ def test_several_replies_are_the_ones_that_would_come_one_by_one(
         assert 3 == len({tuple(one) for one in single})
         assert all(one.prefilled_tokens < 8 and 1 == one.turn for one in made.records)
         kept = siblings(chat)
-        assert {first.text, *(one.text for one in made.records)} == {
-            one.message.content for one in kept
-        }
+        assert {first.text, *(one.text for one in made.records)} == {one.message.content for one in kept}
         assert made.entries[0] == chat.conversation.head
     with House(model, tmp_path / "batch") as house:
         assert made.entries[0] == house.chat("talk").conversation.head

@@ -136,9 +136,7 @@ def test_a_restored_conversation_has_the_bits_of_the_one_file(found: StoreBench)
     assert [True] == [one.equal for one in found.restores]
 
 
-def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(
-    worker: Worker, tmp_path: Path
-) -> None:
+def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(worker: Worker, tmp_path: Path) -> None:
     one = restore.of_shape(worker, TINY, tmp_path, 1)
     assert one.equal
     assert 2 * 2 * 2 * 8 * 160 * 2 == one.bytes

@@ -13,13 +13,19 @@ from tests.conftest import Program, escapes_in
 def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path: Path) -> None:
     picture = tmp_path / "curves.svg"
     done = chatcli.run(
-        "bench", "exact", "-m", str(chatcli.model), "--quick", "--only", "chatcli",
-        "--plot", str(picture), "--json",
-    )  # fmt: skip
-    told = json.loads(done.out)
-    assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(
-        told["machine"]
+        "bench",
+        "exact",
+        "-m",
+        str(chatcli.model),
+        "--quick",
+        "--only",
+        "chatcli",
+        "--plot",
+        str(picture),
+        "--json",
     )
+    told = json.loads(done.out)
+    assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(told["machine"])
     (outcome,) = told["outcomes"]
     assert ["no reuse", "chatcli"] == [one["name"] for one in outcome["contenders"]]
     cold, ours = (one["summary"] for one in outcome["contenders"])
@@ -64,8 +70,11 @@ def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli:
     told = json.loads(done.out)["batch"]
     alone, batched, peer = told["ways"]
     assert [4, "chatcli, one by one", "chatcli, all 4 at once", "mlx-lm's batch_generate"] == [
-        told["questions"], alone["name"], batched["name"], peer["name"],
-    ]  # fmt: skip
+        told["questions"],
+        alone["name"],
+        batched["name"],
+        peer["name"],
+    ]
     (one,), (other,), (theirs,) = (way["rounds"] for way in told["ways"])
     assert one["prompt_tokens"] == theirs["prefilled_tokens"]
     assert one["prefilled_tokens"] == other["prefilled_tokens"] < one["prompt_tokens"] / 2

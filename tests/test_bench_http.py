@@ -144,9 +144,7 @@ def vllm(tmp_path: Path, folder: Path) -> Iterator[VllmMlx]:
 
 def listening(text: str) -> list[int]:
     """The processes whose command has `text`."""
-    listed = subprocess.run(
-        ["ps", "-Aww", "-o", "pid=,stat=,args="], capture_output=True, check=True
-    )
+    listed = subprocess.run(["ps", "-Aww", "-o", "pid=,stat=,args="], capture_output=True, check=True)
     rows = (line.split(None, 2) for line in listed.stdout.decode().splitlines())
     return [int(pid) for pid, stat, args in rows if text in args and stat[0] != "Z"]
 
@@ -195,9 +193,13 @@ def test_an_event_without_counts_tells_none() -> None:
 
 def test_only_text_and_thinking_are_a_first_token() -> None:
     texts: list[dict[str, Any]] = [
-        {"content": "a"}, {"reasoning": "a"}, {"reasoning_content": "a"}, {"content": ""},
-        {"role": "assistant", "content": None}, {},
-    ]  # fmt: skip
+        {"content": "a"},
+        {"reasoning": "a"},
+        {"reasoning_content": "a"},
+        {"content": ""},
+        {"role": "assistant", "content": None},
+        {},
+    ]
     spoken = [http.speaks({"choices": [{"delta": delta}]}) for delta in texts]
     assert [True, True, True, False, False, False] == spoken
     assert not http.speaks({"choices": []})
@@ -228,9 +230,7 @@ def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: Llam
 
 
 @pytest.mark.slow
-def test_a_slot_is_saved_and_restored_around_a_new_process(
-    llama: LlamaServer, folder: Path
-) -> None:
+def test_a_slot_is_saved_and_restored_around_a_new_process(llama: LlamaServer, folder: Path) -> None:
     llama.ask(FIRST, SAID)
     before = listening(str(folder))
     assert before
@@ -310,9 +310,7 @@ def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> N
     with pytest.raises(ChatcliError) as caught:
         made.ask(FIRST, SAID)
     said = str(caught.value)
-    assert (
-        "llama-server could not be started. Its last words: error: no such file: model.gguf" in said
-    )
+    assert "llama-server could not be started. Its last words: error: no such file: model.gguf" in said
     assert f"{dies} --model" in said
     assert "\n" not in said
 
@@ -370,9 +368,10 @@ def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
 def test_a_servers_own_children_end_with_it(tmp_path: Path) -> None:
     mark = f"{tmp_path}/child"
     parent = program(
-        tmp_path, "llama-server",
+        tmp_path,
+        "llama-server",
         f"import subprocess; subprocess.Popen([sys.executable, '-c', 'input()', {mark!r}], stdin=-1)",
-    )  # fmt: skip
+    )
     server = Server("parent", lambda port: [parent, "--port", str(port)], "/health")
     assert listening(mark)
     server.close()
@@ -459,8 +458,6 @@ def test_a_folder_without_a_model_is_an_error(tmp_path: Path, folder: Path) -> N
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
     made = mlx_lm(tmp_path / "empty", folder)
-    with pytest.raises(
-        ChatcliError, match=r"could not be started.*FileNotFoundError: No safetensors"
-    ):
+    with pytest.raises(ChatcliError, match=r"could not be started.*FileNotFoundError: No safetensors"):
         made.ask(FIRST, SAID)
     assert not listening(str(tmp_path / "empty"))

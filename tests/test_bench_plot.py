@@ -69,9 +69,13 @@ def test_a_line_goes_through_the_median_of_the_repeats(tmp_path: Path) -> None:
 def test_title_axes_and_legend_say_what_is_seen(tmp_path: Path) -> None:
     said = texts(drawn(tmp_path / "a.svg"))
     expected = {
-        "three turns, tiny-3b", "prompt tokens reused (%)", "time to first token (s, log scale)",
-        "turn", "no reuse", "chatcli",
-    }  # fmt: skip
+        "three turns, tiny-3b",
+        "prompt tokens reused (%)",
+        "time to first token (s, log scale)",
+        "turn",
+        "no reuse",
+        "chatcli",
+    }
     assert expected <= set(said)
 
 

@@ -34,9 +34,12 @@ def contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Script]]:
         house = replace(house, loaded=run.scripted(house.loaded, said))
         parts = house.worker, house.loaded
         every: list[Contender] = [
-            Cold(*parts), Served(*parts), Saved(*parts, house.folder),
-            Chatcli(*parts, house.folder), Drafted(*parts, house.folder),
-        ]  # fmt: skip
+            Cold(*parts),
+            Served(*parts),
+            Saved(*parts, house.folder),
+            Chatcli(*parts, house.folder),
+            Drafted(*parts, house.folder),
+        ]
         yield {one.name: one for one in every}, said
         for one in every:
             one.close()

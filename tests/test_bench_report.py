@@ -26,9 +26,7 @@ COLD, PEER, OURS = "no reuse", "a peer", "chatcli"
 NAMES = (COLD, "mlx-lm's server", "mlx-lm, a file each turn", OURS, "chatcli, drafted")
 
 
-def outcome(
-    name: str, labels: Sequence[str], answers: dict[str, list[list[Answer]]], **more: str
-) -> Outcome:
+def outcome(name: str, labels: Sequence[str], answers: dict[str, list[list[Answer]]], **more: str) -> Outcome:
     """`answers` by contender, repeat and step; the first contender is the reference."""
     steps = [Step(label, Request("", (label,))) for label in labels]
     workload = Workload(name, f"{name} at length", steps, 64, **more)
@@ -114,9 +112,15 @@ def test_what_was_published_and_noted_stands_under_the_first_table() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.00004, "0.0000 s"), (0.0123, "0.0123 s"), (0.5, "0.500 s"), (1.234, "1.23 s"),
-     (27.06, "27.1 s"), (1234.0, "1,234 s")],
-)  # fmt: skip
+    [
+        (0.00004, "0.0000 s"),
+        (0.0123, "0.0123 s"),
+        (0.5, "0.500 s"),
+        (1.234, "1.23 s"),
+        (27.06, "27.1 s"),
+        (1234.0, "1,234 s"),
+    ],
+)
 def test_seconds_have_about_three_digits(seconds: float, shown: str) -> None:
     cold = [Answer(9, 0, seconds)] * 2
     assert shown == report.tables(outcome("exact", "ab", {COLD: [cold]}))[1].rows[0][1]
@@ -172,15 +176,15 @@ def test_more_contenders_than_fit_are_in_more_tables() -> None:
 def test_cold_and_warm_prompts_are_told_apart() -> None:
     labels = ("cold prompt 1", "cold prompt 2", "warm prompt 1", "warm prompt 2")
     answers = [
-        Answer(100, 0, 4.0, (0.1,)), Answer(100, 80, 2.0, (0.2,)),
-        Answer(100, 99, 0.5, (0.3,)), Answer(100, 97, 0.5, (0.4,)),
-    ]  # fmt: skip
+        Answer(100, 0, 4.0, (0.1,)),
+        Answer(100, 80, 2.0, (0.2,)),
+        Answer(100, 99, 0.5, (0.3,)),
+        Answer(100, 97, 0.5, (0.4,)),
+    ]
     reuse, first, gaps = report.tables(outcome("shared-prefix", labels, {OURS: [answers]}))[3:]
     assert ["", "cold", "warm"] == list(reuse.columns)
     assert [(OURS, "40.0 % (80/200)", "98.0 % (196/200)")] == reuse.rows
-    assert ["", *(f"{kind}\np{p}" for kind in ("cold", "warm") for p in (50, 90, 99))] == list(
-        first.columns
-    )
+    assert ["", *(f"{kind}\np{p}" for kind in ("cold", "warm") for p in (50, 90, 99))] == list(first.columns)
     assert [(OURS, "3.00", "3.80", "3.98", "0.500", "0.500", "0.500")] == first.rows
     assert [(OURS, "0.250", "0.370", "0.397")] == gaps.rows
 
@@ -238,9 +242,7 @@ def test_every_measure_in_which_a_peer_is_better_is_said() -> None:
         ("shared-prefix", ("warm 1",), "seconds between tokens, p50: 0.200 against 0.100"),
     ],
 )
-def test_every_row_in_which_a_peer_is_better_is_said(
-    name: str, labels: Sequence[str], expected: str
-) -> None:
+def test_every_row_in_which_a_peer_is_better_is_said(name: str, labels: Sequence[str], expected: str) -> None:
     better, mine = Answer(100, 90, 0.5, (0.1,)), Answer(100, 50, 1.0, (0.2,))
     found = outcome(name, labels, same(1, peer=better, ours=mine))
     assert f"chatcli loses in {expected} (a peer)." in losses(report.tables(found))
@@ -248,9 +250,7 @@ def test_every_row_in_which_a_peer_is_better_is_said(
 
 def test_all_who_are_better_are_in_one_sentence() -> None:
     (said,) = losses(report.tables(outcome("other", "ab", same(2, ours=Answer(100, 50, 2.0)))))
-    expected = (
-        "chatcli loses in time to first token: 2.00 s against 1.00 s (no reuse), 1.00 s (a peer)."
-    )
+    expected = "chatcli loses in time to first token: 2.00 s against 1.00 s (no reuse), 1.00 s (a peer)."
     assert expected == said
 
 
@@ -299,28 +299,47 @@ def test_the_data_has_every_answer_and_the_summary() -> None:
             "greedy_differing": 1,
             "greedy_compared": 2,
         },
-        "repeats": [[
-            {
-                "prompt_tokens": 10, "reused_tokens": 0, "hit_ratio": 0.0,
-                "time_to_first_token": 2.0, "gaps": [0.25], "generation_seconds": 0.25,
-                "after_seconds": 0.5, "ahead_tokens": 64,
-                "memory_bytes": 100, "disk_bytes": 200, "written_bytes": 300,
-                "opening_seconds": 0.0,
-            },
-            {
-                "prompt_tokens": 20, "reused_tokens": 15, "hit_ratio": 0.75,
-                "time_to_first_token": 1.0, "gaps": [0.25, 0.75], "generation_seconds": 1.0,
-                "after_seconds": 1.5, "ahead_tokens": 32,
-                "memory_bytes": 110, "disk_bytes": 220, "written_bytes": 330,
-                "opening_seconds": 0.5,
-            },
-        ]],
-    }  # fmt: skip
+        "repeats": [
+            [
+                {
+                    "prompt_tokens": 10,
+                    "reused_tokens": 0,
+                    "hit_ratio": 0.0,
+                    "time_to_first_token": 2.0,
+                    "gaps": [0.25],
+                    "generation_seconds": 0.25,
+                    "after_seconds": 0.5,
+                    "ahead_tokens": 64,
+                    "memory_bytes": 100,
+                    "disk_bytes": 200,
+                    "written_bytes": 300,
+                    "opening_seconds": 0.0,
+                },
+                {
+                    "prompt_tokens": 20,
+                    "reused_tokens": 15,
+                    "hit_ratio": 0.75,
+                    "time_to_first_token": 1.0,
+                    "gaps": [0.25, 0.75],
+                    "generation_seconds": 1.0,
+                    "after_seconds": 1.5,
+                    "ahead_tokens": 32,
+                    "memory_bytes": 110,
+                    "disk_bytes": 220,
+                    "written_bytes": 330,
+                    "opening_seconds": 0.5,
+                },
+            ]
+        ],
+    }
     assert expected == told["contenders"][1]
     del told["contenders"]
     assert {
         "workload": {
-            "name": "exact", "title": "exact at length", "reply_tokens": 64, "published": "PR 7",
+            "name": "exact",
+            "title": "exact at length",
+            "reply_tokens": 64,
+            "published": "PR 7",
             "steps": [
                 {"label": "first", "reopened": False, "typed": True},
                 {"label": "again", "reopened": False, "typed": True},
@@ -329,7 +348,7 @@ def test_the_data_has_every_answer_and_the_summary() -> None:
         "model": "tiny",
         "reference": COLD,
         "notes": ["One H200."],
-    } == told  # fmt: skip
+    } == told
 
 
 def test_the_data_is_plain() -> None:
@@ -342,9 +361,7 @@ def test_the_data_is_plain() -> None:
 
 def long_race(workload: Workload) -> Outcome:
     """Numbers as wide as a run on a large model has them."""
-    answer = Answer(
-        28_123, 27_990, 12.34, (0.0123,) * 3, 1.234, 120, (1,) * 64, 10**9, 10**9, 10**9
-    )
+    answer = Answer(28_123, 27_990, 12.34, (0.0123,) * 3, 1.234, 120, (1,) * 64, 10**9, 10**9, 10**9)
     answers = {name: [[answer] * len(workload.steps)] for name in NAMES}
     return Outcome(workload, "qwen3.5-9b", Race(workload.steps, answers, COLD))
 
@@ -352,12 +369,16 @@ def long_race(workload: Workload) -> Outcome:
 @pytest.mark.parametrize(
     "workload",
     [
-        workloads.turns(40), workloads.branch(5), workloads.exact((100, 28_000), 4.0),
-        workloads.agentic(28_000, 6, 4.0), workloads.shared_prefix(512, 5, 4.0, 1),
-        workloads.reopen((1, 10)), workloads.paste((500, 8000), 4.0),
+        workloads.turns(40),
+        workloads.branch(5),
+        workloads.exact((100, 28_000), 4.0),
+        workloads.agentic(28_000, 6, 4.0),
+        workloads.shared_prefix(512, 5, 4.0, 1),
+        workloads.reopen((1, 10)),
+        workloads.paste((500, 8000), 4.0),
     ],
     ids=lambda one: one.name,
-)  # fmt: skip
+)
 def test_no_cell_is_broken_at_80_columns(workload: Workload) -> None:
     for table in report.tables(long_race(workload)):
         out = io.StringIO()

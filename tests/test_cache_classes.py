@@ -64,9 +64,7 @@ def step(cache: list[Any], seed: int, count: int, dtype: mx.Dtype) -> list[mx.ar
     seen: list[mx.array] = []
     for leaf in prompt_cache.leaves(cache):
         if isinstance(leaf, ArraysCache):
-            leaf[0] = (0 if leaf[0] is None else leaf[0]) + mx.random.normal((1, 2, 3)).astype(
-                dtype
-            )
+            leaf[0] = (0 if leaf[0] is None else leaf[0]) + mx.random.normal((1, 2, 3)).astype(dtype)
             seen.append(leaf[0])
             continue
         if isinstance(leaf, ChunkedKVCache):
@@ -118,9 +116,7 @@ def keep(
     store.put(Checkpoint(chain, prompt, rows, *prompt_cache.state(cache), 0.0))
 
 
-def bring_back(
-    store: SegmentStore, cache: list[Any], chain: list[Segment], prompt: list[int]
-) -> None:
+def bring_back(store: SegmentStore, cache: list[Any], chain: list[Segment], prompt: list[int]) -> None:
     """Fill an empty cache from the files."""
     store.flush()
     stateful = prompt_cache.has_state(cache)
@@ -215,9 +211,7 @@ def test_states_of_every_type_and_shape_come_back(dtype: str, shape: tuple[int, 
 
 
 @pytest.mark.parametrize("before", [1, 5, 12, 40])
-def test_a_rewound_cache_goes_on_as_if_nothing_had_come(
-    make: Callable[[], list[Any]], before: int
-) -> None:
+def test_a_rewound_cache_goes_on_as_if_nothing_had_come(make: Callable[[], list[Any]], before: int) -> None:
     cache, plain = make(), make()
     for used in (cache, plain):
         step(used, 1, before, mx.float32)

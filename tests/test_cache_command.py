@@ -114,8 +114,9 @@ def test_an_evicted_session_reopens_as_before_and_says_what_it_cost(chatcli: Pro
 
 
 def test_a_chat_keeps_its_limit_and_says_once_when_it_is_full(chatcli: Program) -> None:
-    done = chatcli.run("chat", "-S", "talk", "-n", 6, "--cache-limit", "20kB",
-                       stdin="".join(f"{line}\n" for line in LINES))  # fmt: skip
+    done = chatcli.run(
+        "chat", "-S", "talk", "-n", 6, "--cache-limit", "20kB", stdin="".join(f"{line}\n" for line in LINES)
+    )
     assert 1 == done.errors.count("--cache-limit")
     assert inventory.total_bytes(chatcli.sessions) < 2 * 20_000
 
@@ -176,6 +177,4 @@ def test_a_file_in_the_caches_place_costs_only_the_cache(chatcli: Program) -> No
 
 @pytest.mark.parametrize("size", ["much", "-1", "5 apples", ""])
 def test_a_limit_that_is_no_size_is_refused(chatcli: Program, size: str) -> None:
-    assert (
-        "--cache-limit" in chatcli.run("cache", "stats", f"--cache-limit={size}", expect=2).errors
-    )
+    assert "--cache-limit" in chatcli.run("cache", "stats", f"--cache-limit={size}", expect=2).errors

@@ -28,11 +28,25 @@ MESSAGES = [
 ]
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told. " * 4
 FIELDS = {
-    "session", "turn", "text", "thinking", "finish_reason", "prompt_tokens", "reused_tokens",
-    "prefilled_tokens", "settled_tokens", "hit_ratio", "miss_reason", "tokens", "logprobs",
-    "restore_seconds", "prefill_seconds", "time_to_first_token", "generation_tps",
+    "session",
+    "turn",
+    "text",
+    "thinking",
+    "finish_reason",
+    "prompt_tokens",
+    "reused_tokens",
+    "prefilled_tokens",
+    "settled_tokens",
+    "hit_ratio",
+    "miss_reason",
+    "tokens",
+    "logprobs",
+    "restore_seconds",
+    "prefill_seconds",
+    "time_to_first_token",
+    "generation_tps",
     "checkpoint_bytes",
-}  # fmt: skip
+}
 
 
 @cache
@@ -269,18 +283,23 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     name = turns[0]["session"]
     assert "hello-there" == name
     listed = chatcli.run("list", "--json").json()
-    assert [(name, 2, "Hello there")] == [
-        (one["name"], one["turns"], one["first_words"]) for one in listed
-    ]
+    assert [(name, 2, "Hello there")] == [(one["name"], one["turns"], one["first_words"]) for one in listed]
     assert name in chatcli.run("list").text
     shown = chatcli.run("show", name, "--json").json()
     assert (name, "Be kind.") == (shown["session"], shown["system"])
-    for said, turn, kept in zip(
-        ["Hello there", "How are you?"], turns, shown["turns"], strict=True
-    ):
+    for said, turn, kept in zip(["Hello there", "How are you?"], turns, shown["turns"], strict=True):
         assert said == kept["user"]
-        for key in ("turn", "text", "thinking", "prompt_tokens", "reused_tokens", "hit_ratio",
-                    "prefilled_tokens", "settled_tokens", "checkpoint_bytes"):  # fmt: skip
+        for key in (
+            "turn",
+            "text",
+            "thinking",
+            "prompt_tokens",
+            "reused_tokens",
+            "hit_ratio",
+            "prefilled_tokens",
+            "settled_tokens",
+            "checkpoint_bytes",
+        ):
             assert turn[key] == kept[key], key
     plain = chatcli.run("show", name).text
     assert "Hello there" in plain and "How are you?" in plain

@@ -82,9 +82,17 @@ def test_a_request_that_makes_no_sense_is_one_line(
 def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
     (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS * 30))
     process = chatcli.start(
-        "ask", "--each", "questions.txt", "--json", "-S", "talk", "-n", "300",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        "ask",
+        "--each",
+        "questions.txt",
+        "--json",
+        "-S",
+        "talk",
+        "-n",
+        "300",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdout is not None
     first = json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
@@ -95,7 +103,5 @@ def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
     assert len(answers) < 120
     tree = chatcli.run("export", "talk", "--format", "json").json()
     replies = [entry for entry in tree["entries"] if entry["role"] == "assistant"]
-    assert sorted(answer["text"] for answer in answers) == sorted(
-        reply["content"] for reply in replies
-    )
+    assert sorted(answer["text"] for answer in answers) == sorted(reply["content"] for reply in replies)
     assert None is tree["head"]

@@ -1,4 +1,4 @@
-"""The help on a terminal of 80 columns: whole names, whole sentences, and nothing that takes long to import."""
+"""The help on a terminal of 80 columns: whole names, whole sentences, nothing slow to import."""
 
 from __future__ import annotations
 

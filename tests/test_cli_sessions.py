@@ -55,9 +55,7 @@ def test_the_beginning_of_a_name_is_enough_where_nothing_is_lost(chatcli: Progra
 
 
 @pytest.mark.parametrize("command", ["export", "delete", "rename", "branch"])
-def test_an_ambiguous_beginning_is_refused_with_what_it_could_be(
-    chatcli: Program, command: str
-) -> None:
+def test_an_ambiguous_beginning_is_refused_with_what_it_could_be(chatcli: Program, command: str) -> None:
     for number in range(7):
         save(chatcli, f"fruit-{number}", "hello")
     more = {"rename": ["new"], "delete": ["--yes"]}.get(command, [])
@@ -161,8 +159,11 @@ def test_what_cannot_be_imported_is_a_sentence_and_leaves_nothing(chatcli: Progr
 
 @pytest.mark.slow
 def test_an_imported_conversation_is_gone_on_with(chatcli: Program) -> None:
-    given = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello."},
-             {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."}]  # fmt: skip
+    given = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."},
+    ]
     done = chatcli.run("import", "-", stdin=json.dumps(given))
     assert "Imported 1 turn as 'hello': chatcli resume hello\n" == done.text
     turn = chatcli.ask("And now?", "-S", "hello", "-n", "2")
@@ -222,9 +223,16 @@ def test_resume_in_a_pipe_takes_the_most_recent(chatcli: Program) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["list"], ["search", "pears"], ["export", "fruit"], ["export", "fruit", "--format", "html"],
-     ["import", "fruit.json"], ["show", "fruit"], ["rename", "fruit", "salad"]],
-)  # fmt: skip
+    [
+        ["list"],
+        ["search", "pears"],
+        ["export", "fruit"],
+        ["export", "fruit", "--format", "html"],
+        ["import", "fruit.json"],
+        ["show", "fruit"],
+        ["rename", "fruit", "salad"],
+    ],
+)
 def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str]) -> None:
     save(chatcli, "fruit", "two pears", "three plums")
     (chatcli.home / "fruit.json").write_text('[{"role": "user", "content": "hello"}]')

@@ -109,9 +109,7 @@ def test_few_files_stay_and_no_row_is_rewritten_often(count: int) -> None:
 
 def test_a_power_of_the_fan_is_one_file() -> None:
     found = {count: grown(count, [1] * count)[0] for count in (1, 7, 8, 15, 16, 64, 512)}
-    assert {
-        1: [1], 7: [1] * 7, 8: [8], 15: [8, *[1] * 7], 16: [8, 8], 64: [64], 512: [512]
-    } == found  # fmt: skip
+    assert {1: [1], 7: [1] * 7, 8: [8], 15: [8, *[1] * 7], 16: [8, 8], 64: [64], 512: [512]} == found
 
 
 def test_no_joined_file_is_larger_than_is_worth_it() -> None:
@@ -294,9 +292,7 @@ def test_a_damaged_file_is_not_joined_but_set_aside(store: SegmentStore, number:
 
 
 @pytest.mark.parametrize("seconds", [None, "", "long"])
-def test_files_that_do_not_tell_their_time_are_no_error(
-    store: SegmentStore, seconds: str | None
-) -> None:
+def test_files_that_do_not_tell_their_time_are_no_error(store: SegmentStore, seconds: str | None) -> None:
     write_all(store, CHAIN[: ONCE - 1], PROMPT)
     rewrite(locate(store.folder, CHAIN[:3], PROMPT)[2].path, {"seconds": seconds})
     write(store, CHAIN[:ONCE], PROMPT)

@@ -492,9 +492,7 @@ def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None
         ("false", "ended with an error (1)"),
     ],
 )
-def test_an_editor_that_fails_loses_nothing(
-    tmp_path: Path, editor: str | None, reason: str
-) -> None:
+def test_an_editor_that_fails_loses_nothing(tmp_path: Path, editor: str | None, reason: str) -> None:
     with desk(tmp_path, editor=editor) as made:
         run(made, "a", pasted(LONG), EDIT, lambda: made.said)
         assert ["a[pasted 214 lines]", 1] == [made.composer.shown, len(made.said)]
@@ -580,9 +578,7 @@ def test_escape_closes_the_menu_and_only_then_is_the_shells(program: Program) ->
 
 
 def test_long_lines_are_broken_between_words_and_the_box_grows_to_a_third(program: Program) -> None:
-    program.keys(
-        "Please read this log and tell me why the third build of the night failed, and what"
-    )
+    program.keys("Please read this log and tell me why the third build of the night failed, and what")
     program.shows("› Please read this", "failed, and\n  what")
     for number in range(10):
         program.keys(ALT_ENTER, f"line {number}")
@@ -635,9 +631,7 @@ def test_a_named_file_is_completed_measured_and_attached(program: Program, tmp_p
     assert "## notes.txt\n\n```text\none two three\n```\n\nread @notes.txt" == sent
 
 
-def test_a_file_that_is_not_text_is_refused_and_nothing_is_lost(
-    program: Program, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_text_is_refused_and_nothing_is_lost(program: Program, tmp_path: Path) -> None:
     (tmp_path / "here" / "pic.png").write_bytes(b"\x89PNG\0")
     program.keys("look at @pic.png")
     program.shows("  @pic.png is not text")

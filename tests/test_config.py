@@ -143,11 +143,9 @@ def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
     run(chatcli, "config", "temp", 0.75)
     run(chatcli, "config", "top-p", 0.5)
     run(chatcli, "config", "models.qwen3.5", "org/qwen")
-    assert path.read_text("utf-8") == WRITTEN.replace(
-        "temp = 0.5 ", "temp = 0.75 "
-    ).replace('future = "kept"\n', 'future = "kept"\ntop_p = 0.5\n').replace(
-        '"org/fast"\n', '"org/fast"\n"qwen3.5" = "org/qwen"\n'
-    )  # fmt: skip
+    assert path.read_text("utf-8") == WRITTEN.replace("temp = 0.5 ", "temp = 0.75 ").replace(
+        'future = "kept"\n', 'future = "kept"\ntop_p = 0.5\n'
+    ).replace('"org/fast"\n', '"org/fast"\n"qwen3.5" = "org/qwen"\n')
     run(chatcli, "config", "--unset", "temp")
     run(chatcli, "config", "--unset", "models.fast")
     left = config.read(path)
@@ -297,24 +295,39 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
 @pytest.mark.parametrize(
     ("key", "word", "value"),
     [
-        ("model", "org/name", "org/name"), ("temp", "1", 1.0), ("top_p", "0.9", 0.9),
-        ("top_k", "40", 40), ("min_p", "0.05", 0.05), ("repetition_penalty", "1.1", 1.1),
-        ("trust_remote_code", "yes", True), ("seed", "7", 7), ("max_tokens", "9", 9),
-        ("think", "off", False), ("cache", "no", False), ("draft", "TRUE", True),
-        ("cache_limit", "5GiB", "5GiB"), ("sessions", "/x", "/x"), ("panel", "off", "off"),
+        ("model", "org/name", "org/name"),
+        ("temp", "1", 1.0),
+        ("top_p", "0.9", 0.9),
+        ("top_k", "40", 40),
+        ("min_p", "0.05", 0.05),
+        ("repetition_penalty", "1.1", 1.1),
+        ("trust_remote_code", "yes", True),
+        ("seed", "7", 7),
+        ("max_tokens", "9", 9),
+        ("think", "off", False),
+        ("cache", "no", False),
+        ("draft", "TRUE", True),
+        ("cache_limit", "5GiB", "5GiB"),
+        ("sessions", "/x", "/x"),
+        ("panel", "off", "off"),
         ("memory_limit", "12 GB", "12 GB"),
-        ("max_kv_size", "64", 64), ("kv_bits", "8", 8), ("kv_group_size", "32", 32),
-        ("prefill_step_size", "9", 9), ("adapter_path", "/x", "/x"), ("min_tokens_to_keep", "2", 2),
-        ("xtc_probability", "0.5", 0.5), ("xtc_threshold", "0.2", 0.2),
-        ("presence_penalty", "-1", -1.0), ("frequency_penalty", "1.5", 1.5),
-        ("repetition_context_size", "64", 64), ("stop", "\n\n", ["\n\n"]),
+        ("max_kv_size", "64", 64),
+        ("kv_bits", "8", 8),
+        ("kv_group_size", "32", 32),
+        ("prefill_step_size", "9", 9),
+        ("adapter_path", "/x", "/x"),
+        ("min_tokens_to_keep", "2", 2),
+        ("xtc_probability", "0.5", 0.5),
+        ("xtc_threshold", "0.2", 0.2),
+        ("presence_penalty", "-1", -1.0),
+        ("frequency_penalty", "1.5", 1.5),
+        ("repetition_context_size", "64", 64),
+        ("stop", "\n\n", ["\n\n"]),
         ("logit_bias", "5:-1.5, 6:2", ["5:-1.5", "6:2"]),
         ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
     ],
-)  # fmt: skip
-def test_every_setting_comes_back_as_it_was_given(
-    tmp_path: Path, key: str, word: str, value: object
-) -> None:
+)
+def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word: str, value: object) -> None:
     path = tmp_path / "config.toml"
     given = config.from_word(key, word, key)
     assert (value, type(value)) == (given, type(given))
@@ -363,9 +376,7 @@ def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program)
     assert "not TOML at line 1" in wrong.errors
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo temp=1 > "$1"'))
     assert "temp=1\n" == path.read_text()
-    env = {
-        key: word for key, word in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")
-    }
+    env = {key: word for key, word in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")}
     assert "set EDITOR first" in chatcli.run("config", "--edit", env=env, expect=2).errors
 
 
@@ -381,9 +392,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(chatcli: Program) -> No
 
 
 def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
-    written(
-        chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n'
-    )
+    written(chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n')
     for args in (["config"], ["config", "system"], ["config", "models"], ["list"]):
         done = run(chatcli, *args)
         assert not {b"\x1b", b"\x07"} & {bytes([byte]) for byte in done.out + done.err}

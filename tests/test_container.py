@@ -331,9 +331,7 @@ TEXTS: dict[str, bytes] = {
     "a number": signed(b"5", b""),
     "a text": signed(b'"x"', b""),
     "null": signed(b"null", b""),
-    "a list of pairs": signed(
-        f'[["__metadata__",{{"sums":"","digest":"{NO_DIGEST}"}}]]'.encode(), b""
-    ),
+    "a list of pairs": signed(f'[["__metadata__",{{"sums":"","digest":"{NO_DIGEST}"}}]]'.encode(), b""),
 }
 LENGTHS = [0, 1, PREFIX, LONGEST_HEADER, 1 << 31, 1 << 40, 1 << 63, (1 << 64) - 1]
 
@@ -359,9 +357,7 @@ def test_the_helpers_sign_as_a_writer_does(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_signed_header_that_lies_is_damage(
-    tmp_path: Path, change: Callable[[Header], Any]
-) -> None:
+def test_a_signed_header_that_lies_is_damage(tmp_path: Path, change: Callable[[Header], Any]) -> None:
     assert is_damaged(tmp_path / "file", hostile(change))
 
 

@@ -177,8 +177,7 @@ def is_believed(talk: Talk, store: SegmentStore, change: Change) -> bool:
     stateful = bool(talk.states)
     assert 0 <= store.depth(talk.chain, talk.tokens, stateful=stateful) <= len(talk.chain)
     whole_rows = rows_are_right(talk, store)
-    states = [segment for segment in talk.chain
-              if state_path(talk.folder, segment.id) in change]  # fmt: skip
+    states = [segment for segment in talk.chain if state_path(talk.folder, segment.id) in change]
     return all([whole_rows, *(state_is_right(talk, store, one) for one in states)])
 
 
@@ -264,9 +263,7 @@ ABOUT_ROWS: dict[str, Callable[[Path], None]] = {
     "tokens of another type": lambda path: rewrite(
         path, {}, **{TOKENS: Tensor.of(np.array([np.nan, np.inf]))}
     ),
-    "a table of tokens": lambda path: rewrite(
-        path, {}, **{TOKENS: Tensor.of(np.zeros((2, 2), "<i4"))}
-    ),
+    "a table of tokens": lambda path: rewrite(path, {}, **{TOKENS: Tensor.of(np.zeros((2, 2), "<i4"))}),
 }
 ABOUT_STATES: dict[str, Callable[[Path], None]] = {
     "rows' kind": lambda path: rewrite(path, {"kind": "rows"}),
@@ -315,9 +312,7 @@ def go_on(talk: Talk) -> TurnRecord:
 
 
 @pytest.fixture(scope="module")
-def undamaged(
-    talks: dict[str, Talk], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, TurnRecord]:
+def undamaged(talks: dict[str, Talk], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TurnRecord]:
     folder = tmp_path_factory.mktemp("undamaged")
     return {name: go_on(copy_of(talk, folder / name)) for name, talk in talks.items()}
 
@@ -329,9 +324,7 @@ def flip_header(path: Path) -> None:
 def flip_rows(path: Path) -> None:
     """In the full attention of either model, which needs every row, or in the first state."""
     with Container(path) as file:
-        name = next(
-            name for name in ("3.keys", "1.keys", *sorted(file.parts)) if name in file.parts
-        )
+        name = next(name for name in ("3.keys", "1.keys", *sorted(file.parts)) if name in file.parts)
         at = file.parts[name].offset
     flip(path, at + 5)
 
@@ -372,9 +365,7 @@ def test_a_turn_over_damaged_files_says_the_same_and_why_it_took_longer(
         assert record.reused_tokens < right.reused_tokens
 
 
-def test_swapped_files_cost_time_only(
-    talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path
-) -> None:
+def test_swapped_files_cost_time_only(talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path) -> None:
     right = undamaged[talk.family]
     mine = copy_of(talk, tmp_path)
     one, other = needed(mine)[1:3]

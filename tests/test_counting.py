@@ -91,9 +91,7 @@ def test_a_settle_that_goes_on_adds_to_what_is_noted(model: Path, tmp_path: Path
     assert settled == prompt[reused - len(settled) : reused]
 
 
-def test_a_turn_after_a_cancelled_prefill_goes_on_from_its_chunks(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_turn_after_a_cancelled_prefill_goes_on_from_its_chunks(model: Path, tmp_path: Path) -> None:
     with ScriptedHouse(model, tmp_path) as house:
         chat = first_turn(house)
         cut = house.take(chat, LONG, events=2)
@@ -132,9 +130,7 @@ def test_a_cancelled_reply_counts_the_tokens_that_came(model: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("events", [1, None])
-def test_a_draft_that_is_sent_counts_as_drafted(
-    model: Path, tmp_path: Path, events: int | None
-) -> None:
+def test_a_draft_that_is_sent_counts_as_drafted(model: Path, tmp_path: Path, events: int | None) -> None:
     with ScriptedHouse(model, tmp_path) as house:
         chat = first_turn(house)
         drafted = house.draft(chat, LONG, events)
@@ -202,9 +198,7 @@ def test_a_draft_counts_what_was_not_settled_before_it(model: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_reopened_session_counts_what_the_model_ran(
-    model: Path, tmp_path: Path, settled: bool
-) -> None:
+def test_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_path: Path, settled: bool) -> None:
     with ScriptedHouse(model, tmp_path) as house:
         chat = house.chat("talk")
         record = house.take(chat, MESSAGES[0]).record
@@ -294,9 +288,7 @@ def test_a_prompt_that_is_known_to_its_end_leaves_one_token(family: str, tmp_pat
 # Where history keeps what was generated, only the markers after the reply are left to be run.
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("template", [PLAIN, BARE], ids=["plain", "bare"])
-def test_a_reply_that_history_keeps_is_not_run_again(
-    family: str, template: str, tmp_path: Path
-) -> None:
+def test_a_reply_that_history_keeps_is_not_run_again(family: str, template: str, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", family, template=template)
     with ScriptedHouse(model, tmp_path / "sessions") as house:
         chat = house.chat("talk")

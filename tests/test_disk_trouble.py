@@ -156,9 +156,7 @@ def test_without_room_for_checkpoints_the_replies_are_right(
 def test_the_notice_has_a_line_of_its_own_in_plain_text(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path / "home", models / "speaker")
     options = ("-n", "60", "--temp", "1", "--seed", "1")
-    done = program.run(
-        "chat", "-S", "a", *options, stdin=f"{LONG}\n{LONG}\n", preexec_fn=limit(16 << 10)
-    )
+    done = program.run("chat", "-S", "a", *options, stdin=f"{LONG}\n{LONG}\n", preexec_fn=limit(16 << 10))
     assert told_once(done, "File too large")
     shown = program.run("show", "a", "--json").json()["turns"]
     assert "".join(clean(f"{turn['text']}\n") for turn in shown) == done.text
@@ -177,9 +175,7 @@ def test_what_fails_after_the_reply_is_told_by_ask_too(models: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
-def test_a_checkpoint_folder_that_is_a_file_is_told_once(
-    asjson: tuple[str, ...], chatcli: Program
-) -> None:
+def test_a_checkpoint_folder_that_is_a_file_is_told_once(asjson: tuple[str, ...], chatcli: Program) -> None:
     chatcli.sessions.mkdir()
     (chatcli.sessions / "kv").write_text("mine")
     script = "".join(f"{message}\n" for message in MESSAGES)
@@ -254,9 +250,7 @@ def test_ask_without_room_for_a_new_session_leaves_nothing(chatcli: Program) -> 
 
 
 @pytest.mark.parametrize("asjson", [(), pytest.param(("--json",), marks=pytest.mark.slow)])
-def test_ask_without_room_for_the_message_does_not_answer(
-    asjson: tuple[str, ...], chatcli: Program
-) -> None:
+def test_ask_without_room_for_the_message_does_not_answer(asjson: tuple[str, ...], chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "a", *FEW)
     path = chatcli.sessions / "a.jsonl"
     before = path.read_bytes()
@@ -282,9 +276,7 @@ def test_ask_without_room_for_the_reply_says_so_and_keeps_the_message(
     assert path.read_bytes().endswith(b"\n")
     assert "user" == entries(path)[-1]["type"]
     again = chatcli.run("ask", "Again?", "-S", "a", *FEW)
-    assert ["chatcli: turn 2 was sent but its reply was cut off: the message is kept"] == notices(
-        again
-    )
+    assert ["chatcli: turn 2 was sent but its reply was cut off: the message is kept"] == notices(again)
     assert ["Hello.", "More?", "Again?"] == user_messages(path)
 
 
@@ -353,9 +345,7 @@ def test_after_space_is_back_the_next_message_is_saved(chatcli: Program, shell: 
 
 
 @PRLIMIT
-def test_a_disk_that_takes_nothing_more_does_not_end_the_chat(
-    chatcli: Program, shell: Terminal
-) -> None:
+def test_a_disk_that_takes_nothing_more_does_not_end_the_chat(chatcli: Program, shell: Terminal) -> None:
     """Not even the line history can be written."""
     limit_running(shell.process, 0)
     refused(shell, "Second.")
@@ -429,9 +419,7 @@ def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> No
 
 
 @pytest.mark.slow
-def test_checkpoints_leave_the_last_of_a_disk_to_the_transcript(
-    chatcli: Program, disk: Path
-) -> None:
+def test_checkpoints_leave_the_last_of_a_disk_to_the_transcript(chatcli: Program, disk: Path) -> None:
     """There is room for a small checkpoint or two, or for what is said."""
     fill(disk, 40 << 10)
     script = "".join(f"{message}\n" for message in MESSAGES * 2)

@@ -45,9 +45,7 @@ class Doctor:
 
     def look(self, *args: object, expect: int = 0, **env: str) -> dict[str, dict[str, Any]]:
         told = self.run("--json", *args, expect=expect, **env).json()
-        assert told["problems"] == len(
-            [1 for one in told["findings"] if one["status"] == "problem"]
-        )
+        assert told["problems"] == len([1 for one in told["findings"] if one["status"] == "problem"])
         return {one["name"]: one for one in told["findings"]}
 
     def path_with(self, package: str, **modules: str) -> str:
@@ -62,9 +60,7 @@ class Doctor:
         """A PYTHONPATH on which a package seems to be installed."""
         place = self._folder / "record" / f"{name.replace('-', '_')}-{version}.dist-info"
         place.mkdir(parents=True)
-        (place / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         return f"{place.parent}:{ROOT}"
 
 
@@ -104,9 +100,7 @@ def test_without_quick_mlx_lm_is_imported_too(doctor: Doctor) -> None:
     told = doctor.program.run("doctor", "--json").json()
     assert "mlx-lm" in [one["name"] for one in told["findings"]]
     path = doctor.path_with("mlx_lm", __init__="import no_such_module")
-    done = doctor.program.run(
-        "doctor", "--json", expect=1, env=doctor.program.environment(PYTHONPATH=path)
-    )
+    done = doctor.program.run("doctor", "--json", expect=1, env=doctor.program.environment(PYTHONPATH=path))
     (found,) = [one for one in done.json()["findings"] if one["name"] == "mlx-lm"]
     assert "no_such_module" in found["value"]
 
@@ -195,12 +189,23 @@ def test_a_closed_folder_is_one_problem(doctor: Doctor, mode: int) -> None:
 def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor: Doctor) -> None:
     path = doctor.program.home / "mine.toml"
     path.write_text('temp = "hot"\ntempe = 3\n')
-    done = doctor.run("--json", expect=1, CHATCLI_CONFIG=str(path), CHATCLI_TOP_P="9",
-                      CHATCLI_SYSTEM="between us", CHATCLI_TEMPERATURE="1", HF_TOKEN="hf_mine")  # fmt: skip
+    done = doctor.run(
+        "--json",
+        expect=1,
+        CHATCLI_CONFIG=str(path),
+        CHATCLI_TOP_P="9",
+        CHATCLI_SYSTEM="between us",
+        CHATCLI_TEMPERATURE="1",
+        HF_TOKEN="hf_mine",
+    )
     told = [one for one in done.json()["findings"] if one["area"] == "settings"]
     marks = [(one["name"], one["status"]) for one in told]
-    assert marks == [("config file", "problem"), ("config file", "advice"),
-                     ("environment", "problem"), ("environment", "advice")]  # fmt: skip
+    assert marks == [
+        ("config file", "problem"),
+        ("config file", "advice"),
+        ("environment", "problem"),
+        ("environment", "advice"),
+    ]
     assert "temp has to be" in told[0]["value"]
     assert "CHATCLI_TOP_P" in told[2]["value"]
     assert "CHATCLI_TEMPERATURE not known" == told[3]["value"]
@@ -282,6 +287,11 @@ def test_a_page_in_a_pipe_is_plain_and_what_is_strange_in_a_name_is_harmless(
 
 @pytest.mark.slow
 def test_an_empty_environment_is_enough(doctor: Doctor) -> None:
-    done = doctor.program.run("doctor", "--quick", "--sessions", doctor.sessions,
-                              env={"PYTHONPATH": str(ROOT), "HF_HOME": str(doctor.program.home)})  # fmt: skip
+    done = doctor.program.run(
+        "doctor",
+        "--quick",
+        "--sessions",
+        doctor.sessions,
+        env={"PYTHONPATH": str(ROOT), "HF_HOME": str(doctor.program.home)},
+    )
     assert "none without TERM" in done.text

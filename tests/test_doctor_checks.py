@@ -72,9 +72,7 @@ def test_this_machine_tells_its_file_systems() -> None:
     assert doctor_disk.kind_at(Path("/"), doctor_disk.mounts())
 
 
-@pytest.mark.parametrize(
-    "kind", ["nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afpfs"]
-)
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afpfs"])
 def test_network_file_systems_are_known(kind: str) -> None:
     assert doctor_disk.NETWORK.fullmatch(kind)
 
@@ -177,9 +175,7 @@ def test_an_unknown_terminal_over_ssh_is_advice(terminal: TextIO) -> None:
     assert "advice" == found.status
 
 
-@pytest.mark.parametrize(
-    "tmux", [{"set-clipboard": "external", "escape-time": "500"}], indirect=True
-)
+@pytest.mark.parametrize("tmux", [{"set-clipboard": "external", "escape-time": "500"}], indirect=True)
 @pytest.mark.usefixtures("tmux")
 def test_tmux_that_drops_what_is_copied_and_holds_esc_back(terminal: TextIO) -> None:
     variables = {

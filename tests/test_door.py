@@ -30,17 +30,20 @@ def python(code: str, folder: Path) -> str:
     """What a program prints, with a home and sessions of its own."""
     env = Program(folder, folder).environment()
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=folder,
-        timeout=DEADLINE, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=folder,
+        timeout=DEADLINE,
+        check=False,
+    )
     assert 0 == done.returncode, done.stderr
     return done.stdout
 
 
 def open_chat(model: Path, folder: Path, name: str | None = "talk", **options: Any) -> Chat:
-    return Chat(
-        name, model=str(model), sessions=folder, **{"max_tokens": 24, "system": SYSTEM, **options}
-    )
+    return Chat(name, model=str(model), sessions=folder, **{"max_tokens": 24, "system": SYSTEM, **options})
 
 
 def finish_reasons(folder: Path, name: str = "talk") -> list[str | None]:
@@ -50,9 +53,7 @@ def finish_reasons(folder: Path, name: str = "talk") -> list[str | None]:
 
 def test_the_package_and_its_door_open_without_anything_heavy(tmp_path: Path) -> None:
     loaded = f"print(sorted({{name.split('.')[0] for name in sys.modules}} & {HEAVY}))"
-    code = (
-        f"import sys, chatcli; chatcli.__version__; print('chatcli.door' in sys.modules); {loaded}"
-    )
+    code = f"import sys, chatcli; chatcli.__version__; print('chatcli.door' in sys.modules); {loaded}"
     assert ["False", "[]"] == python(code, tmp_path).splitlines()
     code = f"import sys; from chatcli import Chat; {loaded}"
     assert ["[]"] == python(code, tmp_path).splitlines()
@@ -80,9 +81,7 @@ def test_turns_are_the_same_as_anyone_elses_to_the_bit(models: Path, tmp_path: P
         assert list(MESSAGES) == [turn.user.message.content for turn in chat.turns]
 
 
-def test_events_come_in_order_and_the_settled_tokens_are_in_the_numbers(
-    models: Path, tmp_path: Path
-) -> None:
+def test_events_come_in_order_and_the_settled_tokens_are_in_the_numbers(models: Path, tmp_path: Path) -> None:
     with open_chat(models / "speaker", tmp_path) as chat:
         assert (None, [], "", {}) == (chat.name, chat.turns, chat.text, chat.stats)
         events: list[Event] = list(chat.send("Hello"))
@@ -137,9 +136,7 @@ def test_a_reply_that_is_left_half_way_is_stopped_and_what_came_is_kept(
 ) -> None:
     with open_chat(models / "speaker", tmp_path, max_tokens=500, think=False) as chat:
         reply = chat.send("Hello")
-        came = [
-            event for event in islice(reply, 12) if isinstance(event, TextDelta | ThinkingDelta)
-        ]
+        came = [event for event in islice(reply, 12) if isinstance(event, TextDelta | ThinkingDelta)]
         if not held:
             del reply
             assert ["cancelled"] == finish_reasons(tmp_path)

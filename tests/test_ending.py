@@ -126,9 +126,7 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
 # Cut
 
 
-def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(model: Path, tmp_path: Path) -> None:
     with House(model, tmp_path, tokens=12) as house:
         chat = house.chat("talk")
         assert "(cut at 12 tokens: /continue goes on)" == drawn(take(chat, SHORT))[-1]
@@ -171,9 +169,7 @@ def test_where_the_memory_is_full_that_is_told_once(models: Path, tmp_path: Path
     assert piped(iter(events))[1].startswith("chatcli: The reply was cut because the memory")
 
 
-def test_a_person_who_asks_is_told_and_a_program_gets_the_reply_alone(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_person_who_asks_is_told_and_a_program_gets_the_reply_alone(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
     args = ("-n", "12", "--no-think", "--temp", "0", "-m", program.model)
     with open_shell(program, "ask", "hello", *args) as terminal:
@@ -244,9 +240,8 @@ def test_of_a_long_reply_the_mark_is_shown_though_the_words_are_not(
 @pytest.mark.parametrize("place", [in_transcript, in_tree, in_picker, in_tree_picker])
 @pytest.mark.parametrize(
     ("finish_reason", "with_words", "without"),
-    [("cancelled", "Hi (stopped)", "(stopped)"), ("length", "Hi (cut)", "(cut)"),
-     ("stop", "Hi", "(empty)")],
-)  # fmt: skip
+    [("cancelled", "Hi (stopped)", "(stopped)"), ("length", "Hi (cut)", "(cut)"), ("stop", "Hi", "(empty)")],
+)
 def test_the_same_turn_is_called_the_same_everywhere(
     place: Callable[[Conversation], str], finish_reason: str, with_words: str, without: str
 ) -> None:

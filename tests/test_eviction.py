@@ -264,11 +264,18 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
     """A file of the segments of these tokens."""
     run = path_of(tokens)[start:end]
     metadata = {
-        "format": SEGMENT_FORMAT, "version": SEGMENT_VERSION, "kind": "rows",
-        "fingerprint": FINGERPRINT, "id": run[-1].id, "parent": run[0].parent,
-        "start": str(start), "end": str(end), "ends": json.dumps([one.end for one in run]),
-        "seconds": "1.0", "created": "1",
-    }  # fmt: skip
+        "format": SEGMENT_FORMAT,
+        "version": SEGMENT_VERSION,
+        "kind": "rows",
+        "fingerprint": FINGERPRINT,
+        "id": run[-1].id,
+        "parent": run[0].parent,
+        "start": str(start),
+        "end": str(end),
+        "ends": json.dumps([one.end for one in run]),
+        "seconds": "1.0",
+        "created": "1",
+    }
     keys = np.arange(start + 1, end + 1, dtype="f4").repeat(64).reshape(1, 1, -1, 64)
     own = Tensor.of(np.asarray(tokens[start:end], "<i4"))
     path = catalog.rows_path(catalog.model_folder(folder, FINGERPRINT), run, tokens)

@@ -79,9 +79,7 @@ def test_an_export_says_what_it_is_and_is_ascii(folder: SessionFolder) -> None:
     assert ("chatcli", 1, "fruit", "pocket", "Be kind.", "2025-03-01") == tuple(
         found[key] for key in ("format", "version", "session", "model", "system", "date")
     )
-    assert ["user", "assistant", "user", "user", "assistant"] == [
-        entry["role"] for entry in found["entries"]
-    ]
+    assert ["user", "assistant", "user", "user", "assistant"] == [entry["role"] for entry in found["entries"]]
     assert found["entries"][3]["id"] == found["head"]
     assert exchange.as_text(found).isascii()
 
@@ -114,9 +112,7 @@ def test_an_imported_conversation_takes_a_given_name_or_none(folder: SessionFold
         {"labels": {"nobody": "x"}},
     ],
 )
-def test_a_damaged_export_is_refused_in_a_sentence(
-    folder: SessionFolder, change: dict[str, Any]
-) -> None:
+def test_a_damaged_export_is_refused_in_a_sentence(folder: SessionFolder, change: dict[str, Any]) -> None:
     found = exported(with_branches(folder))
     with pytest.raises(NotImportable, match=r"^This export is damaged: .*\.$"):
         read({**found, **change})
@@ -165,23 +161,42 @@ def test_an_export_of_a_newer_program_is_refused(folder: SessionFolder) -> None:
 
 def test_a_list_of_messages_becomes_a_conversation() -> None:
     parts = [{"type": "text", "text": "two "}, {"type": "text", "text": "pears"}]
-    given = [user(parts), reply("Yes.", reasoning_content="hm"), user("And?"),
-             reply("No.", thinking="why"), user("Last.")]  # fmt: skip
-    expected = [("user", "two pears", ""), ("assistant", "Yes.", "hm"), ("user", "And?", ""),
-                ("assistant", "No.", "why"), ("user", "Last.", "")]  # fmt: skip
+    given = [
+        user(parts),
+        reply("Yes.", reasoning_content="hm"),
+        user("And?"),
+        reply("No.", thinking="why"),
+        user("Last."),
+    ]
+    expected = [
+        ("user", "two pears", ""),
+        ("assistant", "Yes.", "hm"),
+        ("user", "And?", ""),
+        ("assistant", "No.", "why"),
+        ("user", "Last.", ""),
+    ]
     lines = "\n".join(map(json.dumps, given)).encode() + b"\n\n"
-    for found in (read(given), read({"messages": given}), exchange.read(lines),
-                  exchange.read(b"\xef\xbb\xbf" + lines)):  # fmt: skip
+    for found in (
+        read(given),
+        read({"messages": given}),
+        exchange.read(lines),
+        exchange.read(b"\xef\xbb\xbf" + lines),
+    ):
         assert expected == said(found)
-        assert (None, None, None) == (
-            found.name, found.conversation.model, found.conversation.system
-        )  # fmt: skip
+        assert (None, None, None) == (found.name, found.conversation.model, found.conversation.system)
 
 
 def test_system_messages_are_joined_and_neighbours_of_one_role_too() -> None:
-    given = [{"role": "system", "content": "Be kind."}, user("one"), user("two"),
-             {"role": "developer", "content": "Be brief."}, user(""), reply("a", thinking="x"),
-             reply("b"), reply("c", thinking="y")]  # fmt: skip
+    given = [
+        {"role": "system", "content": "Be kind."},
+        user("one"),
+        user("two"),
+        {"role": "developer", "content": "Be brief."},
+        user(""),
+        reply("a", thinking="x"),
+        reply("b"),
+        reply("c", thinking="y"),
+    ]
     found = read(given)
     assert "Be kind.\n\nBe brief." == found.conversation.system
     assert [("user", "one\n\ntwo", ""), ("assistant", "a\n\nb\n\nc", "x\n\ny")] == said(found)
@@ -192,9 +207,7 @@ def test_system_messages_are_joined_and_neighbours_of_one_role_too() -> None:
 
 def test_a_greeting_keeps_its_place() -> None:
     found = read([reply("Hello!"), user("Hi.")])
-    assert [("user", ""), ("assistant", "Hello!"), ("user", "Hi.")] == [
-        one[:2] for one in said(found)
-    ]
+    assert [("user", ""), ("assistant", "Hello!"), ("user", "Hi.")] == [one[:2] for one in said(found)]
     assert [1, 2] == [turn.number for turn in found.conversation.turns()]
 
 
@@ -250,8 +263,9 @@ def test_what_is_no_conversation_is_refused_in_a_sentence(data: bytes, says: str
 
 
 def test_thinking_alone_is_a_reply_and_half_characters_do_no_harm(folder: SessionFolder) -> None:
-    found = exchange.read(b'[{"role": "user", "content": "\\ud800 x"},'
-                          b'{"role": "assistant", "content": null, "thinking": "hm"}]')  # fmt: skip
+    found = exchange.read(
+        b'[{"role": "user", "content": "\\ud800 x"},{"role": "assistant", "content": null, "thinking": "hm"}]'
+    )
     assert [("user", "? x", ""), ("assistant", "", "hm")] == said(found)
     exchange.save(folder, found).close()
 

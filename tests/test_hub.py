@@ -81,9 +81,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def start(
-    hub: Hub, home: Path, name: str = NAME, code: str = FIND, **more: str
-) -> subprocess.Popen[str]:
+def start(hub: Hub, home: Path, name: str = NAME, code: str = FIND, **more: str) -> subprocess.Popen[str]:
     path = {"PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.Popen(
         [sys.executable, "-c", code, name],
@@ -166,9 +164,7 @@ def test_the_files_that_are_fetched_are_mlx_lms_own() -> None:
 # Cut off, and gone on with
 
 
-def test_a_killed_download_goes_on_from_the_byte_where_it_was(
-    hub: Hub, home: Path, repo: Path
-) -> None:
+def test_a_killed_download_goes_on_from_the_byte_where_it_was(hub: Hub, home: Path, repo: Path) -> None:
     hub.delay = 0.02
     process = start(hub, home)
     wait_for(lambda: sum(parts(home).values()) > SIZE)
@@ -267,9 +263,7 @@ def test_two_at_once_download_each_file_once(hub: Hub, home: Path) -> None:
         ((503, ""), "The hub answered 503 when asked for 'org/model': try again later."),
     ],
 )
-def test_a_refusal_is_one_sentence(
-    hub: Hub, home: Path, refusal: tuple[int, str], expected: str
-) -> None:
+def test_a_refusal_is_one_sentence(hub: Hub, home: Path, refusal: tuple[int, str], expected: str) -> None:
     hub.refusals[NAME] = refusal
     _, err = find(hub, home)
     assert err.startswith(expected) and "\n" not in err
@@ -331,9 +325,7 @@ def program(tmp_path: Path, hub: Hub) -> tuple[Program, dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_ask_while_its_model_comes(
-    program: tuple[Program, dict[str, str]], hub: Hub
-) -> None:
+def test_ctrl_c_ends_ask_while_its_model_comes(program: tuple[Program, dict[str, str]], hub: Hub) -> None:
     chatcli, environment = program
     hub.delay = 0.2
     process = chatcli.start("ask", "Hello.", "-n", 2, env=environment, stderr=subprocess.PIPE)

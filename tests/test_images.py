@@ -36,8 +36,11 @@ by_chunks = pytest.mark.parametrize(
 Said = tuple[str, tuple[str, ...]]
 # Images in three turns of four, two of them together, one of them again.
 TALK: tuple[Said, ...] = (
-    (ASKED, ("a",)), ("And these two?", ("b", "wide")), ("Which of them?", ()), ("Again:", ("a",)),
-)  # fmt: skip
+    (ASKED, ("a",)),
+    ("And these two?", ("b", "wide")),
+    ("Which of them?", ()),
+    ("Again:", ("a",)),
+)
 
 
 # The last message is written otherwise than the same message in history: its image is run with the
@@ -93,9 +96,7 @@ def reopened(
     return records
 
 
-def mlx_lm_says(
-    home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]
-) -> tuple[int, float]:
+def mlx_lm_says(home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]) -> tuple[int, float]:
     """The first token and its log probability as mlx-lm's own code has them, of the whole prompt."""
     text, names = said
     pictures = [read(shown[name]) for name in names]
@@ -215,9 +216,7 @@ def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
     assert outcome(again) == outcome(fresh) != outcome(whole)
 
 
-def test_an_image_is_drafted_with_its_message(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
-) -> None:
+def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path], tmp_path: Path) -> None:
     with house(seer, tmp_path / "draft") as home:
         chat = home.chat("talk")
         drafted = list(draft.draft(chat, "What is", NEVER, [read(shown["large"])]))
@@ -312,9 +311,7 @@ def test_where_prompts_parted_is_told_with_a_sign_for_an_image(
 
 
 # A message with an image has another header than one without.
-WORDED = SEEING.replace(
-    "+ m.role +", "+ m.role + (' of words' if m.content is string else ' of images') +"
-)
+WORDED = SEEING.replace("+ m.role +", "+ m.role + (' of words' if m.content is string else ' of images') +")
 
 
 def test_a_checkpoint_ends_where_a_next_message_with_an_image_would_still_go_on(
@@ -362,9 +359,7 @@ def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written
     with House(models / "qwen3_5", tmp_path, tokens=6) as home:
         chat = home.chat("talk")
         before = (tmp_path / "talk.jsonl").read_bytes()
-        with pytest.raises(
-            ImagesRefused, match="cannot be shown images: leave them out, or choose"
-        ):
+        with pytest.raises(ImagesRefused, match="cannot be shown images: leave them out, or choose"):
             home.say(chat, ASKED, images=[shown["a"]])
         assert before == (tmp_path / "talk.jsonl").read_bytes()
         assert not (tmp_path / "images").exists()

@@ -95,9 +95,7 @@ def test_a_lost_image_is_told_and_the_rest_of_the_conversation_stays(
     with house(seer, saved) as home:
         chat = home.chat("talk")
         head = chat.conversation.head
-        with pytest.raises(
-            ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"
-        ):
+        with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
             home.say(chat, "And now?")
         assert head == chat.conversation.head
         chat.saved.move_head(None)
@@ -182,12 +180,17 @@ def encoded(form: str, size: tuple[int, int] = (8, 6), **options: object) -> byt
     return made.getvalue()
 
 
-@pytest.mark.parametrize(("form", "kind"), list(zip(
-    ["PNG", "JPEG", "GIF", "WEBP"], ["png", "jpg", "gif", "webp"], strict=True,
-)))  # fmt: skip
-def test_images_are_known_by_their_bytes_whatever_their_name(
-    form: str, kind: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    list(
+        zip(
+            ["PNG", "JPEG", "GIF", "WEBP"],
+            ["png", "jpg", "gif", "webp"],
+            strict=True,
+        )
+    ),
+)
+def test_images_are_known_by_their_bytes_whatever_their_name(form: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(encoded(form))
     picture = read(path).picture
@@ -326,9 +329,7 @@ def test_every_door_shows_the_same_image(program: Program) -> None:
 @pytest.mark.slow
 def test_refusals_leave_nothing_behind(program: Program, models: Path) -> None:
     env = seeing(program)
-    blind = program.run(
-        "ask", ASKED, "--image", "cat.png", "-m", models / "qwen3_5", expect=1, env=env
-    )
+    blind = program.run("ask", ASKED, "--image", "cat.png", "-m", models / "qwen3_5", expect=1, env=env)
     assert "cannot be shown images: leave them out, or choose one" in blind.errors
     missing = program.run("ask", ASKED, "--image", "no.png", expect=2, env=env)
     assert "chatcli: The image no.png cannot be read: No such file" in missing.errors

@@ -12,29 +12,70 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "chatcli"
 RICH = {
-    "repl.display", "repl.folding", "repl.markdown", "repl.markdown_code", "repl.markdown_layout",
-    "repl.markdown_prose", "repl.markdown_rows", "repl.panel", "repl.progress", "repl.reply",
-    "repl.excerpts", "repl.alternatives",
-}  # fmt: skip
+    "repl.display",
+    "repl.folding",
+    "repl.markdown",
+    "repl.markdown_code",
+    "repl.markdown_layout",
+    "repl.markdown_prose",
+    "repl.markdown_rows",
+    "repl.panel",
+    "repl.progress",
+    "repl.reply",
+    "repl.excerpts",
+    "repl.alternatives",
+}
 PROMPT = {
-    "repl.shell", "repl.stage", "repl.composer", "repl.picker", "repl.tree_picker",
-    "repl.session_picker", "repl.picker_text", "repl.launched", "repl.lines", "repl.toolbar", "repl.pager",
-    "repl.reflow", "repl.completing", "repl.escape",
-}  # fmt: skip
+    "repl.shell",
+    "repl.stage",
+    "repl.composer",
+    "repl.picker",
+    "repl.tree_picker",
+    "repl.session_picker",
+    "repl.picker_text",
+    "repl.launched",
+    "repl.lines",
+    "repl.toolbar",
+    "repl.pager",
+    "repl.reflow",
+    "repl.completing",
+    "repl.escape",
+}
 TERMINAL = {"typer", "prompt_toolkit", "rich"}
 MAY_USE_TERMINAL = (
-    "cli.", "cli_options.", "cli_bench.", "cli_cache.", "cli_config.", "cli_doctor.",
-    "cli_each.", "cli_help.", "cli_models.", "cli_sessions.", "cli_tuning.", "repl.",
-)  # fmt: skip
+    "cli.",
+    "cli_options.",
+    "cli_bench.",
+    "cli_cache.",
+    "cli_config.",
+    "cli_doctor.",
+    "cli_each.",
+    "cli_help.",
+    "cli_models.",
+    "cli_sessions.",
+    "cli_tuning.",
+    "repl.",
+)
 MAY_USE_MLX = (
-    "model", "device", "prompt_cache", "row_reading", "cache_growth", "cache_state", "cache_trim",
-    "embedding", "engine", "engine_batch", "engine_speculative", "sampler", "sharding",
+    "model",
+    "device",
+    "prompt_cache",
+    "row_reading",
+    "cache_growth",
+    "cache_state",
+    "cache_trim",
+    "embedding",
+    "engine",
+    "engine_batch",
+    "engine_speculative",
+    "sampler",
+    "sharding",
     "think_budget",
-    "bench.", "pocket.",
-)  # fmt: skip
+    "bench.",
+    "pocket.",
+)
 MODULES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
-    for path in sorted(PACKAGE.rglob("*.py"))
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 

@@ -45,9 +45,7 @@ def saved(tmp_path: Path) -> Path:
 @pytest.fixture
 def on_cpu() -> None:
     if mx.default_device().type != mx.DeviceType.cpu:
-        pytest.skip(
-            "the fixture's checkpoints were computed on a CPU: here they are another model's"
-        )
+        pytest.skip("the fixture's checkpoints were computed on a CPU: here they are another model's")
 
 
 def go_on(family: str, sessions: Path) -> TurnRecord:
@@ -94,8 +92,7 @@ def old_path(saved: Path, family: str) -> tuple[list[Segment], list[int], list[d
     paths = model_folder(saved, family).glob("??/*.rows.safetensors")
     found = [legacy.unpack(path.read_bytes()) for path in paths]
     found.sort(key=lambda one: int(one[1]["start"]))
-    chain = [Segment(told["id"], told["parent"], int(told["start"]), int(told["end"]))
-             for _, told in found]  # fmt: skip
+    chain = [Segment(told["id"], told["parent"], int(told["start"]), int(told["end"])) for _, told in found]
     tokens = [rows.pop("tokens").array().tolist() for rows, _ in found]
     raw = [{name: bytes(part.raw()) for name, part in rows.items()} for rows, _ in found]
     return chain, [token for part in tokens for token in part], raw
@@ -250,8 +247,7 @@ def swap(one: Path, other: Path) -> None:
 
 def test_old_tensors_of_nothing_are_read() -> None:
     """MiniMax-M3's indexer keeps values of no width."""
-    header = {"__metadata__": {"digest": ""}, "a": {"dtype": "F32", "shape": [2, 0],
-              "data_offsets": [0, 0]}}  # fmt: skip
+    header = {"__metadata__": {"digest": ""}, "a": {"dtype": "F32", "shape": [2, 0], "data_offsets": [0, 0]}}
     empty = legacy.Tensor("float32", (2, 0), np.empty(0, np.uint8))
     header["__metadata__"]["digest"] = legacy.digest({"a": empty}, {})
     text = json.dumps(header).encode()

@@ -25,8 +25,15 @@ HARD = [
     "",
     "x" * 9000,
 ]
-HEADER = {"type": "session", "version": 1, "created": 1.5, "date": "2025-03-01", "model": "pocket",
-          "system": None, "branched_from": None}  # fmt: skip
+HEADER = {
+    "type": "session",
+    "version": 1,
+    "created": 1.5,
+    "date": "2025-03-01",
+    "model": "pocket",
+    "system": None,
+    "branched_from": None,
+}
 
 
 @pytest.fixture
@@ -142,11 +149,16 @@ def test_the_json_of_a_listing_has_these_keys(chatcli: Program) -> None:
     (chatcli.sessions / "bad.jsonl").write_bytes(b"")
     bad = "The session 'bad' cannot be read: its first line is damaged. It has not been touched."
     assert [
-        {"name": "bad", "turns": 0, "first_words": "", "model": None, "last_used": 0.0,
-         "problem": bad},
-        {"name": "dog", "turns": 3, "first_words": "words 0", "model": "pocket", "last_used": 1e9,
-         "problem": None},
-    ] == chatcli.run("list", "--json").json()  # fmt: skip
+        {"name": "bad", "turns": 0, "first_words": "", "model": None, "last_used": 0.0, "problem": bad},
+        {
+            "name": "dog",
+            "turns": 3,
+            "first_words": "words 0",
+            "model": "pocket",
+            "last_used": 1e9,
+            "problem": None,
+        },
+    ] == chatcli.run("list", "--json").json()
 
 
 @pytest.fixture(scope="module")

@@ -65,9 +65,7 @@ def test_the_digest_of_large_weights_does_not_depend_on_their_groups(tmp_path: P
 
 
 @pytest.mark.parametrize("key", [CTRL_D, CTRL_C])
-def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(
-    chatcli: Program, key: str
-) -> None:
+def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(chatcli: Program, key: str) -> None:
     with open_shell(chatcli, "-m", chatcli.model) as terminal:
         terminal.wait_for("loading qwen3_5…")
         terminal.wait_for(lambda: ready(terminal))
@@ -98,9 +96,7 @@ def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool 
     return Watched(Settings(sessions, cache=cache), Wanted(name), str(model))
 
 
-def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(
-    models: Path, tmp_path: Path
-) -> None:
+def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Path, tmp_path: Path) -> None:
     state = opened(models / "qwen3", tmp_path)
     state.runtime()
     state.close()
@@ -182,9 +178,7 @@ def test_what_is_read_is_all_that_the_next_turn_needs(
 
 
 @pytest.mark.slow
-def test_nothing_is_read_that_the_next_turn_does_not_need(
-    told: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_nothing_is_read_that_the_next_turn_does_not_need(told: tuple[Path, Path], tmp_path: Path) -> None:
     model, sessions = told
     files = chosen(model, sessions, "talk")
     whole = reused(model, copied(sessions, tmp_path / "all"), "talk")

@@ -165,9 +165,7 @@ class Terminal:
         self._stream = pyte.Stream(self.screen)
         self.written: list[str] = []
         options = {"color_system": "truecolor", "_environ": {}} | console
-        self.console = Console(
-            file=_Tty(self), force_terminal=True, width=width, height=height, **options
-        )
+        self.console = Console(file=_Tty(self), force_terminal=True, width=width, height=height, **options)
         self.now = 0.0
         self.stream = MarkdownStream(self.console, LivePart(self.console), clock=lambda: self.now)
 
@@ -238,9 +236,7 @@ def test_the_settled_screen_does_not_depend_on_the_cuts(size: int, width: int, h
     st.integers(1, 30),
     st.sampled_from([(80, 24), (130, 40), (24, 6)]),
 )
-def test_no_text_and_no_cuts_make_the_screen_differ(
-    text: str, size: int, window: tuple[int, int]
-) -> None:
+def test_no_text_and_no_cuts_make_the_screen_differ(text: str, size: int, window: tuple[int, int]) -> None:
     assert settled([text], *window) == settled(cut(text, size), *window)
 
 
@@ -256,9 +252,7 @@ def test_what_has_scrolled_off_was_final(height: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (130, 40)])
-def test_a_fence_longer_than_the_screen_appears_once_and_line_by_line(
-    width: int, height: int
-) -> None:
+def test_a_fence_longer_than_the_screen_appears_once_and_line_by_line(width: int, height: int) -> None:
     code = [f"value_{number} = '{'x' * (number % 11 * 8)}'" for number in range(200)]
     terminal = Terminal(width, height)
     text = "```python\n" + "\n".join(code) + "\n```\n"
@@ -282,9 +276,7 @@ def test_a_long_list_keeps_its_numbers_and_is_not_redrawn() -> None:
     terminal = Terminal()
     terminal.feed(cut(text, 9))
     terminal.stream.finish()
-    expected = [
-        [f"  {n}. item {n}", f"{' ' * (len(str(n)) + 4)}• inner {n}"] for n in range(1, 201)
-    ]
+    expected = [[f"  {n}. item {n}", f"{' ' * (len(str(n)) + 4)}• inner {n}"] for n in range(1, 201)]
     assert [line for pair in expected for line in pair] == terminal.lines()
     assert most_rows_up(terminal) <= 3
 
@@ -320,9 +312,7 @@ def test_a_table_waits_until_it_is_complete() -> None:
 
 def test_a_table_is_whole_even_if_its_first_line_began_as_prose() -> None:
     terminal = Terminal(40)
-    terminal.feed(
-        ["Words of a head that is longer than ", "the window ", "| b\n", "---|---\n", "c | d\n"]
-    )
+    terminal.feed(["Words of a head that is longer than ", "the window ", "| b\n", "---|---\n", "c | d\n"])
     terminal.stream.finish()
     assert "  Words of a head that is longer than" == terminal.lines()[0]
     assert "Words" in terminal.lines()[1] and ["c", "d"] == terminal.lines()[-1].split()
@@ -372,8 +362,9 @@ def test_only_the_sixteen_colours_and_no_background() -> None:
     terminal = Terminal()
     terminal.feed([REPLY])
     terminal.stream.finish()
-    codes = {int(code) for codes in re.findall(r"\x1b\[([\d;]+)m", terminal.output)
-             for code in codes.split(";")}  # fmt: skip
+    codes = {
+        int(code) for codes in re.findall(r"\x1b\[([\d;]+)m", terminal.output) for code in codes.split(";")
+    }
     # White, black, yellow and blue are hard to read somewhere; 38 and 48 begin other colours.
     assert codes <= {0, 1, 2, 3, 4, 9, 31, 32, 35, 36}
 
@@ -446,9 +437,7 @@ def test_drawing_is_throttled_by_the_clock() -> None:
 @pytest.mark.parametrize("width", [40, 79])
 def test_a_window_that_gets_narrower_loses_nothing_above(width: int) -> None:
     terminal = Terminal()
-    terminal.feed(
-        ["Settled paragraph.\n\nA **second, ", "open one that fills more than half of it "]
-    )
+    terminal.feed(["Settled paragraph.\n\nA **second, ", "open one that fills more than half of it "])
     terminal.console.width = width
     terminal.screen.resize(columns=width)
     terminal.feed(["and goes on** until it", " ends.\n\n", "third " * 20])

@@ -39,7 +39,7 @@ KINDS = {
     "others": f"# {WORDS}\n\n---\n\n    {INDENTED}\n\n<div>\n{INDENTED}\n</div>\n\n-\n- {WORDS}",
     "formula": f"{WORDS}\n$$\n{INDENTED}\n$$\n\n{WORDS} $x$\n",
     "all": REPLY,
-}  # fmt: skip
+}
 NARROWEST, WIDEST = 24, 130
 
 
@@ -241,6 +241,4 @@ def test_live_rows_of_the_old_width_are_broken_at_words_until_then() -> None:
     console.width = 30
     rows = [row.plain for row in reply.live(20)]
     assert all(row.startswith("  ▎ ") and cells(row) < 30 for row in rows)
-    assert {"**an", "open", "mark", "and", "words", "that", "go", "on", "▎"} == set(
-        " ".join(rows).split()
-    )
+    assert {"**an", "open", "mark", "and", "words", "that", "go", "on", "▎"} == set(" ".join(rows).split())

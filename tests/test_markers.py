@@ -25,42 +25,53 @@ KINDS: dict[str, tuple[list[str], str, str, str]] = {
     "think": (["<think>", "</think>"], "", "<think>Hm.</think>Yes <b>.", "</think>"),
     "think opened": (["<think>", "</think>"], "a<think>\n", "Hm.</think>Yes <b>.", "</think>"),
     "longcat": (
-        ["<longcat_think>", "</longcat_think>"], "<longcat_think>",
-        "Hm.</longcat_think>Yes <b>.", "</longcat_think>",
+        ["<longcat_think>", "</longcat_think>"],
+        "<longcat_think>",
+        "Hm.</longcat_think>Yes <b>.",
+        "</longcat_think>",
     ),
     "think:start": (
-        ["<|think:start|>", "<|think:end|>"], "",
-        "<|think:start|>Hm.<|think:end|>Yes <b>.", "<|think:end|>",
+        ["<|think:start|>", "<|think:end|>"],
+        "",
+        "<|think:start|>Hm.<|think:end|>Yes <b>.",
+        "<|think:end|>",
     ),
     "gemma": (
-        ["<|channel>", "<channel|>"], "<|turn>model\n",
-        "<|channel>thought\nHm.<channel|>Yes <b>.", "<channel|>",
+        ["<|channel>", "<channel|>"],
+        "<|turn>model\n",
+        "<|channel>thought\nHm.<channel|>Yes <b>.",
+        "<channel|>",
     ),
     "gemma off": (["<|channel>", "<channel|>"], "<|channel>thought\n<channel|>", "Yes <b>.", ""),
     "kimi-k3": (
-        XTML, "<|open|>message<|sep|>",
+        XTML,
+        "<|open|>message<|sep|>",
         "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Yes <b>."
-        "<|close|>response<|sep|><|close|>message<|sep|>", "<|close|>think<|sep|>",
+        "<|close|>response<|sep|><|close|>message<|sep|>",
+        "<|close|>think<|sep|>",
     ),
     "gpt-oss": (
-        HARMONY, "<|start|>assistant",
+        HARMONY,
+        "<|start|>assistant",
         "<|channel|>analysis<|message|>Hm.<|end|>"
         "<|start|>assistant<|channel|>final<|message|>Yes <b>.<|return|>",
         "<|end|><|start|>assistant<|channel|>final<|message|>",
     ),
     "gpt-oss, other headers": (
-        HARMONY, "<|start|>assistant",
-        "<|channel|>analysis<|message|>Hm.<|end|>"
-        "<|start|>assistant<|channel|>final <|message|>Yes <b>.", "",
+        HARMONY,
+        "<|start|>assistant",
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final <|message|>Yes <b>.",
+        "",
     ),
     "gpt-oss, no header": (HARMONY, "<|start|>assistant", "Yes <b>.", ""),
     "muse": (
-        MUSE, "<|start|>assistant",
+        MUSE,
+        "<|start|>assistant",
         " to=self<|message|>Hm.<|eom|><|start|>assistant to=user<|message|>Yes <b>.<|eot|>",
         "<|eom|><|start|>assistant to=user<|message|>",
     ),
     "muse, no header": (MUSE, "<|start|>assistant", "Yes <b>.", ""),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +118,9 @@ def test_thinking_and_reply_are_told_apart(kind: str, made: Made) -> None:
         told = parts(ReplySplitter(tokenizer, opening), pieces)
         thought = "Hm." if "Hm." in said else ""
         assert (thought, "Yes <b>.") == (
-            text_of(told, thinking=True).strip("\n"), text_of(told, thinking=False)
-        )  # fmt: skip
+            text_of(told, thinking=True).strip("\n"),
+            text_of(told, thinking=False),
+        )
     if closing:
         assert closing == tokenizer.decode(closing_tokens(tokenizer))
 
@@ -124,42 +136,64 @@ QWEN_CODER = "{{ '<tool_call>\n<function=' }}"
 CALLED = 'search({"q": "a b"})'
 CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
     "json": (
-        ["<think>", "</think>"], QWEN, "",
-        '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>', [CALLED],
+        ["<think>", "</think>"],
+        QWEN,
+        "",
+        '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>',
+        [CALLED],
     ),
     "json in thinking": (
-        ["<think>", "</think>"], QWEN, "<think>",
-        '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>', [CALLED],
+        ["<think>", "</think>"],
+        QWEN,
+        "<think>",
+        '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>',
+        [CALLED],
     ),
     "xml": (
-        [], QWEN_CODER, "",
+        [],
+        QWEN_CODER,
+        "",
         "<tool_call>\n<function=search>\n<parameter=q>\na b\n</parameter>\n</function>\n</tool_call>",
         [CALLED],
     ),
     "mistral has no end": (
-        ["[TOOL_CALLS]"], "[TOOL_CALLS]", "",
-        '[TOOL_CALLS]search[ARGS]{"q": "a b"}find[ARGS]{}', [CALLED, "find({})"],
+        ["[TOOL_CALLS]"],
+        "[TOOL_CALLS]",
+        "",
+        '[TOOL_CALLS]search[ARGS]{"q": "a b"}find[ARGS]{}',
+        [CALLED, "find({})"],
     ),
     "gemma": (
-        ["<|tool_call>", "<tool_call|>", '<|"|>'], "<|tool_call><tool_call|>", "",
-        '<|tool_call>call:search{q:<|"|>a b<|"|>}<tool_call|>', [CALLED],
+        ["<|tool_call>", "<tool_call|>", '<|"|>'],
+        "<|tool_call><tool_call|>",
+        "",
+        '<|tool_call>call:search{q:<|"|>a b<|"|>}<tool_call|>',
+        [CALLED],
     ),
     "kimi-k3": (
-        XTML, "", "",
+        XTML,
+        "",
+        "",
         '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="q" '
         'type="string"<|sep|>a b<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
         [CALLED],
     ),
     "gpt-oss": (
-        HARMONY, "", "<|start|>assistant",
+        HARMONY,
+        "",
+        "<|start|>assistant",
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary "
-        'to=functions.search <|constrain|>json<|message|>{"q": "a b"}<|call|>', [CALLED],
+        'to=functions.search <|constrain|>json<|message|>{"q": "a b"}<|call|>',
+        [CALLED],
     ),
     "gpt-oss, addressed first": (
-        HARMONY, "", "<|start|>assistant",
-        ' to=functions.search<|channel|>commentary json<|message|>{"q": "a b"}', [CALLED],
+        HARMONY,
+        "",
+        "<|start|>assistant",
+        ' to=functions.search<|channel|>commentary json<|message|>{"q": "a b"}',
+        [CALLED],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("size", [1, 1000])
@@ -184,9 +218,14 @@ def test_words_around_a_call_stay_where_they_are(made: Made) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["<tool_call>{</tool_call> so", "<tool_call> is a mark", '<tool_call>{"name": 7}</tool_call>',
-             "<tool_call>[[1]]</tool_call>"]
-)  # fmt: skip
+    "said",
+    [
+        "<tool_call>{</tool_call> so",
+        "<tool_call> is a mark",
+        '<tool_call>{"name": 7}</tool_call>',
+        "<tool_call>[[1]]</tool_call>",
+    ],
+)
 def test_what_is_no_call_is_text(said: str, made: Made) -> None:
     told = parts(ReplySplitter(made([], QWEN), ""), list(said))
     assert said == text_of(told, thinking=False)
@@ -195,9 +234,7 @@ def test_what_is_no_call_is_text(said: str, made: Made) -> None:
 
 def test_a_call_cannot_act_on_the_terminal_and_is_one_line(made: Made) -> None:
     said = (
-        '<tool_call>{"name": "a\\u001b[2J\\nb", "arguments": {"q": "\\u009b'
-        + "x" * 999
-        + '"}}</tool_call>'
+        '<tool_call>{"name": "a\\u001b[2J\\nb", "arguments": {"q": "\\u009b' + "x" * 999 + '"}}</tool_call>'
     )
     (call,) = parts(ReplySplitter(made([], QWEN), ""), [said])[0].calls
     assert not {"\x1b", "\x9b", "\n"} & set(str(call))

@@ -94,9 +94,7 @@ def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
     assert 50 == limit.tokens(50)
 
 
-def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
     enough = need(model, tmp_path / "measured", LONG)
     with House(model, tmp_path, memory_limit=enough - 1) as house:
         chat = house.chat("talk")
@@ -122,9 +120,7 @@ def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
     assert tight.tokens
 
 
-def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Path, tmp_path: Path) -> None:
     with House(model, tmp_path) as house:
         house.say(house.chat("talk"), LONG)
     before = everything(tmp_path / "kv")
@@ -184,9 +180,7 @@ class Exhausted(nn.Module):
 
 
 @pytest.mark.parametrize("last", [2, 8])
-def test_memory_that_ends_in_a_prefill_loses_nothing(
-    model: Path, tmp_path: Path, last: int
-) -> None:
+def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path, last: int) -> None:
     with House(model, tmp_path / "free") as house:
         expected = outcome(house.say(house.chat("talk"), SHORT, settle=False))
     with House(model, tmp_path / "full") as house:

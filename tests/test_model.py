@@ -107,9 +107,7 @@ def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> Non
 
 
 @pytest.mark.parametrize("cut", range(0, 36, 5))
-def test_thinking_and_reply_are_told_apart_wherever_the_text_is_cut(
-    cut: int, tokenizer: Any
-) -> None:
+def test_thinking_and_reply_are_told_apart_wherever_the_text_is_cut(cut: int, tokenizer: Any) -> None:
     reply = "I think so.</think>\n\nIt is <b>4</b>."
     expected = ("I think so.", "\n\nIt is <b>4</b>.")
     opened = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n")

@@ -60,17 +60,15 @@ def says(folder: Path, **config: Any) -> Path:
         ({"temperature": float("nan"), "top_p": float("inf")}, Sampling()),
     ],
 )
-def test_what_makes_sense_of_a_generation_config_is_taken(
-    config: dict[str, Any], expected: Sampling
-) -> None:
+def test_what_makes_sense_of_a_generation_config_is_taken(config: dict[str, Any], expected: Sampling) -> None:
     assert expected == model.own_sampling(config)
 
 
 def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
     own = Sampling(1.3, 0.9, 30, repetition_penalty=1.1)
-    assert Sampling(0.0, 0.9, 0, seed=4, repetition_penalty=1.1) == Sampling(
-        temp=0.0, top_k=0, seed=4
-    ).over(own)
+    assert Sampling(0.0, 0.9, 0, seed=4, repetition_penalty=1.1) == Sampling(temp=0.0, top_k=0, seed=4).over(
+        own
+    )
     assert own == Sampling().over(own)
 
 
@@ -106,9 +104,7 @@ def with_sampling(house: House, sampling: Sampling) -> Any:
     return replace(house.settings, sampling=sampling)
 
 
-def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(folder: Path, tmp_path: Path) -> None:
     said = {}
     for penalty in (None, 1.0, 3.0):
         with House(folder, tmp_path / str(penalty), cache=False) as house:
@@ -143,16 +139,18 @@ def with_code(request: pytest.FixtureRequest, folder: Path) -> Path:
     """A model, known to transformers or not, whose tokenizer is read by a class of its own."""
     (folder / "own.py").write_text(CODE.format(folder=str(folder)))
     (folder / "tokenizer.json").rename(folder / "words.json")
-    change(folder, "tokenizer_config.json", tokenizer_class="OwnTokenizer",
-           auto_map={"AutoTokenizer": ["own.OwnTokenizer", None]})  # fmt: skip
+    change(
+        folder,
+        "tokenizer_config.json",
+        tokenizer_class="OwnTokenizer",
+        auto_map={"AutoTokenizer": ["own.OwnTokenizer", None]},
+    )
     if request.param == "unknown":
         # To mlx-lm it is a llama, which has no norms of queries and keys.
         change(folder, "config.json", model_type="iquestcoder")
         weights = mx.load(str(folder / "model.safetensors"))
         plain = {
-            name: weight
-            for name, weight in weights.items()
-            if "q_norm" not in name and "k_norm" not in name
+            name: weight for name, weight in weights.items() if "q_norm" not in name and "k_norm" not in name
         }
         mx.eval(plain)
         mx.save_safetensors(str(folder / "model.safetensors"), plain)

@@ -64,9 +64,7 @@ def test_a_model_is_known_by_its_files(models: Path, family: str) -> None:
     from chatcli.models import about
 
     told = about(models / family)
-    assert (family, True, True, "") == (
-        told.architecture, told.supported, told.thinking, told.missing
-    )  # fmt: skip
+    assert (family, True, True, "") == (told.architecture, told.supported, told.thinking, told.missing)
     assert (models / family / "model.safetensors").stat().st_size == told.size
 
 
@@ -143,19 +141,27 @@ def test_models_lists_the_cache_and_the_aliases(chatcli: Program, models: Path) 
     half = put(chatcli, "org/half", models / "qwen3")
     (half / "model.safetensors").unlink()
     for alias, model in (
-        ("mine", NAME), ("here", models / "evil"), ("later", "org/elsewhere"), ("other", NAME)
-    ):  # fmt: skip
+        ("mine", NAME),
+        ("here", models / "evil"),
+        ("later", "org/elsewhere"),
+        ("other", NAME),
+    ):
         run(chatcli, "config", f"models.{alias}", model)
     found = listed(chatcli)
     assert ["pocket", "org/half", NAME, str(models / "evil"), "org/elsewhere"] == list(found)
     tiny = found[NAME]
     assert ("hub", ["mine", "other"], "gpt_oss", True, True) == (
-        tiny["source"], tiny["aliases"], tiny["architecture"], tiny["fits"], tiny["runs"]
-    )  # fmt: skip
+        tiny["source"],
+        tiny["aliases"],
+        tiny["architecture"],
+        tiny["fits"],
+        tiny["runs"],
+    )
     assert (models / "gpt_oss" / "model.safetensors").stat().st_size == tiny["size"]
     assert (False, "no weights (model*.safetensors)") == (
-        found["org/half"]["runs"], found["org/half"]["missing"]
-    )  # fmt: skip
+        found["org/half"]["runs"],
+        found["org/half"]["missing"],
+    )
     assert "not on this machine" == found["org/elsewhere"]["missing"]
     text = run(chatcli, "models").text
     assert f"{NAME}, = mine, = other" in text and "gets one" not in text
@@ -187,9 +193,7 @@ def test_models_never_imports_what_loads_them_and_is_quick(chatcli: Program, mod
     assert best < 2
 
 
-def test_a_model_of_the_cache_is_used_offline_and_by_its_alias(
-    chatcli: Program, models: Path
-) -> None:
+def test_a_model_of_the_cache_is_used_offline_and_by_its_alias(chatcli: Program, models: Path) -> None:
     put(chatcli, NAME, models / "qwen3")
     run(chatcli, "config", "models.mine", NAME)
     env = chatcli.environment(HF_HOME=str(chatcli.home / "hf"), HF_HUB_OFFLINE="1")
@@ -202,17 +206,15 @@ def test_names_complete(chatcli: Program, models: Path) -> None:
     put(chatcli, NAME, models / "qwen3")
     run(chatcli, "config", "models.orchid", "some/thing")
     env = chatcli.environment(
-        HF_HOME=str(chatcli.home / "hf"), _CHATCLI_COMPLETE="complete_bash",
-        COMP_WORDS="chatcli ask -m or", COMP_CWORD="3",
-    )  # fmt: skip
+        HF_HOME=str(chatcli.home / "hf"),
+        _CHATCLI_COMPLETE="complete_bash",
+        COMP_WORDS="chatcli ask -m or",
+        COMP_CWORD="3",
+    )
     import subprocess
 
-    code = (
-        "import sys; sys.argv = ['chatcli']; from chatcli.cli import app; app(prog_name='chatcli')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
-    )
+    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli import app; app(prog_name='chatcli')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert ["orchid", NAME] == done.stdout.split()
 
 

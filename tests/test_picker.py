@@ -106,9 +106,7 @@ finish(pick_session(sessions, actions))
 class List:
     """A program that shows a list on a terminal of its own."""
 
-    def __init__(
-        self, folder: Path, source: str, size: tuple[int, int] | None = None, **more: str
-    ) -> None:
+    def __init__(self, folder: Path, source: str, size: tuple[int, int] | None = None, **more: str) -> None:
         self.folder = folder
         program = folder / "program.py"
         program.write_text(START + source)

@@ -143,9 +143,7 @@ def test_texts_are_read_once_and_only_for_a_filter() -> None:
     assert [1] == reads
 
 
-@pytest.mark.parametrize(
-    "text", ["", "short", "a much longer line", "日本語の長い文です", "🇩🇪👍🏽" * 9]
-)
+@pytest.mark.parametrize("text", ["", "short", "a much longer line", "日本語の長い文です", "🇩🇪👍🏽" * 9])
 def test_a_text_is_cut_to_the_columns_that_there_are(text: str) -> None:
     for width in range(30):
         line = first_words(text)
@@ -161,9 +159,7 @@ def test_a_message_is_wrapped_at_spaces_without_losing_a_word() -> None:
         assert all(get_cwidth(line) <= width for line in lines)
         assert "" in lines
         kept = "".join("".join(lines).split())
-        assert kept.startswith(
-            "Flourandwater,equalparts." + "x" * 50 + "日本語の長い文です。a␛[31mred"
-        )
+        assert kept.startswith("Flourandwater,equalparts." + "x" * 50 + "日本語の長い文です。a␛[31mred")
         assert kept.endswith("bc") and not set(kept) & set("\x1b\x9b\x07\r\u202e")
     assert ["Flour and", "water,"] == list(wrapped(text, 10))[:2]
 

@@ -24,8 +24,16 @@ ATTACKS = [
 
 def dangerous(char: str) -> bool:
     reorders = unicodedata.bidirectional(char) in {
-        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
-    }  # fmt: skip
+        "LRE",
+        "RLE",
+        "LRO",
+        "RLO",
+        "PDF",
+        "LRI",
+        "RLI",
+        "FSI",
+        "PDI",
+    }
     return reorders or (unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t")
 
 
@@ -86,7 +94,5 @@ def test_surrogates_of_undecodable_bytes_become_question_marks() -> None:
         ("", 5, ""),
     ],
 )
-def test_a_shortened_text_is_one_clean_line_of_that_width(
-    text: str, width: int, shown: str
-) -> None:
+def test_a_shortened_text_is_one_clean_line_of_that_width(text: str, width: int, shown: str) -> None:
     assert shown == shorten(text, width)

@@ -117,17 +117,18 @@ def test_working_ends_in_the_result() -> None:
 
 def test_it_remembers_a_dog_and_a_city() -> None:
     said = replies(
-        "My dog is called Biscuit and I live in Lisbon.", "What is 47 + 38?", "thanks",
-        "What is my dog's name?", "Which city do I live in?",
-    )  # fmt: skip
+        "My dog is called Biscuit and I live in Lisbon.",
+        "What is 47 + 38?",
+        "thanks",
+        "What is my dog's name?",
+        "Which city do I live in?",
+    )
     assert said[1] == "47 + 38 = 85."
     assert said[3:] == ["Your dog is called Biscuit.", "You live in Lisbon."]
 
 
 def test_the_latest_of_two_tellings_wins() -> None:
-    said = replies(
-        "My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?"
-    )
+    said = replies("My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?")
     assert said[-1] == "Your cat is called Fizz."
 
 
@@ -152,9 +153,7 @@ def test_it_does_not_make_up_what_it_was_not_told() -> None:
 
 
 def test_it_does_not_make_up_poems() -> None:
-    assert replies("Write a poem about the sea")[0].startswith(
-        "I am pocket, a tiny model, and I cannot"
-    )
+    assert replies("Write a poem about the sea")[0].startswith("I am pocket, a tiny model, and I cannot")
 
 
 def test_it_explains_resume() -> None:

@@ -105,9 +105,7 @@ def test_the_common_prefix_is_counted_one_by_one() -> None:
         ([1, 2], 0, 1, []),
     ],
 )
-def test_usable_boundaries_are_these(
-    found: list[int], length: int, least: int, kept: list[int]
-) -> None:
+def test_usable_boundaries_are_these(found: list[int], length: int, least: int, kept: list[int]) -> None:
     assert kept == usable_boundaries(found, length, least)
 
 

@@ -27,8 +27,7 @@ TURNS = ("My code word is heliotrope.", "Say it.", "Say it backwards.", "Thank y
 
 def searched(folder: Path, needle: bytes) -> list[str]:
     """The files below a folder whose names or bytes hold `needle`."""
-    return [name for name, data in everything(folder).items()
-            if needle in data or needle in name.encode()]  # fmt: skip
+    return [name for name, data in everything(folder).items() if needle in data or needle in name.encode()]
 
 
 def as_tokens(tokens: Sequence[int]) -> bytes:
@@ -42,9 +41,7 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(
-        self, name: str | None, tokens: Sequence[int], fingerprint: str = FINGERPRINT
-    ) -> list[str]:
+    def put(self, name: str | None, tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> list[str]:
         """A session (None: a process was killed before it named anything), one token a segment."""
         store = SegmentStore(self.folder, fingerprint)
         path = chain(root_id(fingerprint), [*tokens, 0], range(1, len(tokens) + 1))
@@ -74,9 +71,7 @@ class Shelf:
 
     def secrets(self) -> list[str]:
         """Where any of the secret tokens is, alone or in rows."""
-        return sorted(
-            {name for token in SECRET for name in searched(self.folder, as_tokens([token]))}
-        )
+        return sorted({name for token in SECRET for name in searched(self.folder, as_tokens([token]))})
 
 
 def spelled(tokens: Sequence[int]) -> Tensor:

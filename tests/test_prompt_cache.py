@@ -146,9 +146,7 @@ BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
     sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
-    made = engine.generate(
-        loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog()
-    )
+    made = engine.generate(loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog())
     return [token.id for token in made]
 
 
@@ -174,14 +172,10 @@ def test_every_checkpoint_on_the_way_can_be_restored(loaded: LoadedModel, disk: 
     _, kept = prefill(loaded, lengths, disk)
     for depth in range(1, len(lengths) + 1):
         cold, _ = prefill(loaded, lengths[:depth], disk)
-        assert logits(loaded, cold, BRIEFLY) == logits(
-            loaded, restored(loaded, kept[:depth]), BRIEFLY
-        )
+        assert logits(loaded, cold, BRIEFLY) == logits(loaded, restored(loaded, kept[:depth]), BRIEFLY)
 
 
-def test_a_restored_cache_can_be_prefilled_further_and_kept_again(
-    loaded: LoadedModel, disk: Disk
-) -> None:
+def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: LoadedModel, disk: Disk) -> None:
     lengths = [45, 3, 50]
     live, kept = prefill(loaded, lengths, disk)
     cache, log = restored(loaded, kept[:2]), RowLog()
@@ -193,10 +187,7 @@ def test_a_restored_cache_can_be_prefilled_further_and_kept_again(
 
 
 def as_bytes(tensors: Tensors) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    return {
-        name: (part.dtype, tuple(part.shape), part.raw().tobytes())
-        for name, part in tensors.items()
-    }
+    return {name: (part.dtype, tuple(part.shape), part.raw().tobytes()) for name, part in tensors.items()}
 
 
 def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, disk: Disk) -> None:
@@ -252,9 +243,7 @@ def test_generation_that_is_rewound_leaves_no_trace(
     assert logits(loaded, untouched, BRIEFLY) == logits(loaded, cache, BRIEFLY)
 
 
-def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(
-    loaded: LoadedModel, disk: Disk
-) -> None:
+def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(loaded: LoadedModel, disk: Disk) -> None:
     cache = prompt_cache.new(loaded.model)
     taken = [prompt_cache.snapshot(cache, 0)]
     for start, end in ((0, 40), (40, 90)):
@@ -268,9 +257,7 @@ def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(
         prompt_cache.rewind(cache, taken[depth])
 
 
-def test_rows_kept_after_generation_and_rewind_are_the_same(
-    loaded: LoadedModel, disk: Disk
-) -> None:
+def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel, disk: Disk) -> None:
     _, expected = prefill(loaded, [40, 60], disk)
     cache, _ = prefill(loaded, [40], disk)
     taken, log = prompt_cache.snapshot(cache, 40), RowLog()
@@ -291,9 +278,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
 
 
 @pytest.mark.parametrize("family", DENSE)
-def test_bfloat16_stays_bfloat16_byte_for_byte(
-    half: dict[str, LoadedModel], family: str, disk: Disk
-) -> None:
+def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], family: str, disk: Disk) -> None:
     loaded = half[family]
     live, kept = prefill(loaded, [40, 1, 30], disk)
     assert {"bfloat16"} == {part.dtype for one in kept for part in one.rows.values()}
@@ -341,17 +326,13 @@ def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
 
 
 def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: Disk) -> None:
-    found = {
-        name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()
-    }
+    found = {name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()}
     assert {name: name == "qwen3_5" for name in CONFIGS} == found
     for name, one in families.items():
         assert (name == "qwen3_5") == bool(prefill(one, [20], disk)[1][0].state)
 
 
-def test_a_layout_tells_models_apart_and_not_moments(
-    families: dict[str, LoadedModel], disk: Disk
-) -> None:
+def test_a_layout_tells_models_apart_and_not_moments(families: dict[str, LoadedModel], disk: Disk) -> None:
     fresh = {n: prompt_cache.layout(prompt_cache.new(m.model)) for n, m in families.items()}
     assert len(CONFIGS) == len(set(fresh.values()))
     used = {name: prompt_cache.layout(prefill(m, [40], disk)[0]) for name, m in families.items()}

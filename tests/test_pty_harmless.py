@@ -62,7 +62,11 @@ def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> 
         leave(window)
         for mark in [*ESCAPES[1:], b"\x1b]0", b"\x1b[2J", "\u202e".encode()]:
             assert mark not in window.raw, mark
-    for done in (program.run("list"), program.run("show", "evil"), program.run("tree", "evil"),
-                 program.run("search", "noted")):  # fmt: skip
+    for done in (
+        program.run("list"),
+        program.run("show", "evil"),
+        program.run("tree", "evil"),
+        program.run("search", "noted"),
+    ):
         assert not any(mark in done.out + done.err for mark in [*ESCAPES, "\u202e".encode()])
         assert "␛" in done.text

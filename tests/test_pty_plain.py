@@ -29,9 +29,14 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
         window.wait_for(lambda: window.text().rstrip().endswith("\n>"))
         window.send(TOLD + ENTER)
         window.wait_for("[0.0% reused, 22 prefilled]")
-        for command, answer in {"/stats": "hit ratio", "/context": "tokens, ", "/tree": "◀ here",
-                                "/resume": "begins with", "/help": "Ctrl-D leaves",
-                                "/hlep": "did you mean"}.items():  # fmt: skip
+        for command, answer in {
+            "/stats": "hit ratio",
+            "/context": "tokens, ",
+            "/tree": "◀ here",
+            "/resume": "begins with",
+            "/help": "Ctrl-D leaves",
+            "/hlep": "did you mean",
+        }.items():
             seen = window.count(answer)
             window.send(command + ENTER)
             window.wait_for(lambda answer=answer, seen=seen: window.count(answer) > seen)

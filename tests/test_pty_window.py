@@ -243,9 +243,7 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         again(window, "My dog is called Biscuit and I live in Lisbon.")
         shown = unbroken(again(window, "What is my dog called?"))
         first, second = turns_of(chatcli, "dogs")
-        assert (
-            f" {second['hit_ratio']:.1%} reused · {second['prefilled_tokens']} prefilled" in shown
-        )
+        assert f" {second['hit_ratio']:.1%} reused · {second['prefilled_tokens']} prefilled" in shown
         assert "  Nice, your dog is called Biscuit and\n  you live in Lisbon." in window.text()
         shown = unbroken(answered(window, "/stats"))
         assert ["turn", "hit", "ratio", "prompt", "prefilled"] == shown.split("\n")[1].split()

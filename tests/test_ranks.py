@@ -183,17 +183,13 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
 
 
 @pytest.mark.slow
-def test_reopened_for_every_message_ranks_say_the_same_to_the_bit(
-    models: Path, tmp_path: Path
-) -> None:
+def test_reopened_for_every_message_ranks_say_the_same_to_the_bit(models: Path, tmp_path: Path) -> None:
     drawn = ("--temp", "0.9", "--seed", 11, "-n", TOKENS, "-S", "talk")
     whole = Together(tmp_path / "open", models / "qwen3_5").chat(LINES, *drawn)
     parts = Together(tmp_path / "reopened", models / "qwen3_5")
     pieces = [parts.chat([line], *drawn)[0] for line in LINES]
     keys = ("tokens", "logprobs", "reused_tokens", "prefilled_tokens")
-    assert [[one[key] for key in keys] for one in whole] == [
-        [one[key] for key in keys] for one in pieces
-    ]
+    assert [[one[key] for key in keys] for one in whole] == [[one[key] for key in keys] for one in pieces]
 
 
 @pytest.mark.slow
@@ -203,8 +199,9 @@ def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
     script = "Hello\n/regenerate 2\n/regenerate\n/continue\n/branch\nBye\n"
     done = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
     assert "one by one" in done[0].errors + done[0].text
-    replies = [one for one in entries(together.first.sessions / "talk.jsonl")[1:]
-               if one["type"] == "assistant"]  # fmt: skip
+    replies = [
+        one for one in entries(together.first.sessions / "talk.jsonl")[1:] if one["type"] == "assistant"
+    ]
     assert 5 <= len(replies)
     assert 1 < len({one["thinking"] + one["content"] for one in replies[:4]})
 
@@ -267,9 +264,13 @@ def test_mlx_launch_starts_them_and_only_rank_0_is_heard(together: Together) -> 
 
     def run(*args: object) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*map(str, [*launched(), *args])], env=together.first.environment(), check=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE,
-        )  # fmt: skip
+            [*map(str, [*launched(), *args])],
+            env=together.first.environment(),
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE,
+        )
 
     said = json.loads(run("ask", "Hello", "--json", "-n", 4, "-S", "talk", *model).stdout)
     assert 4 == len(said["tokens"])
@@ -287,13 +288,10 @@ def test_a_process_finds_its_place_in_what_its_launcher_left(tmp_path: Path) -> 
     ring = {"MLX_RANK": "1", "MLX_HOSTFILE": str(hosts)}
     assert Place(1, 2, "192.168.7.1") == ranks.here(ring)
     jaccl = {"MLX_RANK": "0", "MLX_IBV_DEVICES": str(devices)}
-    assert Place(0, 2, "10.0.0.1") == ranks.here(
-        {**jaccl, "MLX_JACCL_COORDINATOR": "10.0.0.1:9000"}
-    )
+    assert Place(0, 2, "10.0.0.1") == ranks.here({**jaccl, "MLX_JACCL_COORDINATOR": "10.0.0.1:9000"})
     nccl = {"MLX_RANK": "3", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.2"}
     assert Place(3, 4, "10.0.0.2") == ranks.here(nccl)
-    alone: list[dict[str, str]] = [{}, {"MLX_RANK": "0", "MLX_HOSTFILE": str(nobody)},
-                                   {"MLX_RANK": "0"}]  # fmt: skip
+    alone: list[dict[str, str]] = [{}, {"MLX_RANK": "0", "MLX_HOSTFILE": str(nobody)}, {"MLX_RANK": "0"}]
     assert [None, None, None] == [ranks.here(one) for one in alone]
 
 
@@ -342,9 +340,7 @@ def test_a_rank_that_goes_while_nothing_is_said_ends_the_shell(together: Togethe
 def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) -> None:
     model = ["-m", together.first.model, "-S", "talk", *ENDLESS]
     command = [*launched(), "chat", *model]
-    with Terminal(
-        [*map(str, command)], together.first.environment(), together.first.home
-    ) as terminal:
+    with Terminal([*map(str, command)], together.first.environment(), together.first.home) as terminal:
         for number, (line, stop) in enumerate([("Hello", ESCAPE), ("And again?", CTRL_C)], 1):
             terminal.wait_for(lambda: ready(terminal))
             rows = terminal.count(r"(?m)^  \S")

@@ -96,9 +96,7 @@ def _broken(
 
 
 @pytest.mark.parametrize("step", [at_night(30), 3])
-def test_a_draft_is_there_once_however_narrow_the_window_was_made(
-    chatcli: Program, step: int
-) -> None:
+def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Program, step: int) -> None:
     with Reflowing(chatcli, "-S", "dogs", "--temp", "0", TERM_PROGRAM="WezTerm") as window:
         window.wait_for(lambda: ready(window))
         again(window, "My dog is called Biscuit and I live in Lisbon.")
@@ -157,9 +155,7 @@ class Clock:
 @pytest.mark.parametrize(
     ("environment", "rest"), [({"TERM": "xterm"}, REST), ({"TMUX": "/tmp/x,1,0"}, REST_IN_TMUX)]
 )
-def test_nothing_is_drawn_while_a_window_is_dragged(
-    environment: dict[str, str], rest: float
-) -> None:
+def test_nothing_is_drawn_while_a_window_is_dragged(environment: dict[str, str], rest: float) -> None:
     clock, output, sizes = Clock(), DummyOutput(), [Size(24, 80)]
     output.get_size = lambda: sizes[-1]  # type: ignore[method-assign]
     renderer = ReflowRenderer(Style([]), output, environment, clock)

@@ -29,9 +29,7 @@ def question(chat: turn.Chat) -> turn.Entry:
 
 
 @pytest.mark.parametrize("settle", [True, False], ids=["settled", "at once"])
-def test_another_reply_runs_the_generation_prompt_only(
-    model: Path, tmp_path: Path, settle: bool
-) -> None:
+def test_another_reply_runs_the_generation_prompt_only(model: Path, tmp_path: Path, settle: bool) -> None:
     with House(model, tmp_path) as house:
         chat = house.chat("talk")
         house.say(chat, MESSAGES[0])

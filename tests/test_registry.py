@@ -35,9 +35,25 @@ def test_a_slash_and_a_word_are_a_command(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["/home/me", "/home/me is my folder", "//", "// a comment", "/", "/ help", "", "  ", "help",
-     "a /help", "/etc/passwd", "/3", "/usr.txt", "/-", "/*", "\\help"],
-)  # fmt: skip
+    [
+        "/home/me",
+        "/home/me is my folder",
+        "//",
+        "// a comment",
+        "/",
+        "/ help",
+        "",
+        "  ",
+        "help",
+        "a /help",
+        "/etc/passwd",
+        "/3",
+        "/usr.txt",
+        "/-",
+        "/*",
+        "\\help",
+    ],
+)
 def test_anything_else_is_a_message(line: str) -> None:
     assert not is_command(line)
 
@@ -52,9 +68,7 @@ def test_a_command_is_found_by_name_and_alias() -> None:
     assert "quit" == find("quit").name == find("exit").name == find("q").name
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("hlep", "help"), ("brnch", "branch"), ("exti", "exit")]
-)
+@pytest.mark.parametrize(("typed", "meant"), [("hlep", "help"), ("brnch", "branch"), ("exti", "exit")])
 def test_an_unknown_command_names_the_nearest(typed: str, meant: str) -> None:
     with pytest.raises(UsageError, match=rf"no command /{typed}: did you mean /{meant}\?"):
         find(typed)
@@ -71,9 +85,7 @@ def test_a_command_line_runs_its_handler(state: SimpleNamespace, line: str) -> N
 
 
 @pytest.mark.parametrize("line", ["/think off", "/think   off  ", "/think\toff", "/think\noff"])
-def test_a_handler_gets_its_argument_without_the_spaces_around_it(
-    state: SimpleNamespace, line: str
-) -> None:
+def test_a_handler_gets_its_argument_without_the_spaces_around_it(state: SimpleNamespace, line: str) -> None:
     assert is_command(line)
     assert isinstance(registry.run(state, line), Said)
     assert False is state.think

@@ -1,4 +1,4 @@
-"""Other caches, chunks and adapters: reopened is as open, to the bit, and nobody's checkpoint is another's."""
+"""Other caches, chunks and adapters: reopened is as open, to the bit, and no checkpoint is shared."""
 
 from __future__ import annotations
 
@@ -23,9 +23,15 @@ from tests.tiny import write_model
 
 # Quantized numbers come in groups of 32 at least.
 WIDE = ("qwen3", "qwen3_5")
-ADAPTED = {"num_layers": 4, "lora_parameters": {
-    "rank": 4, "scale": 20.0, "dropout": 0.0, "keys": ["self_attn.q_proj", "self_attn.v_proj"]
-}}  # fmt: skip
+ADAPTED = {
+    "num_layers": 4,
+    "lora_parameters": {
+        "rank": 4,
+        "scale": 20.0,
+        "dropout": 0.0,
+        "keys": ["self_attn.q_proj", "self_attn.v_proj"],
+    },
+}
 FOUR_BITS = Running(kv_bits=4, kv_group_size=32)
 
 
@@ -45,8 +51,7 @@ def write_adapter(folder: Path, model: Path, seed: int = 1) -> Running:
     linear_to_lora_layers(adapted, ADAPTED["num_layers"], ADAPTED["lora_parameters"])
     mx.random.seed(seed)
     weights = {
-        name: mx.random.normal(weight.shape)
-        for name, weight in tree_flatten(adapted.trainable_parameters())
+        name: mx.random.normal(weight.shape) for name, weight in tree_flatten(adapted.trainable_parameters())
     }
     assert weights
     folder.mkdir()
@@ -83,17 +88,16 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
 
 
 @pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
-def test_a_quantized_cache_reopened_says_the_same(
-    wide: Path, tmp_path: Path, family: str, bits: int
-) -> None:
+def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, family: str, bits: int) -> None:
     running = Running(kv_bits=bits, kv_group_size=32)
     same_reopened(wide / family, tmp_path, running)
     with House(wide / family, tmp_path / "cold", running=running, cache=False) as house:
         chat = house.chat("talk")
         cold = [house.say(chat, message, settle=False) for message in MESSAGES[:2]]
     with House(wide / family, tmp_path / "open", running=running) as house:
-        warm = [turn.reply.message.content for turn in house.chat("talk").conversation.turns()[:2]
-                if turn.reply]  # fmt: skip
+        warm = [
+            turn.reply.message.content for turn in house.chat("talk").conversation.turns()[:2] if turn.reply
+        ]
     assert [record.text.rstrip("\n") for record in cold] == warm
 
 
@@ -180,9 +184,7 @@ def test_an_adapted_model_reopened_says_the_same_and_not_what_it_said_without(
     assert adapted != [token for record in plain for token in record.tokens]
 
 
-def test_an_adapter_counts_by_its_contents_and_not_by_its_place(
-    models: Path, tmp_path: Path
-) -> None:
+def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tmp_path: Path) -> None:
     model = models / "qwen3"
     first = write_adapter(tmp_path / "first", model)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
@@ -197,9 +199,7 @@ def test_an_adapter_counts_by_its_contents_and_not_by_its_place(
 
 
 @pytest.mark.parametrize("lost", ["adapter_config.json", "adapters.safetensors", "."])
-def test_a_folder_without_an_adapter_is_one_sentence(
-    models: Path, tmp_path: Path, lost: str
-) -> None:
+def test_a_folder_without_an_adapter_is_one_sentence(models: Path, tmp_path: Path, lost: str) -> None:
     running = write_adapter(tmp_path / "adapter", models / "qwen3")
     gone = tmp_path / "adapter" / lost
     shutil.rmtree(gone) if lost == "." else gone.unlink()
@@ -230,17 +230,19 @@ def test_a_wrong_configuration_of_an_adapter_is_one_sentence(
 
 def test_every_option_has_a_fingerprint_of_its_own(wide: Path, tmp_path: Path) -> None:
     options = [
-        AS_IT_IS, FOUR_BITS, Running(kv_bits=8, kv_group_size=32), Running(max_kv_size=64),
-        Running(max_kv_size=65), Running(prefill_step_size=32),
+        AS_IT_IS,
+        FOUR_BITS,
+        Running(kv_bits=8, kv_group_size=32),
+        Running(max_kv_size=64),
+        Running(max_kv_size=65),
+        Running(prefill_step_size=32),
         write_adapter(tmp_path / "adapter", wide / "qwen3"),
-    ]  # fmt: skip
+    ]
     assert len(options) == len({fingerprint(wide / "qwen3", one) for one in options})
 
 
 def test_a_group_size_without_bits_changes_nothing(models: Path) -> None:
-    assert fingerprint(models / FAMILIES[0]) == fingerprint(
-        models / FAMILIES[0], Running(kv_group_size=32)
-    )
+    assert fingerprint(models / FAMILIES[0]) == fingerprint(models / FAMILIES[0], Running(kv_group_size=32))
 
 
 @pytest.mark.slow

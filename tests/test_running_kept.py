@@ -76,9 +76,7 @@ def test_in_a_shell_each_session_is_run_in_its_own_way(chatcli: Program) -> None
     assert 0 == first["reused_tokens"]
     for turn in (small, usual):
         assert (True, None) == (turn["reused_tokens"] > 0, turn["miss_reason"])
-    assert [{"prefill_step_size": 32}, {}] == [
-        kept(chatcli.sessions, name) for name in ("small", "usual")
-    ]
+    assert [{"prefill_step_size": 32}, {}] == [kept(chatcli.sessions, name) for name in ("small", "usual")]
 
 
 @pytest.mark.slow

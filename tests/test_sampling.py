@@ -31,11 +31,22 @@ PENALTIES = {
     "frequency": Sampling(frequency_penalty=3.0, repetition_context_size=90),
 }
 EVERYTHING = Sampling(
-    temp=0.9, top_p=0.95, top_k=50, min_p=0.02, seed=5, repetition_penalty=1.2,
-    min_tokens_to_keep=3, xtc_probability=0.5, xtc_threshold=0.05, presence_penalty=0.5,
-    frequency_penalty=0.3, repetition_context_size=64, logit_bias=((70, 2.0), (71, -100.0)),
-    stop=("zz", "qq"), think_budget=6,
-)  # fmt: skip
+    temp=0.9,
+    top_p=0.95,
+    top_k=50,
+    min_p=0.02,
+    seed=5,
+    repetition_penalty=1.2,
+    min_tokens_to_keep=3,
+    xtc_probability=0.5,
+    xtc_threshold=0.05,
+    presence_penalty=0.5,
+    frequency_penalty=0.3,
+    repetition_context_size=64,
+    logit_bias=((70, 2.0), (71, -100.0)),
+    stop=("zz", "qq"),
+    think_budget=6,
+)
 # Every token that a model of the tests has, each less likely than the one before.
 LOGPROBS = mx.log(mx.array([[0.4, 0.3, 0.2, 0.06, 0.04]]))
 
@@ -99,12 +110,15 @@ def by_mlx_lm(house: House, prompt: list[int], sampling: Sampling, count: int) -
     def run() -> list[int]:
         loaded = house.runtime.loaded
         processors = make_logits_processors(
-            None, sampling.repetition_penalty, size, sampling.presence_penalty, size,
-            sampling.frequency_penalty, size,
-        )  # fmt: skip
-        said = stream_generate(
-            loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors
+            None,
+            sampling.repetition_penalty,
+            size,
+            sampling.presence_penalty,
+            size,
+            sampling.frequency_penalty,
+            size,
         )
+        said = stream_generate(loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors)
         return [response.token for response in said]
 
     return house.worker.call(run)
@@ -132,8 +146,9 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
 @pytest.mark.parametrize("family", night_but("qwen3_5"))
 def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, family: str) -> None:
     model = models / family
-    assert all(getattr(EVERYTHING, one.name) is not None
-               for one in fields(Sampling) if one.name != "max_tokens")  # fmt: skip
+    assert all(
+        getattr(EVERYTHING, one.name) is not None for one in fields(Sampling) if one.name != "max_tokens"
+    )
     whole = open_all_along(model, tmp_path / "open", sampling=EVERYTHING)
     closed = reopened(model, tmp_path / "closed", sampling=EVERYTHING)
     assert list(map(outcome, whole)) == list(map(outcome, closed))
@@ -146,8 +161,9 @@ def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, fa
 
 def test_a_bias_forces_a_token_and_forbids_another(models: Path, tmp_path: Path) -> None:
     def tokens(*bias: tuple[int, float]) -> list[int]:
-        with House(models / "qwen3", tmp_path / str(bias), cache=False, tokens=6,
-                   sampling=Sampling(logit_bias=bias)) as house:  # fmt: skip
+        with House(
+            models / "qwen3", tmp_path / str(bias), cache=False, tokens=6, sampling=Sampling(logit_bias=bias)
+        ) as house:
             return house.say(house.chat("talk"), "Tell me.", settle=False).tokens
 
     plain = tokens()
@@ -173,10 +189,8 @@ def test_a_bias_of_a_token_that_is_not_there_is_refused(models: Path, tmp_path: 
         ({"stop_strings": ["END", "", 5, "\n\n"]}, Sampling(stop=("END", "\n\n"))),
         ({"stop_strings": [], "presence_penalty": True}, Sampling()),
     ],
-)  # fmt: skip
-def test_the_makers_penalties_and_stop_texts_are_taken(
-    config: dict[str, Any], expected: Sampling
-) -> None:
+)
+def test_the_makers_penalties_and_stop_texts_are_taken(config: dict[str, Any], expected: Sampling) -> None:
     assert expected == models_.own_sampling(config)
 
 
@@ -189,9 +203,7 @@ def test_a_longest_reply_of_the_makers_is_heard_if_it_makes_sense(
     assert expected == models_.load(str(folder)).sampling.max_tokens
 
 
-def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(models: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models / "speaker", tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
@@ -239,8 +251,15 @@ def test_a_stop_text_is_set_and_unset(shell: State) -> None:
     assert "xtc_threshold" in say(shell, "/set")
 
 
-@pytest.mark.parametrize("line", ["/set xtc_threshold 0.6", "/set min_tokens_to_keep 0",
-                                  "/set presence_penalty inf", "/set logit_bias 1:2"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/set xtc_threshold 0.6",
+        "/set min_tokens_to_keep 0",
+        "/set presence_penalty inf",
+        "/set logit_bias 1:2",
+    ],
+)
 def test_what_makes_no_sense_is_refused(shell: State, line: str) -> None:
     with pytest.raises(UsageError):
         say(shell, line)

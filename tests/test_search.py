@@ -19,8 +19,15 @@ from chatcli.store.sessions import SessionFolder
 from chatcli.store.transcript import encode, entry_line, parse
 from tests.conftest import Program
 
-HEADER = {"type": "session", "version": 1, "created": 1.5, "date": "2025-03-01", "model": "pocket",
-          "system": "Speak of ostriches.", "branched_from": None}  # fmt: skip
+HEADER = {
+    "type": "session",
+    "version": 1,
+    "created": 1.5,
+    "date": "2025-03-01",
+    "model": "pocket",
+    "system": "Speak of ostriches.",
+    "branched_from": None,
+}
 RECORD = {"prompt_tokens": 9, "model": "zanzibar", "segments": ["deadbeef" * 8]}
 SEED = 20261121
 
@@ -76,9 +83,7 @@ def test_every_word_must_be_in_one_message(tmp_path: Path) -> None:
         ("tab\tbed", "tab bed"),
     ],
 )
-def test_capitals_accents_and_ways_of_writing_do_not_count(
-    tmp_path: Path, text: str, word: str
-) -> None:
+def test_capitals_accents_and_ways_of_writing_do_not_count(tmp_path: Path, text: str, word: str) -> None:
     save(tmp_path, "one", lines(text, "something else"))
     save(tmp_path, "other", lines("nothing of that sort", "—"))
     assert [("one", 1, "user")] == found(tmp_path, word)
@@ -128,8 +133,9 @@ def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_pat
     everything = newest(find(tmp_path, ["figs"], tell=told.append), ["figs"], None)
     assert (6, False) == (len(everything.hits), everything.more)
     assert 1e9 == everything.hits[0].last_used
-    assert ["The session 'oldest' cannot be read: its first line is damaged. "
-            "It has not been touched."] == told  # fmt: skip
+    assert [
+        "The session 'oldest' cannot be read: its first line is damaged. It has not been touched."
+    ] == told
 
 
 def test_the_order_is_that_of_a_listing_however_many_there_are(tmp_path: Path) -> None:
@@ -202,9 +208,7 @@ WORDS = [
 BENDS = [
     lambda data: data,
     lambda data: data.replace(b": ", b":"),
-    lambda data: b"".join(
-        json.dumps(json.loads(line)).encode() + b"\n" for line in data.splitlines()
-    ),
+    lambda data: b"".join(json.dumps(json.loads(line)).encode() + b"\n" for line in data.splitlines()),
     lambda data: data.replace(b"pears", b"pe\xffars", 1),
     lambda data: data + b'{"type": "user", "id": "torn", "content": "pears',
     lambda data: data.replace(b'{"type": "user", ', b'{"x": 1, "type": "user", ', 1),
@@ -273,8 +277,17 @@ def test_the_command_in_json(chatcli: Program) -> None:
     save(chatcli.sessions, "fruit", lines("Two PÉARS, please.", "Here: two plums."))
     done = chatcli.run("search", "pears", "--json")
     assert done.out.isascii()
-    assert [{"session": "fruit", "turn": 1, "role": "user", "entry": "e0", "on_path": True,
-             "excerpt": "Two PÉARS, please.", "last_used": 1e9}] == done.json()  # fmt: skip
+    assert [
+        {
+            "session": "fruit",
+            "turn": 1,
+            "role": "user",
+            "entry": "e0",
+            "on_path": True,
+            "excerpt": "Two PÉARS, please.",
+            "last_used": 1e9,
+        }
+    ] == done.json()
     assert [] == chatcli.run("search", "figs", "--json").json()
 
 

@@ -270,9 +270,7 @@ def test_a_torn_last_line_is_dropped_and_nothing_else(folder: SessionFolder) -> 
     path.write_bytes(whole + torn)
     with folder.open("dog") as session:
         assert whole == path.read_bytes()
-        assert [f"an unfinished last line ({len(torn)} bytes) was dropped"] == (
-            session.transcript.problems
-        )
+        assert [f"an unfinished last line ({len(torn)} bytes) was dropped"] == (session.transcript.problems)
         assert 1 == len(session.conversation.turns())
         session.append(Message("user", "next"), session.conversation.head)
     assert [] == folder.read("dog").problems
@@ -395,9 +393,7 @@ def test_a_bad_line_stays_in_the_file_when_the_session_goes_on(folder: SessionFo
     ],
     ids=lambda data: data[:50].decode("ascii", "replace").strip() or "empty",
 )
-def test_a_damaged_header_is_refused_and_the_file_is_not_touched(
-    folder: SessionFolder, data: bytes
-) -> None:
+def test_a_damaged_header_is_refused_and_the_file_is_not_touched(folder: SessionFolder, data: bytes) -> None:
     path = folder.folder / "dog.jsonl"
     path.write_bytes(data)
     for attempt in (folder.read, folder.open):

@@ -139,9 +139,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "" == third["thinking"]
         command(terminal, "/branch 1 aside", "Session aside")
         say(terminal, "on the side")
-        assert ["hello there", "on the side"] == [
-            turn["user"] for turn in turns_of(chatcli, "aside")
-        ]
+        assert ["hello there", "on the side"] == [turn["user"] for turn in turns_of(chatcli, "aside")]
         command(terminal, "/resume greeting", "Session greeting")
         assert "/home/me/notes.txt is a path" in terminal.text()
         command(terminal, "/new", "A new conversation begins with your next message.")
@@ -259,9 +257,7 @@ def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(
-    models: Path, tmp_path: Path
-) -> None:
+def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: Path, tmp_path: Path) -> None:
     pasted = "hello \x1b]0;evil\x07 world \x9b2J"
     for model in ("evil", "hermit"):
         program = Program(tmp_path / model, models / model)

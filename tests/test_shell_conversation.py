@@ -116,9 +116,7 @@ def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
 
 
 @pytest.mark.slow
-def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(
-    models: Path, tmp_path: Path
-) -> None:
+def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "hermit")
     args = ("-m", program.model, "-S", "talk", "-n", "4000", "--temp", "1", "--seed", "2")
 

@@ -1,4 +1,4 @@
-"""What a shell holds open, without its terminal: sessions that change, models that are given up, summaries."""
+"""What a shell holds open, without its terminal: sessions that change, models given up, summaries."""
 
 from __future__ import annotations
 
@@ -219,9 +219,7 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
     assert "Hello again." == said(full)[-1]
     assert before == everything(full.settings.sessions)["talk.jsonl"]
     with SessionFolder(full.settings.sessions).open("talk") as original:
-        assert list(MESSAGES) == [
-            turn.user.message.content for turn in original.conversation.turns()
-        ]
+        assert list(MESSAGES) == [turn.user.message.content for turn in original.conversation.turns()]
 
 
 @pytest.mark.slow
@@ -239,9 +237,7 @@ def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(
-    small: Path, tmp_path: Path
-) -> None:
+def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(small: Path, tmp_path: Path) -> None:
     state = State(settings(tmp_path, None), Wanted("talk"), str(small))
     say(state, "Remember it well. " * 75)
     with pytest.raises(ContextFull, match="/rewind goes back"):
@@ -324,9 +320,7 @@ def test_what_waits_fits_its_rows(columns: int) -> None:
     queue = Waiting()
     assert 0 == queue.rows
     for number in range(5):
-        queue.add(
-            line(f"message {number} " + "with many words " * 9 if number % 2 else "日本語" * 40)
-        )
+        queue.add(line(f"message {number} " + "with many words " * 9 if number % 2 else "日本語" * 40))
     rows = "".join(text for _, text in queue.drawn(columns)).split("\n")
     assert queue.rows == len(rows) == 4
     assert rows[1].startswith("  waits: message 3") and rows[3].startswith("  2 more · ↑")
@@ -357,9 +351,7 @@ def test_the_thinking_opens_at_the_last_one() -> None:
     assert ["1 › one", "  ┊ thoughts", "  short", ""] == rows
 
 
-def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
     wanted = replace(settings(tmp_path), running=Running(prefill_step_size=1024))
     state = State(wanted, Wanted(), str(models / "qwen3"))
     say(state, "hello")

@@ -40,9 +40,7 @@ def rows_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.rows.safetensors"), key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_a_branch_in_an_open_session_is_what_it_is_in_a_new_process(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_branch_in_an_open_session_is_what_it_is_in_a_new_process(model: Path, tmp_path: Path) -> None:
     path = [(None, text) for text in MESSAGES[:3]]
     path += [(MESSAGES[0], ELSEWHERE), (MESSAGES[2], AGAIN), (ELSEWHERE, AGAIN + "?")]
     records = []
@@ -62,9 +60,7 @@ def test_a_branch_in_an_open_session_is_what_it_is_in_a_new_process(
         assert (records[number].reused_tokens, None) == (record.reused_tokens, record.miss_reason)
 
 
-def test_going_back_reads_nothing_where_a_cache_is_cut_anywhere(
-    models: Path, tmp_path: Path
-) -> None:
+def test_going_back_reads_nothing_where_a_cache_is_cut_anywhere(models: Path, tmp_path: Path) -> None:
     with House(models / "qwen3", tmp_path) as house:
         chat = house.chat("talk")
         for text in MESSAGES[:4]:
@@ -78,9 +74,7 @@ def test_going_back_reads_nothing_where_a_cache_is_cut_anywhere(
 
 
 @pytest.mark.parametrize("family", [at_night("qwen3"), at_night("gpt_oss"), "qwen3_5"])
-def test_only_what_the_branches_do_not_share_is_read(
-    models: Path, family: str, tmp_path: Path
-) -> None:
+def test_only_what_the_branches_do_not_share_is_read(models: Path, family: str, tmp_path: Path) -> None:
     with House(models / family, tmp_path) as house:
         chat = house.chat("talk")
         house.say(chat, MESSAGES[0])

@@ -107,9 +107,14 @@ class Pair:
         return made
 
     def speculated(
-        self, caches: Sequence[PromptCache], tail: Sequence[int], sampling: Sampling,
-        *, stop: int | None = None, **more: Any,
-    ) -> list[Token]:  # fmt: skip
+        self,
+        caches: Sequence[PromptCache],
+        tail: Sequence[int],
+        sampling: Sampling,
+        *,
+        stop: int | None = None,
+        **more: Any,
+    ) -> list[Token]:
         fit = engine_speculative.fit(self.model, self.drafting)
         own, drafted = caches
         speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, fit)
@@ -120,18 +125,21 @@ class Pair:
         return list(cancelling(tokens, cancelled, stop))
 
     def alone(
-        self, cache: PromptCache, tail: Sequence[int], sampling: Sampling,
-        *, stop: int | None = None, **more: Any,
-    ) -> list[Token]:  # fmt: skip
+        self,
+        cache: PromptCache,
+        tail: Sequence[int],
+        sampling: Sampling,
+        *,
+        stop: int | None = None,
+        **more: Any,
+    ) -> list[Token]:
         cancelled = threading.Event()
         request = Request(tail, sampling, 64, **more)
         tokens = engine.generate(self.model, cache, request, cancelled, RowLog())
         return list(cancelling(tokens, cancelled, stop))
 
 
-def cancelling(
-    tokens: Iterator[Token], cancelled: threading.Event, stop: int | None
-) -> Iterator[Token]:
+def cancelling(tokens: Iterator[Token], cancelled: threading.Event, stop: int | None) -> Iterator[Token]:
     for number, token in enumerate(tokens, start=1):
         if number == stop:
             cancelled.set()
@@ -189,9 +197,7 @@ def test_a_likely_draft_is_accepted_and_an_unlikely_one_is_not(pairs: dict[str, 
 
 
 @pytest.mark.parametrize("name", BY_DAY)
-def test_stopped_at_any_token_both_caches_hold_every_token(
-    pairs: dict[str, Pair], name: str
-) -> None:
+def test_stopped_at_any_token_both_caches_hold_every_token(pairs: dict[str, Pair], name: str) -> None:
     pair = pairs[name]
     for stop in range(1, 7):
         caches = pair.caches(PROMPT[:STABLE])
@@ -229,9 +235,7 @@ def test_what_changes_the_logits_does_as_without_a_draft_model(
     # A reply that goes on from its first tokens says the same.
     said = ids[:3]
     caches = pair.caches(stable)
-    rest = pair.speculated(
-        caches, [*tail, *said], replace(sampling, max_tokens=17), said=said, **more
-    )
+    rest = pair.speculated(caches, [*tail, *said], replace(sampling, max_tokens=17), said=said, **more)
     assert ids[3:] == [token.id for token in rest]
 
 
@@ -250,16 +254,12 @@ def test_logprobs_are_those_of_the_model(pairs: dict[str, Pair]) -> None:
 
 def test_the_same_seed_samples_the_same(pairs: dict[str, Pair]) -> None:
     pair = pairs["kindred"]
-    sampling = Sampling(
-        max_tokens=16, temp=1.5, seed=5, xtc_probability=0.5, xtc_threshold=0.05, min_p=0.01
-    )
+    sampling = Sampling(max_tokens=16, temp=1.5, seed=5, xtc_probability=0.5, xtc_threshold=0.05, min_p=0.01)
     first, second = (
         pair.speculated(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], sampling) for _ in range(2)
     )
     assert told(first) == told(second)
-    other = pair.speculated(
-        pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], replace(sampling, seed=6)
-    )
+    other = pair.speculated(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], replace(sampling, seed=6))
     assert told(first) != told(other)
 
 
@@ -286,9 +286,7 @@ def test_samples_are_spread_as_the_model_spreads_them(pairs: dict[str, Pair]) ->
 
 
 @pytest.mark.parametrize("place", [at_night(0), 1, at_night(4), 7])
-def test_an_end_token_ends_the_reply_wherever_it_is_from(
-    family: Path, tmp_path: Path, place: int
-) -> None:
+def test_an_end_token_ends_the_reply_wherever_it_is_from(family: Path, tmp_path: Path, place: int) -> None:
     shutil.copytree(family / "open", tmp_path / "model")
     loaded = models_.load(str(family / "open"))
     pair = Pair(loaded, loaded)
@@ -368,9 +366,13 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
         own, drafted = pair.caches(PROMPT[:STABLE])
         speculator = Speculator(windows, drafted, RowLog(), 3, fit)
         tokens = engine_speculative.generate(
-            speculator, windows, own, Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
-            NEVER, RowLog(),
-        )  # fmt: skip
+            speculator,
+            windows,
+            own,
+            Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
+            NEVER,
+            RowLog(),
+        )
         assert count == len(list(tokens)) and whole == speculator.log.whole
 
 
@@ -406,17 +408,16 @@ def test_a_quantized_cache_reopened_says_the_same_to_the_bit(tmp_path: Path) -> 
     write_model(tmp_path / "wide", "qwen3", head_dim=32)
     write_kindred(tmp_path / "kindred", tmp_path / "wide")
     options: dict[str, Any] = {
-        "draft_model": tmp_path / "kindred", "running": Running(kv_bits=8, kv_group_size=32)
-    }  # fmt: skip
+        "draft_model": tmp_path / "kindred",
+        "running": Running(kv_bits=8, kv_group_size=32),
+    }
     whole = open_all_along(tmp_path / "wide", tmp_path / "open", **options)
     closed = reopened(tmp_path / "wide", tmp_path / "closed", **options)
     assert list(map(outcome, whole)) == list(map(outcome, closed))
     assert all(one.draft_accepted_tokens for one in whole)
 
 
-def test_with_and_without_it_the_model_has_the_same_checkpoints(
-    family: Path, tmp_path: Path
-) -> None:
+def test_with_and_without_it_the_model_has_the_same_checkpoints(family: Path, tmp_path: Path) -> None:
     """On and off and on again: nothing of the model's is prefilled twice."""
     steady, records = [], []
     for message in MESSAGES[:3]:
@@ -536,9 +537,7 @@ class Told(ScriptedHouse):
 
 
 @pytest.mark.slow
-def test_where_history_keeps_what_was_said_both_go_on_from_there(
-    family: Path, tmp_path: Path
-) -> None:
+def test_where_history_keeps_what_was_said_both_go_on_from_there(family: Path, tmp_path: Path) -> None:
     """Nothing that was generated is run again, and reopened it is the same to the bit."""
     whole = []
     with Told(family, tmp_path / "open") as house:
@@ -602,9 +601,9 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
     kept = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
     assert 2 == len(kept)
     assert [] == [one for one in upkeep.collectable(folder, 1 << 40) if "limit" not in one.reason]
-    assert [] == list(upkeep.eviction.unneeded(
-        tmp_path, upkeep.eviction.named(upkeep.transcripts(tmp_path)), grace=0
-    ))  # fmt: skip
+    assert [] == list(
+        upkeep.eviction.unneeded(tmp_path, upkeep.eviction.named(upkeep.transcripts(tmp_path)), grace=0)
+    )
     upkeep.delete(folder, "talk")
     upkeep.delete(folder, "other")
     assert [] == list(tmp_path.glob("kv/*/*/*.safetensors"))
@@ -633,16 +632,12 @@ def refused(model: Path, sessions: Path, drafting: Path) -> None:
         worker.call(Runtime, worker, settings, str(model))
 
 
-def test_caches_that_cannot_be_trimmed_are_refused(
-    family: Path, models: Path, tmp_path: Path
-) -> None:
+def test_caches_that_cannot_be_trimmed_are_refused(family: Path, models: Path, tmp_path: Path) -> None:
     for own, drafting, named in (
         (models / "qwen3_5", family / "open", models / "qwen3_5"),
         (family / "open", models / "qwen3_5", models / "qwen3_5"),
     ):
-        said = (
-            rf"the model '{named}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
-        )
+        said = rf"the model '{named}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
         with pytest.raises(DraftModelRefused, match=said):
             refused(own, tmp_path, drafting)
 
@@ -654,9 +649,7 @@ def test_another_vocabulary_is_refused(family: Path, tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_there_is_named(family: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        ModelNotFound, match="--draft-model: There is no model folder 'no/where/at'"
-    ):
+    with pytest.raises(ModelNotFound, match="--draft-model: There is no model folder 'no/where/at'"):
         refused(family / "open", tmp_path, Path("no/where/at"))
 
 
@@ -670,9 +663,14 @@ def program(family: Path, tmp_path: Path) -> Program:
 
 def test_the_program_tells_what_was_accepted(program: Program, family: Path) -> None:
     told = program.ask(
-        "My dog is called Biscuit.", "-n", 12, "--draft-model", family / "kindred",
-        "--num-draft-tokens", 2,
-    )  # fmt: skip
+        "My dog is called Biscuit.",
+        "-n",
+        12,
+        "--draft-model",
+        family / "kindred",
+        "--num-draft-tokens",
+        2,
+    )
     # Two of three are proposed.
     assert str(family / "kindred") == told["draft_model"] and 0 < told["draft_accepted_tokens"] <= 8
     assert 12 == told["generated_tokens"] == len(told["tokens"])
@@ -721,11 +719,15 @@ def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
     def record(**numbers: Any) -> dict[str, Any]:
         return {"draft_model": "org/Small-4bit", **numbers}
 
-    assert ["speculation: 61% of tokens from Small-4bit"] == panel.speculation([
-        record(generated_tokens=60, draft_accepted_tokens=51),
-        record(generated_tokens=40, draft_accepted_tokens=10),
-        {"generated_tokens": 10, "draft_model": None}, {}, record(generated_tokens=0),
-    ])  # fmt: skip
+    assert ["speculation: 61% of tokens from Small-4bit"] == panel.speculation(
+        [
+            record(generated_tokens=60, draft_accepted_tokens=51),
+            record(generated_tokens=40, draft_accepted_tokens=10),
+            {"generated_tokens": 10, "draft_model": None},
+            {},
+            record(generated_tokens=0),
+        ]
+    )
     assert [] == panel.speculation([{}])
     assert Fit(10, 8).room(4, 3) == 0
 

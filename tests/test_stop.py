@@ -27,11 +27,10 @@ def through(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
     return "".join([*map(stop.feed, pieces), stop.finish()]), stop
 
 
-@given(texts=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3),
-       pieces=st.lists(LETTERS, max_size=8))  # fmt: skip
-def test_however_a_text_comes_it_ends_before_the_first_stop_text(
-    texts: list[str], pieces: list[str]
-) -> None:
+@given(
+    texts=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3), pieces=st.lists(LETTERS, max_size=8)
+)
+def test_however_a_text_comes_it_ends_before_the_first_stop_text(texts: list[str], pieces: list[str]) -> None:
     whole = "".join(pieces)
     told, stop = through(texts, pieces)
     # The first that is whole ends it: a longer one might begin earlier and never be finished.
@@ -125,9 +124,7 @@ def test_a_stopped_conversation_reopened_says_the_same(
             chat.sampling = Sampling(stop=(stop,))
             record = house.take(chat, text).record
             house.settle(chat, record)
-            said["closed"].append(
-                (record.tokens, record.logprobs, record.text, record.reused_tokens)
-            )
+            said["closed"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
     assert said["open"] == said["closed"]
 
 
@@ -161,9 +158,7 @@ def test_a_reply_may_be_nothing_at_all(models: Path, tmp_path: Path) -> None:
         assert house.take(chat, ASKED[1]).record.reused_tokens > 0
 
 
-def test_stop_texts_of_the_makers_hold_unless_others_are_asked_for(
-    models: Path, tmp_path: Path
-) -> None:
+def test_stop_texts_of_the_makers_hold_unless_others_are_asked_for(models: Path, tmp_path: Path) -> None:
     with House(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as house:
         own = Sampling(stop=("y", "z"))
         assert ("x",) == house.runtime.settings.sampling.over(own).stop
@@ -176,8 +171,6 @@ def test_every_stop_of_the_command_line_counts(chatcli: Program) -> None:
     middle = whole[8:10]
     asked = ["-n", 40, "--no-think", "--no-cache", "--stop", "never said", "--stop", middle]
     said = chatcli.ask("Tell me.", *asked)
-    assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (
-        said["text"], said["finish_reason"]
-    )  # fmt: skip
+    assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (said["text"], said["finish_reason"])
     refused = chatcli.run("ask", "Tell me.", "--stop", "", expect=2)
     assert "--stop has to be text that is not empty" in refused.errors

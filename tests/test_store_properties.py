@@ -83,9 +83,7 @@ def rows_of(tokens: Sequence[int], start: int, end: int) -> dict[str, np.ndarray
 def checkpoint(talk: Talk, depth: int, stateful: bool) -> Checkpoint:
     segments = talk.chain[:depth]
     last = segments[-1]
-    rows = {
-        name: Tensor.of(array) for name, array in rows_of(talk.tokens, last.start, last.end).items()
-    }
+    rows = {name: Tensor.of(array) for name, array in rows_of(talk.tokens, last.start, last.end).items()}
     state = {"1.0": Tensor.of(number(talk.tokens[: last.end], "state"))} if stateful else {}
     return Checkpoint(segments, talk.tokens, rows, state, json.dumps({"at": last.end}), 0.5)
 
@@ -97,9 +95,7 @@ class Store(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="chatcli-", dir=QUICK if QUICK.is_dir() else None)
-        )
+        self.folder = Path(tempfile.mkdtemp(prefix="chatcli-", dir=QUICK if QUICK.is_dir() else None))
         self.talks: list[Talk] = []
         self.rows: set[str] = set()
         self.states: set[str] = set()

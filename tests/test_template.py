@@ -134,9 +134,7 @@ def test_known_boundaries_are_taken_and_not_asked_again(load: Templates) -> None
 
 
 @pytest.mark.parametrize(("name", "shown"), [("gpt-oss", "2025-03-01"), ("llama", "01 Mar 2025")])
-def test_a_session_keeps_its_date_on_every_other_day(
-    load: Templates, name: str, shown: str
-) -> None:
+def test_a_session_keeps_its_date_on_every_other_day(load: Templates, name: str, shown: str) -> None:
     prompt = load(name).text(PATHS[0], generation=True)
     assert 1 == prompt.count(shown)
     today = datetime.date.today()
@@ -221,9 +219,7 @@ def test_a_template_in_error_is_refused_and_not_a_crash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("merging", [False, True], ids=["bytes", "merging"])
 @pytest.mark.parametrize("name", ["qwen3.5", "plain", "mistral-nemo"])
-def test_a_long_conversation_is_measured_as_a_short_one(
-    load: Templates, name: str, merging: bool
-) -> None:
+def test_a_long_conversation_is_measured_as_a_short_one(load: Templates, name: str, merging: bool) -> None:
     """Only the end is tokenized again, which must not change the number."""
     template = load(name, merging=merging)
     told = [Message("user", "word 7\n " * 900), Message("assistant", "ok\n\n" * 1500, "So.")]

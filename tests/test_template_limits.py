@@ -52,9 +52,7 @@ def test_the_limit_is_exact_for_every_kind_of_message(load: Templates, name: str
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_system_prompt_that_is_empty_or_only_a_space_has_limits_too(
-    load: Templates, name: str
-) -> None:
+def test_a_system_prompt_that_is_empty_or_only_a_space_has_limits_too(load: Templates, name: str) -> None:
     for system in ("", " ", "\n", "7"):
         path = [Message("system", system)]
         found = load(name).stable_prefix(path)
@@ -139,9 +137,7 @@ def test_deepseeks_renderer_in_mlx_lm_has_exact_limits(tmp_path: Path, think: bo
 def test_a_template_that_refuses_an_empty_reply_is_asked_for_others(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, REFUSES_EMPTY)
     template = Template(load_tokenizer(tmp_path), DATE)
-    shown = template._tokenizer.decode(
-        template.prompt(PATHS[0])[: template.stable_prefix(PATHS[0])]
-    )
+    shown = template._tokenizer.decode(template.prompt(PATHS[0])[: template.stable_prefix(PATHS[0])])
     assert shown.endswith("<|im_start|>assistant")
 
 
@@ -149,9 +145,7 @@ def test_a_template_that_refuses_an_empty_reply_is_asked_for_others(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", sorted(set(TEMPLATES) - CHANGES_LAST))
-def test_a_template_that_leaves_messages_where_they_are_moves_nothing(
-    load: Templates, name: str
-) -> None:
+def test_a_template_that_leaves_messages_where_they_are_moves_nothing(load: Templates, name: str) -> None:
     for merging in (False, True):
         template = load(name, merging=merging)
         for path in PATHS:

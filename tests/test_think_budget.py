@@ -40,9 +40,10 @@ KINDS: dict[str, tuple[str, str, list[str], int]] = {
             "<|start|>assistant<|channel|>analysis<|message|>",
             "<|end|><|start|>assistant<|channel|>final<|message|>",
         ),
-        HARMONY, 10,
+        HARMONY,
+        10,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -176,9 +177,7 @@ def generated(house: House, budget: int, said: str, count: int, opening: str = "
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     path = tmp_path_factory.mktemp("several")
     template = marked("<|open|>think<|sep|>", "<|close|>think<|sep|>")
-    with House(
-        write_model(path / "m", "qwen3", template=template, special=XTML), path / "s"
-    ) as made:
+    with House(write_model(path / "m", "qwen3", template=template, special=XTML), path / "s") as made:
         yield made
 
 
@@ -202,9 +201,7 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
         (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8{CLOSE}888..."),
     ],
 )
-def test_only_thinking_counts(
-    budget: int, opening: str, said: str, expected: str, house: House
-) -> None:
+def test_only_thinking_counts(budget: int, opening: str, said: str, expected: str, house: House) -> None:
     tokenizer = house.runtime.loaded.tokenizer
     count = len(tokenizer.encode(expected, add_special_tokens=False))
     assert expected == generated(house, budget, said, count, opening)

@@ -25,9 +25,37 @@ from tests import tiny
 MARKS = ["<|a|>", "<|b|>", "<c>"]
 # Pieces of text that meet at the seams: spaces, parts of marks, marks that others contain.
 FRAGMENTS = [
-    *MARKS, "<|a", "|>", "<", "c>", "<|b|>d", "<<c>", " ", "  ", "\n", "\n\n", "\t", "dog", " dog", "Dog",
-    "is", "7", "77", "é", "e\u0301", "👍", "日本", "\u00a0", "<|A|>", "_", "▁", SEAM, "*", "**", ">\n",
-]  # fmt: skip
+    *MARKS,
+    "<|a",
+    "|>",
+    "<",
+    "c>",
+    "<|b|>d",
+    "<<c>",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "\t",
+    "dog",
+    " dog",
+    "Dog",
+    "is",
+    "7",
+    "77",
+    "é",
+    "e\u0301",
+    "👍",
+    "日本",
+    "\u00a0",
+    "<|A|>",
+    "_",
+    "▁",
+    SEAM,
+    "*",
+    "**",
+    ">\n",
+]
 
 
 def added(**flags: bool) -> list[AddedToken]:
@@ -104,9 +132,7 @@ texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    beginnings=st.lists(texts, min_size=1, max_size=3), ends=st.lists(texts, min_size=1, max_size=4)
-)
+@given(beginnings=st.lists(texts, min_size=1, max_size=3), ends=st.lists(texts, min_size=1, max_size=4))
 def test_a_text_that_shares_a_beginning_has_the_tokens_of_the_whole(
     tokenizer: Any, beginnings: list[str], ends: list[str]
 ) -> None:
@@ -119,9 +145,7 @@ def test_a_text_that_shares_a_beginning_has_the_tokens_of_the_whole(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4))
-def test_what_texts_share_is_what_their_tokens_share(
-    tokenizer: Any, beginning: str, ends: list[str]
-) -> None:
+def test_what_texts_share_is_what_their_tokens_share(tokenizer: Any, beginning: str, ends: list[str]) -> None:
     asked = [beginning + end for end in ends]
     first, *others = (whole(tokenizer, text) for text in asked)
     shared = min(common_prefix(first, other) for other in others)
@@ -136,9 +160,7 @@ def test_a_tokenizer_whose_marks_touch_their_neighbours_is_not_cut(name: str) ->
 @pytest.mark.parametrize("name", ["bytes", "strips right", "first", "unigram", "NFC", "ordinary"])
 def test_other_tokenizers_are_cut_at_each_mark(name: str) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name])
-    assert {mark: tokenizer.convert_tokens_to_ids(mark) for mark in MARKS} == cutting_marks(
-        tokenizer, MARKS
-    )
+    assert {mark: tokenizer.convert_tokens_to_ids(mark) for mark in MARKS} == cutting_marks(tokenizer, MARKS)
     overlapping = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["overlapping"])
     assert ["<|a|>"] == list(cutting_marks(overlapping, MARKS))
 
@@ -204,9 +226,7 @@ def test_a_sign_that_merges_with_what_comes_before_it_is_thought_of() -> None:
 # Seams
 
 
-@pytest.mark.parametrize(
-    "text", ["<|a|>", "<<c>>", "<|a<|a|>|>", f"<|{SEAM}a|>", "<|b|>d", "<|a|><|b|>"]
-)
+@pytest.mark.parametrize("text", ["<|a|>", "<<c>>", "<|a<|a|>|>", f"<|{SEAM}a|>", "<|b|>d", "<|a|><|b|>"])
 @pytest.mark.parametrize(
     "name", ["bytes", "strips left", "words", "normalized", "overlapping", "prefix space"]
 )

@@ -1,4 +1,4 @@
-"""What a session tells its template: the effort and arguments are in the tokens, kept on resume, or refused."""
+"""What a session tells its template: effort and arguments are in the tokens, kept on resume, or refused."""
 
 from __future__ import annotations
 
@@ -79,9 +79,7 @@ class Shell:
 
     def prompt(self) -> str:
         chat = self.state.chat(None)
-        return chat.template.text(
-            [*turn.history(chat, None), Message("user", "x")], generation=True
-        )
+        return chat.template.text([*turn.history(chat, None), Message("user", "x")], generation=True)
 
 
 def rendered(tokenizer: Any, **options: Any) -> str:
@@ -92,9 +90,7 @@ def test_the_effort_is_told_under_the_name_that_the_template_reads(tokenizer: An
     assert "Reasoning: medium" in rendered(tokenizer)
     assert "Reasoning: high" in rendered(tokenizer, effort="high")
     for name in ("thinking_effort", "reasoning_effort"):
-        other = TokenizerWrapper(
-            tokenizer._tokenizer.__class__.from_pretrained(tokenizer.name_or_path)
-        )
+        other = TokenizerWrapper(tokenizer._tokenizer.__class__.from_pretrained(tokenizer.name_or_path))
         other.chat_template = EFFORT.replace("reasoning_effort", name)
         assert "Reasoning: low" in rendered(other, effort="low")
 
@@ -123,10 +119,13 @@ def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
     made = [
         Template(tokenizer, DATE, None, memory, **options).key
         for options in (
-            {}, {"effort": "low"}, {"effort": "high"}, {"arguments": {"preserve_thinking": True}},
+            {},
+            {"effort": "low"},
+            {"effort": "high"},
+            {"arguments": {"preserve_thinking": True}},
             {"arguments": {"preserve_thinking": False}},
         )
-    ]  # fmt: skip
+    ]
     assert 5 == len(set(made))
     unknown = Template(tokenizer, DATE, None, memory, arguments={"nothing": 1})
     assert made[0] == unknown.key
@@ -135,18 +134,14 @@ def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
 def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_path: Path) -> None:
     wanted = Wanted("talk", template_args={"preserve_thinking": True})
     with Shell(tmp_path / "open", thinker, wanted) as shell:
-        assert "Thinking is as the model's template has it, with low effort." == shell.run(
-            "/think low"
-        )
+        assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
         told_first, whole = shell.say("One."), shell.say("Two.")
         asked = shell.prompt()
     assert "Reasoning: low\nAll thinking.\n" in asked
     with Shell(tmp_path / "closed", thinker, wanted) as shell:
         shell.run("/think low")
         assert told_first.tokens == shell.say("One.").tokens
-    (kept,) = [
-        line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"
-    ]
+    (kept,) = [line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"]
     assert ("low", {"preserve_thinking": True}) == (kept["effort"], kept["args"])
     with Shell(tmp_path / "closed", thinker) as shell:
         again = shell.say("Two.")
@@ -156,9 +151,7 @@ def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_p
     assert again.reused_tokens > 0 and again.miss_reason is None
 
 
-def test_another_effort_is_another_prompt_and_can_be_taken_back(
-    thinker: Path, tmp_path: Path
-) -> None:
+def test_another_effort_is_another_prompt_and_can_be_taken_back(thinker: Path, tmp_path: Path) -> None:
     with Shell(tmp_path, thinker, Wanted("talk", template_args={"reasoning_effort": "x"})) as shell:
         shell.say("One.")
         assert "Reasoning: x" in shell.prompt()
@@ -174,9 +167,7 @@ def test_another_effort_is_another_prompt_and_can_be_taken_back(
 
 
 def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> None:
-    with Shell(
-        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})
-    ) as shell:
+    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})) as shell:
         shell.run("/think high")
         shell.say("One.")
     folder = SessionFolder(tmp_path)
@@ -233,9 +224,17 @@ def test_arguments_are_json_where_they_parse() -> None:
         "j={",
     ]
     assert {
-        "a": True, "b": 1.5, "c": ["x"], "d": "text", "e": "a=b", "f": "", "g": "7", "h": "NaN",
-        "i": None, "j": "{",
-    } == dict(map(template_args.argument, given))  # fmt: skip
+        "a": True,
+        "b": 1.5,
+        "c": ["x"],
+        "d": "text",
+        "e": "a=b",
+        "f": "",
+        "g": "7",
+        "h": "NaN",
+        "i": None,
+        "j": "{",
+    } == dict(map(template_args.argument, given))
     deep = "[" * 40 + "]" * 40
     assert ("a", deep) == template_args.argument(f"a={deep}")
     assert "\ud800" not in template_args.argument('a="\\ud800"')[1]
@@ -245,13 +244,9 @@ def test_arguments_are_json_where_they_parse() -> None:
 
 
 def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
-    with Shell(
-        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})
-    ) as shell:
+    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})) as shell:
         shell.say("One.")
-    with Shell(
-        tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": None})
-    ) as shell:
+    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": None})) as shell:
         shell.say("Two.")
         assert "All thinking." not in shell.prompt()
 
@@ -296,9 +291,7 @@ def test_arguments_that_switch_thinking_are_refused() -> None:
         template_args.check_arguments(frozenset({"enable_thinking"}), {"a": 1})
 
 
-@pytest.mark.parametrize(
-    "line", [{"effort": 7, "args": {}}, {"effort": None, "args": []}, {"args": {}}]
-)
+@pytest.mark.parametrize("line", [{"effort": 7, "args": {}}, {"effort": None, "args": []}, {"args": {}}])
 def test_a_damaged_line_is_skipped(line: dict[str, Any], tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     folder.create("talk", model=None, system=None).close()

@@ -21,15 +21,38 @@ from tests.conftest import at_night
 SEED = 20261121
 MUTATIONS = 90
 RECORD = {
-    "prompt_tokens": 41, "reused_tokens": 30, "prefilled_tokens": 11, "settled_tokens": 0,
-    "miss_reason": None, "restore_seconds": 0.25, "time_to_first_token": 0.5, "hit_ratio": 0.73,
-    "model": "pocket", "fingerprint": "0f" * 16, "segments": ["ab" * 32, "cd" * 32],
-    "boundaries": {"before": 12, "question": 30, "reply": 41}, "template": "c0ffee",
-}  # fmt: skip
+    "prompt_tokens": 41,
+    "reused_tokens": 30,
+    "prefilled_tokens": 11,
+    "settled_tokens": 0,
+    "miss_reason": None,
+    "restore_seconds": 0.25,
+    "time_to_first_token": 0.5,
+    "hit_ratio": 0.73,
+    "model": "pocket",
+    "fingerprint": "0f" * 16,
+    "segments": ["ab" * 32, "cd" * 32],
+    "boundaries": {"before": 12, "question": 30, "reply": 41},
+    "template": "c0ffee",
+}
 STRANGE: list[Any] = [
-    None, True, 7, -1, 1.5, "text", "", "\ud800", [], ["x"], {}, {"a": {"b": [1]}},
-    10**400, float("inf"), float("nan"), "../../x",
-]  # fmt: skip
+    None,
+    True,
+    7,
+    -1,
+    1.5,
+    "text",
+    "",
+    "\ud800",
+    [],
+    ["x"],
+    {},
+    {"a": {"b": [1]}},
+    10**400,
+    float("inf"),
+    float("nan"),
+    "../../x",
+]
 TREE = {"id", "parent", "type", "content", "time", "thinking", "finish_reason"}
 
 
@@ -39,13 +62,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = SessionFolder(tmp_path_factory.mktemp("real"))
     with folder.create("dog", model="pocket", system="Be brief.", date="2025-03-01") as session:
         for number in range(6):
-            asked = session.append(
-                Message("user", f"question {number} é"), session.conversation.head
-            )
+            asked = session.append(Message("user", f"question {number} é"), session.conversation.head)
             reply = session.append(
-                Message("assistant", f"answer {number}\n日本", "hm"), asked.id,
-                finish_reason="stop", record=RECORD,
-            )  # fmt: skip
+                Message("assistant", f"answer {number}\n日本", "hm"),
+                asked.id,
+                finish_reason="stop",
+                record=RECORD,
+            )
             session.note(reply, {"settled_tokens": 9, "boundaries": RECORD["boundaries"]})
             if number == 2:
                 session.move_head(asked.id)
@@ -218,9 +241,7 @@ def test_strange_numbers_cost_a_reply_its_numbers_only(real: bytes, key: str, va
     (entry,) = [e for e in back.conversation.entries.values() if e.message.role == "assistant"]
     assert line["content"] == entry.message.content
     if (key, value) != ("deep", ["../x"]):
-        assert [
-            "line 3 of the session 'dog' has numbers that are damaged: left out"
-        ] == back.problems
+        assert ["line 3 of the session 'dog' has numbers that are damaged: left out"] == back.problems
         assert {**RECORD, key: 0}.keys() - {key} == entry.record.keys()
 
 
@@ -228,10 +249,14 @@ def test_each_strange_value_of_each_field_is_told(real: bytes) -> None:
     """Where a value is of the wrong kind, it is named in the problems."""
     header, asked, reply, *_ = real.splitlines(keepends=True)
     wrong: dict[str, list[Any]] = {
-        "id": [None, 7, "", [], {}], "parent": [7, [], {}], "content": [None, 7, [], {}],
+        "id": [None, 7, "", [], {}],
+        "parent": [7, [], {}],
+        "content": [None, 7, [], {}],
         "time": [None, "noon", [], 10**400, float("nan"), float("inf")],
-        "thinking": [None, 7, []], "finish_reason": [7, [], {}], "record": [None, 7, [], "x"],
-    }  # fmt: skip
+        "thinking": [None, 7, []],
+        "finish_reason": [7, [], {}],
+        "record": [None, 7, [], "x"],
+    }
     for field, values in wrong.items():
         for value in values:
             bad = json.dumps({**json.loads(reply), field: value}).encode() + b"\n"
@@ -240,10 +265,20 @@ def test_each_strange_value_of_each_field_is_told(real: bytes) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": 2}, {"version": 10**9}, {"version": "1"}, {"version": None}, {"date": 5},
-     {"date": "soon"}, {"system": 5}, {"system": []}, {"model": {}}, {"type": "user"}],
+    [
+        {"version": 2},
+        {"version": 10**9},
+        {"version": "1"},
+        {"version": None},
+        {"date": 5},
+        {"date": "soon"},
+        {"system": 5},
+        {"system": []},
+        {"model": {}},
+        {"type": "user"},
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_header_that_says_something_else_is_refused_untouched(
     real: bytes, tmp_path: Path, change: dict[str, Any]
 ) -> None:
@@ -280,9 +315,7 @@ def test_what_editors_do_to_a_file_costs_nothing(
     assert parse("dog", real).conversation == transcript.conversation
 
 
-def test_two_files_that_changed_places_are_each_what_they_contain(
-    real: bytes, tmp_path: Path
-) -> None:
+def test_two_files_that_changed_places_are_each_what_they_contain(real: bytes, tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     with folder.create("cat", model="m", system=None) as session:
         session.append(Message("user", "meow"), None)

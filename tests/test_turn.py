@@ -28,17 +28,13 @@ def outcomes(records: list) -> list:
     return [outcome(record) for record in records]
 
 
-def test_open_reopened_and_cold_conversations_are_the_same_bit_for_bit(
-    model: Path, tmp_path: Path
-) -> None:
+def test_open_reopened_and_cold_conversations_are_the_same_bit_for_bit(model: Path, tmp_path: Path) -> None:
     expected = outcomes(open_all_along(model, tmp_path / "open"))
     assert expected == outcomes(reopened(model, tmp_path / "reopened"))
     assert expected == outcomes(reopened(model, tmp_path / "cold", cache=False))
 
 
-def test_a_reopened_session_reuses_exactly_what_an_open_one_does(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_reopened_session_reuses_exactly_what_an_open_one_does(model: Path, tmp_path: Path) -> None:
     live = open_all_along(model, tmp_path / "open")
     fresh = reopened(model, tmp_path / "reopened")
     assert [r.reused_tokens for r in live] == [r.reused_tokens for r in fresh]
@@ -51,9 +47,7 @@ def test_only_the_new_message_and_its_markers_are_prefilled(model: Path, tmp_pat
         chat = house.chat("talk")
         for message in MESSAGES:
             record = house.say(chat, message)
-            new = chat.template.encode(
-                f"<|im_start|>user\n{message}<|im_end|>\n<|im_start|>assistant\n"
-            )
+            new = chat.template.encode(f"<|im_start|>user\n{message}<|im_end|>\n<|im_start|>assistant\n")
             thinking = chat.template.encode("<think>\n")
             system = chat.template.encode(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n")
             allowed = len(new) + len(thinking) + (len(system) if record.turn == 1 else 0)
@@ -234,9 +228,7 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
     assert outcomes([cold]) == outcomes([went_on])
 
 
-def test_work_that_was_cut_short_is_of_no_use_to_another_message(
-    model: Path, tmp_path: Path
-) -> None:
+def test_work_that_was_cut_short_is_of_no_use_to_another_message(model: Path, tmp_path: Path) -> None:
     """The cut one ends within the second chunk, where the other message differs."""
     with House(model, tmp_path) as house:
         chat = house.chat("talk", system=None)
@@ -270,9 +262,7 @@ def test_a_lost_reply_leaves_turns_that_alternate(recurrent: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t "])
-def test_an_empty_message_is_refused_and_not_kept(
-    text: str, recurrent: Path, tmp_path: Path
-) -> None:
+def test_an_empty_message_is_refused_and_not_kept(text: str, recurrent: Path, tmp_path: Path) -> None:
     with House(recurrent, tmp_path) as house:
         chat = house.chat("talk")
         with pytest.raises(EmptyPrompt):
@@ -291,9 +281,7 @@ def test_a_prompt_that_does_not_fit_is_refused_and_the_conversation_goes_on(
 
 
 def test_a_template_that_refuses_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
-    strict = (
-        "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    )
+    strict = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     model = tiny.write_model(tmp_path / "m", "qwen3", template=strict + tiny.OWN_THINK)
     with House(model, tmp_path) as house:
         chat = house.chat("talk")
@@ -338,9 +326,7 @@ DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and th
 
 
 @pytest.mark.slow
-def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(
-    models: Path, tmp_path: Path
-) -> None:
+def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(models: Path, tmp_path: Path) -> None:
     for family in ("qwen3", "gpt_oss"):
         place = tmp_path / family
         with House(models / family, place) as house:
@@ -372,9 +358,7 @@ def test_a_state_is_never_cut(recurrent: Path, tmp_path: Path) -> None:
 def test_even_the_shortest_first_turn_is_checkpointed(model: Path, tmp_path: Path) -> None:
     with House(model, tmp_path) as house:
         record = house.say(house.chat("talk", system=None), "Hi", settle=False)
-    assert record.checkpoint_bytes == sum(
-        path.stat().st_size for path in tmp_path.rglob("*.safetensors")
-    )
+    assert record.checkpoint_bytes == sum(path.stat().st_size for path in tmp_path.rglob("*.safetensors"))
     assert record.checkpoint_bytes > 0
 
 

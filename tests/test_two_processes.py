@@ -34,8 +34,7 @@ def whole(program: Program, name: str) -> Transcript:
     transcript = SessionFolder(program.sessions).read(name)
     assert [] == transcript.problems
     assert len(transcript.conversation.entries) == sum(
-        line["type"] in ("user", "assistant")
-        for line in entries(program.sessions / f"{name}.jsonl")
+        line["type"] in ("user", "assistant") for line in entries(program.sessions / f"{name}.jsonl")
     )
     return transcript
 
@@ -83,9 +82,7 @@ def test_two_sessions_are_written_at_the_same_time(quick: Program) -> None:
 @pytest.mark.slow
 def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> None:
     quick.ask("hello", "-S", "busy", "-n", "2")
-    running = [
-        quick.start("ask", f"question {n}", "-S", "busy", "-n", "8", **PIPES) for n in range(MANY)
-    ]
+    running = [quick.start("ask", f"question {n}", "-S", "busy", "-n", "8", **PIPES) for n in range(MANY)]
     done = [finish(process) for process in running]
     answered = [f"question {number}" for number, one in enumerate(done) if one.code == 0]
     for one in done:
@@ -99,10 +96,7 @@ def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> Non
 
 
 def test_of_two_that_begin_one_session_both_are_kept_or_one_is_refused(quick: Program) -> None:
-    running = [
-        quick.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES)
-        for number in (1, 2)
-    ]
+    running = [quick.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES) for number in (1, 2)]
     done = [finish(process) for process in running]
     answered = [f"begin {number}" for number, one in enumerate(done, start=1) if one.code == 0]
     for one in done:

@@ -77,9 +77,7 @@ def sayings(turns: int) -> list[list[str]]:
     return [said[: number + 1] for number in range(turns)]
 
 
-def open_all_along(
-    model: Path, sessions: Path, turns: int, think: bool | None = None
-) -> list[Turn]:
+def open_all_along(model: Path, sessions: Path, turns: int, think: bool | None = None) -> list[Turn]:
     """The conversation in one process."""
     with ScriptedHouse(model, sessions, think=think) as house:
         chat = house.chat("talk")

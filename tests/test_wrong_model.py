@@ -207,12 +207,10 @@ def test_another_quantization_is_another_model(place: Path) -> None:
 def test_a_cache_of_another_layout_is_another_model(place: Path) -> None:
     loaded, _ = mlx_lm.load(str(place / "model"))
     sizes = [None, 16, 64]
-    layouts = [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(loaded, size))
-               for size in sizes]  # fmt: skip
+    layouts = [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(loaded, size)) for size in sizes]
     qwen = write_model(place / "qwen", "qwen3")
     plain, _ = mlx_lm.load(str(qwen))
-    layouts += [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(plain, size))
-                for size in sizes]  # fmt: skip
+    layouts += [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(plain, size)) for size in sizes]
     marks = {model.fingerprint(place / "model", layout) for layout in layouts}
     # Gemma makes its own caches, whatever size is asked for.
     assert 4 == len(set(layouts)) == len(marks)
@@ -264,9 +262,7 @@ def same_tokens(place: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [moved, newer, noted, described, same_tokens])
-def test_what_does_not_change_the_numbers_is_a_full_hit(
-    change: Change, pristine: Path, place: Path
-) -> None:
+def test_what_does_not_change_the_numbers_is_a_full_hit(change: Change, pristine: Path, place: Path) -> None:
     untouched = place.with_name("untouched")
     expected = said(Path(shutil.copytree(pristine, untouched)), SAID[1])
     change(place)
@@ -324,9 +320,7 @@ def like_segments(one: set[int], other: set[int], parting: int) -> tuple[int, in
 
 def said_by(role: str, text: str) -> str:
     """A template that says something of its own before what one role says."""
-    return OWN_THINK.replace(
-        "+ m.content", f"+ ('{text}' if m.role == '{role}' else '') + m.content"
-    )
+    return OWN_THINK.replace("+ m.content", f"+ ('{text}' if m.role == '{role}' else '') + m.content")
 
 
 OTHER_TEMPLATES = {

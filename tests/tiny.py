@@ -40,7 +40,8 @@ OWN_THINK = """\
 {%- for m in messages %}{%- if m.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
 {%- for m in messages %}
 {%- if m.role == 'assistant' and m.reasoning_content and loop.index0 > ns.last %}
-{{- '<|im_start|>assistant\n<think>\n' + m.reasoning_content + '\n</think>\n\n' + m.content + '<|im_end|>\n' }}
+{{- '<|im_start|>assistant\n<think>\n' + m.reasoning_content + '\n</think>\n\n' + m.content
++ '<|im_end|>\n' }}
 {%- else %}
 {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
 {%- endif %}
@@ -74,8 +75,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
             "linear_key_head_dim": 16,
             "linear_value_head_dim": 16,
             "linear_conv_kernel_dim": 4,
-            "rope_parameters": {"type": "default", "rope_theta": 10000.0,
-                                "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]},
+            "rope_parameters": {
+                "type": "default",
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.5,
+                "mrope_section": [1, 1, 2],
+            },
         },
     },
     "gpt_oss": {
@@ -100,7 +105,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "rope_theta": 10000.0,
         "rope_local_base_freq": 10000.0,
     },
-}  # fmt: skip
+}
 TEMPLATES = {"qwen3": OWN_THINK, "gpt_oss": OWN_THINK, "gemma3_text": OWN_THINK}
 
 
@@ -158,8 +163,7 @@ def write_model(
     model = module.Model(module.ModelArgs.from_dict(config))
     # Larger than initial weights, so that logits differ clearly from token to token.
     weights = {
-        name: value * 3 if value.ndim > 1 else value
-        for name, value in tree_flatten(model.parameters())
+        name: value * 3 if value.ndim > 1 else value for name, value in tree_flatten(model.parameters())
     }
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     return folder

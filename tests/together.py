@@ -71,9 +71,7 @@ class Together:
 
     def kept(self) -> list[set[str]]:
         """The names of the segments that each rank has on its disk."""
-        return [
-            {path.name for path in one.sessions.glob("kv/*/??/*.safetensors")} for one in self.ranks
-        ]
+        return [{path.name for path in one.sessions.glob("kv/*/??/*.safetensors")} for one in self.ranks]
 
 
 def ends(processes: Sequence[subprocess.Popen[bytes]], stdin: str | None = None) -> list[Finished]:

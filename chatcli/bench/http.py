@@ -57,9 +57,7 @@ class Http:
     `memory` is what its processes have grown by since they were ready: weights are not in it.
     """
 
-    def __init__(
-        self, name: str, command: Command, model: str, folder: Path, ready: str = HEALTH
-    ) -> None:
+    def __init__(self, name: str, command: Command, model: str, folder: Path, ready: str = HEALTH) -> None:
         """`command` serves at a port, `model` is what requests name, `folder` what it may write in."""
         self.name = name
         self._command = command
@@ -153,9 +151,20 @@ class LlamaServer(Http):
     def __init__(self, program: str, gguf: Path, folder: Path) -> None:
         def command(port: int) -> list[str]:
             return [
-                program, "--model", str(gguf), "--host", HOST, "--port", str(port),
-                "--ctx-size", str(CONTEXT), "--parallel", "1", "--slot-save-path", f"{folder}/",
-            ]  # fmt: skip
+                program,
+                "--model",
+                str(gguf),
+                "--host",
+                HOST,
+                "--port",
+                str(port),
+                "--ctx-size",
+                str(CONTEXT),
+                "--parallel",
+                "1",
+                "--slot-save-path",
+                f"{folder}/",
+            ]
 
         super().__init__("llama-server", command, gguf.stem, folder)
 
@@ -180,9 +189,17 @@ class VllmMlx(Http):
     def __init__(self, program: str, model_folder: Path, folder: Path) -> None:
         def command(port: int) -> list[str]:
             return [
-                "env", f"HOME={folder}", program, "serve", str(model_folder),
-                "--host", HOST, "--port", str(port), "--continuous-batching",
-            ]  # fmt: skip
+                "env",
+                f"HOME={folder}",
+                program,
+                "serve",
+                str(model_folder),
+                "--host",
+                HOST,
+                "--port",
+                str(port),
+                "--continuous-batching",
+            ]
 
         super().__init__("vllm-mlx", command, str(model_folder), folder)
         self._saved_before = 0
@@ -231,9 +248,13 @@ def ollama(program: str, model: str, folder: Path) -> Http:
 
     def command(port: int) -> list[str]:
         return [
-            "env", f"OLLAMA_HOST={HOST}:{port}", f"OLLAMA_CONTEXT_LENGTH={CONTEXT}",
-            "OLLAMA_KEEP_ALIVE=-1", program, "serve",
-        ]  # fmt: skip
+            "env",
+            f"OLLAMA_HOST={HOST}:{port}",
+            f"OLLAMA_CONTEXT_LENGTH={CONTEXT}",
+            "OLLAMA_KEEP_ALIVE=-1",
+            program,
+            "serve",
+        ]
 
     return Http("ollama", command, model, folder, ready="/api/version")
 

@@ -42,9 +42,13 @@ class Server:
     """Ends with `close`, and with this process however that ends."""
 
     def __init__(
-        self, name: str, command: Command, ready: str,
-        loading: float = LOADING, grace: float = http_guard.GRACE,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        command: Command,
+        ready: str,
+        loading: float = LOADING,
+        grace: float = http_guard.GRACE,
+    ) -> None:
         """Start it and wait until it answers a GET of `ready`. Raises `ChatcliError` if it does not.
 
         `loading` is how long it may take, `grace` how long it may take to end, both in seconds.
@@ -55,9 +59,13 @@ class Server:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
         guard = [sys.executable, "-IS", str(Path(http_guard.__file__)), str(grace)]
         # A session of its own: Ctrl-C is for whoever waits, who ends it.
-        self._guard = subprocess.Popen([*guard, *self._command], stdin=subprocess.PIPE,
-                                       stdout=self._said, stderr=self._said,
-                                       start_new_session=True)  # fmt: skip
+        self._guard = subprocess.Popen(
+            [*guard, *self._command],
+            stdin=subprocess.PIPE,
+            stdout=self._said,
+            stderr=self._said,
+            start_new_session=True,
+        )
         try:
             self._wait(ready, time.monotonic() + loading)
         except BaseException:
@@ -109,9 +117,7 @@ class Server:
         raise self._failed("broke off an answer")
 
     @contextlib.contextmanager
-    def _asked(
-        self, method: str, path: str, body: Event | None
-    ) -> Iterator[http.client.HTTPResponse]:
+    def _asked(self, method: str, path: str, body: Event | None) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(HOST, self._port, timeout=SILENCE)
         data = None if body is None else json.dumps(body)
         with contextlib.closing(connection):
@@ -122,15 +128,18 @@ class Server:
                     raise self._failed(f"refused {path}: {message_of(_json(response.read()))}")
                 yield response
             except (OSError, http.client.HTTPException, ValueError) as error:
-                raise self._failed(
-                    f"broke off an answer ({error or type(error).__name__})"
-                ) from error
+                raise self._failed(f"broke off an answer ({error or type(error).__name__})") from error
 
     def memory(self) -> int:
         """Bytes of its processes that are in memory; 0 where this system does not tell."""
         try:
-            listed = subprocess.run(["ps", "-A", "-o", "ppid=,pgid=,rss="], capture_output=True,
-                                    text=True, timeout=SOON, check=True).stdout  # fmt: skip
+            listed = subprocess.run(
+                ["ps", "-A", "-o", "ppid=,pgid=,rss="],
+                capture_output=True,
+                text=True,
+                timeout=SOON,
+                check=True,
+            ).stdout
         except (OSError, subprocess.SubprocessError):
             return 0
         rows = [[int(cell) for cell in line.split()] for line in listed.splitlines()]

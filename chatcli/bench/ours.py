@@ -126,9 +126,7 @@ class Chatcli:
 
     def _take(self, chat: turn.Chat, text: str) -> TurnRecord:
         (record,) = [
-            event.record
-            for event in turn.take(chat, text, self._never)
-            if isinstance(event, TurnDone)
+            event.record for event in turn.take(chat, text, self._never) if isinstance(event, TurnDone)
         ]
         places, said = self._noted
         places[said] = chat.conversation.head or ""
@@ -164,9 +162,7 @@ class Chatcli:
         if self._opened and ahead:
             last = self._opened[-1]
             said = last.session.conversation
-            self._settle(
-                turn.Chat(last.session, said, last.template, self._checkpoints, Sampling())
-            )
+            self._settle(turn.Chat(last.session, said, last.template, self._checkpoints, Sampling()))
 
     def _leave(self) -> None:
         for one in self._opened:

@@ -63,14 +63,15 @@ class Peer:
     def _generate(self, tokens: Sequence[int], cache: Cache, script: Script) -> list[float]:
         """Run `tokens` and what is said then. Returns the moment of each token."""
         responses = stream_generate(
-            self.loaded.model, self.loaded.tokenizer, list(tokens),
-            max_tokens=len(script), prompt_cache=cache,
-        )  # fmt: skip
+            self.loaded.model,
+            self.loaded.tokenizer,
+            list(tokens),
+            max_tokens=len(script),
+            prompt_cache=cache,
+        )
         return [time.perf_counter() for _ in responses]
 
-    def _answer(
-        self, script: Script, began: float, times: list[float], prompt: int, **held: Any
-    ) -> Answer:
+    def _answer(self, script: Script, began: float, times: list[float], prompt: int, **held: Any) -> Answer:
         """What was taken since `began`, with what is `held`: other fields of the answer."""
         after = time.perf_counter() - times[-1]
         greedy = self.loaded.model.greedy(script.ids)
@@ -113,9 +114,15 @@ class Saved(Peer):
         mlx_cache.save_prompt_cache(str(self._path), cache)
         size = self._path.stat().st_size
         return self._answer(
-            script, began, times, len(tokens),
-            reused=reused, memory=nbytes(cache), disk=size, written=size,
-        )  # fmt: skip
+            script,
+            began,
+            times,
+            len(tokens),
+            reused=reused,
+            memory=nbytes(cache),
+            disk=size,
+            written=size,
+        )
 
     def _fitting(self, tokens: Sequence[int]) -> tuple[Cache, int]:
         """A cache that begins as `tokens` do, and how many of them it holds."""
@@ -167,16 +174,12 @@ class Served(Peer):
         kinds = ["system", "user"][-(len(cuts) - 2) :] if len(cuts) > 2 else []
         parts = [tokens[start:end] for start, end in itertools.pairwise(cuts)]
         times = list(self._batch(parts, kinds, tokens[:reused], cache, script))
-        return self._answer(
-            script, began, times, len(tokens), reused=reused, memory=self._kept.nbytes
-        )
+        return self._answer(script, began, times, len(tokens), reused=reused, memory=self._kept.nbytes)
 
     def _cuts(self, messages: Sequence[dict[str, str]], tokens: Sequence[int]) -> list[int]:
         """Where the system prompt ends, and where the thinking begins if it is near the end."""
         tokenizer = self.loaded.tokenizer
-        asked = tokenizer.apply_chat_template(
-            [messages[0], {"role": "user", "content": ""}], tokenize=False
-        )
+        asked = tokenizer.apply_chat_template([messages[0], {"role": "user", "content": ""}], tokenize=False)
         system = common_prefix(tokenizer.encode(asked, add_special_tokens=False), tokens)
         thinking = -1
         if tokenizer.has_thinking:

@@ -23,9 +23,13 @@ WIDTH, HEIGHT = 10.0, 3.7
 # Okabe and Ito's colours: apart for colour-blind eyes too, and dark enough on white. The others'
 # marks are hollow and larger, so that they are seen around chatcli's where values are the same.
 OURS_STYLE = {
-    "color": "#0072B2", "marker": "o", "linewidth": 2.4, "markersize": 4, "zorder": 3,
+    "color": "#0072B2",
+    "marker": "o",
+    "linewidth": 2.4,
+    "markersize": 4,
+    "zorder": 3,
     "markerfacecolor": "#0072B2",
-}  # fmt: skip
+}
 STYLES = (
     {"color": "#555555", "marker": "s", "linestyle": "--", "markersize": 7},
     {"color": "#D55E00", "marker": "^", "linestyle": "-.", "markersize": 8},
@@ -156,6 +160,4 @@ def _number(panel: Any, labels: Sequence[str]) -> None:
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """How each contender's line looks: chatcli's always the same, the others' by their order."""
     others = iter(range(len(names)))
-    return {
-        name: OURS_STYLE if name == OURS else STYLES[next(others) % len(STYLES)] for name in names
-    }
+    return {name: OURS_STYLE if name == OURS else STYLES[next(others) % len(STYLES)] for name in names}

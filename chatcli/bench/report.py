@@ -82,8 +82,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "reply_tokens": workload.reply,
             "published": workload.published,
             "steps": [
-                {"label": one.label, "reopened": one.reopened, "typed": one.typed}
-                for one in race.steps
+                {"label": one.label, "reopened": one.reopened, "typed": one.typed} for one in race.steps
             ],
         },
         "model": outcome.model,
@@ -256,8 +255,7 @@ def _by_kind(outcome: Outcome) -> list[Table]:
     """Hit ratio of each kind of request."""
     found = _shares(outcome.race, by_kind(outcome.race))
     rows = [
-        (name, *(cells.share(shares[name]) for shares in found.values()))
-        for name in outcome.race.answers
+        (name, *(cells.share(shares[name]) for shares in found.values())) for name in outcome.race.answers
     ]
     notes = [note for kind, one in found.items() for note in _lost_reuse(kind, one)]
     title = outcome.titled("prompt tokens reused by kind of request")
@@ -276,12 +274,8 @@ def _by_step(outcome: Outcome) -> list[Table]:
     """Time to first token and hit ratio of each step."""
     places = by_label(outcome.race)
     return [
-        *_grid(
-            outcome, Measure("time to first token", lambda one: one.first, cells.seconds), places
-        ),
-        *_grid(
-            outcome, Measure("hit ratio", lambda one: one.hit_ratio, cells.percent, True), places
-        ),
+        *_grid(outcome, Measure("time to first token", lambda one: one.first, cells.seconds), places),
+        *_grid(outcome, Measure("hit ratio", lambda one: one.hit_ratio, cells.percent, True), places),
     ]
 
 
@@ -314,19 +308,14 @@ def _grid(outcome: Outcome, measure: Measure, places: Mapping[str, Sequence[int]
 
 
 def _medians(race: Race, measure: Measure, places: Sequence[int]) -> dict[str, float]:
-    return {
-        name: statistics.median(map(measure.of, _pooled(race, name, places)))
-        for name in race.answers
-    }
+    return {name: statistics.median(map(measure.of, _pooled(race, name, places))) for name in race.answers}
 
 
 def _part(
     title: str, measure: Measure, names: Sequence[str], found: Mapping[str, Mapping[str, float]]
 ) -> Table:
     """The columns of some contenders."""
-    rows = [
-        (label, *(measure.show(values[name]) for name in names)) for label, values in found.items()
-    ]
+    rows = [(label, *(measure.show(values[name]) for name in names)) for label, values in found.items()]
     return Table(title, ("", *map(cells.heading, names)), rows)
 
 
@@ -349,9 +338,7 @@ def _pooled(race: Race, name: str, places: Sequence[int]) -> list[Answer]:
     return [one for answers in at(race, name, places) for one in answers]
 
 
-def _percentiles(
-    outcome: Outcome, what: str, found: Mapping[str, Mapping[str, Sequence[float]]]
-) -> Table:
+def _percentiles(outcome: Outcome, what: str, found: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
     """A row per contender, a column for each percentile of each kind."""
     columns = {
         f"{kind} p{percent}".strip(): _percentile(taken, percent)
@@ -363,9 +350,7 @@ def _percentiles(
         for name in outcome.race.answers
     ]
     notes = [
-        note
-        for key, values in columns.items()
-        for note in _lost(f"{what}, {key}", values, cells.number)
+        note for key, values in columns.items() for note in _lost(f"{what}, {key}", values, cells.number)
     ]
     headings = [key.replace(" ", "\n") for key in columns]
     return Table(outcome.titled(what), ("", *headings), rows, notes)

@@ -189,7 +189,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _same_bits(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(
-        part.shape == other[name].shape and part.dtype == other[name].dtype
+        part.shape == other[name].shape
+        and part.dtype == other[name].dtype
         and bool(mx.array_equal(part.view(mx.uint8), other[name].view(mx.uint8)))
         for name, part in one.items()
-    )  # fmt: skip
+    )

@@ -67,10 +67,11 @@ def _turns(_: float, size: int) -> Workload:
 
 def _models(_: float, size: int) -> Workload:
     return replace(
-        workloads.turns(6, (64, 256, 256)[size]), name="models",
+        workloads.turns(6, (64, 256, 256)[size]),
+        name="models",
         published="mlx-lm PR 1042, 6 turns of 256 tokens: full attention 94.8 %, with sliding "
         "windows 80.5 %, recurrent hybrid 80.4 %",
-    )  # fmt: skip
+    )
 
 
 def _branch(_: float, size: int) -> Workload:
@@ -129,9 +130,7 @@ def _one(name: str, plan: Plan, progress: Progress) -> Outcome:
         said = house.worker.call(script, house.loaded.tokenizer, workload.reply)
         house = replace(house, loaded=house.worker.call(scripted, house.loaded, said))
         with entered(house, name, plan) as contenders:
-            found = race(
-                contenders, workload.steps, said, plan.repeats * workload.repeats, progress
-            )
+            found = race(contenders, workload.steps, said, plan.repeats * workload.repeats, progress)
             notes = _read(house, contenders) if name == "reopen" else []
         return Outcome(workload, house.loaded.name, found, notes)
 
@@ -208,9 +207,7 @@ def _read(house: House, contenders: Sequence[Contender]) -> list[str]:
     if ours is None:
         return []
     folder, chain, prompt = ours.place()
-    found = restore.of_path(
-        house.worker, house.loaded, house.loaded.name, folder, chain, prompt, ROUNDS
-    )
+    found = restore.of_path(house.worker, house.loaded, house.loaded.name, folder, chain, prompt, ROUNDS)
     least, most = found.fresh.ratio.least, found.fresh.ratio.most
     return [
         f"Restoring all {chain[-1].end:,} tokens ({file_size(found.bytes)} in {found.files} files) takes "

@@ -86,9 +86,14 @@ def _process(*args: str) -> Spread:
 def _write_sessions(folder: Path, count: int) -> None:
     """Transcripts as a conversation writes them."""
     header = {
-        "type": "session", "version": SESSION_VERSION, "created": time.time(), "date": "2025-01-01",
-        "model": "pocket", "system": None, "branched_from": None,
-    }  # fmt: skip
+        "type": "session",
+        "version": SESSION_VERSION,
+        "created": time.time(),
+        "date": "2025-01-01",
+        "model": "pocket",
+        "system": None,
+        "branched_from": None,
+    }
     for number in range(count):
         facts = [header, *map(entry_line, _entries(number))]
         (folder / f"session-{number}.jsonl").write_bytes(b"".join(map(encode, facts)))
@@ -96,9 +101,16 @@ def _write_sessions(folder: Path, count: int) -> None:
 
 def _entries(number: int) -> Iterator[Entry]:
     parent: str | None = None
-    record = {"prompt_tokens": 100, "reused_tokens": 90, "prefilled_tokens": 10, "model": "pocket",
-              "fingerprint": FINGERPRINT, "segments": [f"{number:064x}"], "hit_ratio": 0.9,
-              "boundaries": {"before": 80, "question": 90, "reply": 100}}  # fmt: skip
+    record = {
+        "prompt_tokens": 100,
+        "reused_tokens": 90,
+        "prefilled_tokens": 10,
+        "model": "pocket",
+        "fingerprint": FINGERPRINT,
+        "segments": [f"{number:064x}"],
+        "hit_ratio": 0.9,
+        "boundaries": {"before": 80, "question": 90, "reply": 100},
+    }
     for place in range(TURNS):
         asked, answered = f"{number:08x}{place:04x}a", f"{number:08x}{place:04x}b"
         text = f"Question {place} of session {number}, as long as people make them."
@@ -150,11 +162,17 @@ def _write_state(model: Path, segment: Segment) -> None:
 
 def _told(segment: Segment, kind: str) -> dict[str, str]:
     return {
-        "format": SEGMENT_FORMAT, "version": SEGMENT_VERSION, "kind": kind,
-        "fingerprint": FINGERPRINT, "id": segment.id, "parent": segment.parent,
-        "start": str(segment.start), "end": str(segment.end), "seconds": "0.100",
+        "format": SEGMENT_FORMAT,
+        "version": SEGMENT_VERSION,
+        "kind": kind,
+        "fingerprint": FINGERPRINT,
+        "id": segment.id,
+        "parent": segment.parent,
+        "start": str(segment.start),
+        "end": str(segment.end),
+        "seconds": "0.100",
         "created": "1700000000",
-    }  # fmt: skip
+    }
 
 
 def _matches(folder: Path, paths: Sequence[Path_], expected: int) -> Spread:

@@ -29,50 +29,92 @@ Config = dict[str, Any]
 
 def _qwen3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
     return {
-        "model_type": "qwen3", "hidden_size": hidden, "num_hidden_layers": layers,
-        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
-        "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 151936, "rope_theta": 1e6,
-        "max_position_embeddings": CONTEXT, "tie_word_embeddings": False,
-    }  # fmt: skip
+        "model_type": "qwen3",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": size,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": 151936,
+        "rope_theta": 1e6,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": False,
+    }
 
 
 def _qwen3_5(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
     return {
-        "model_type": "qwen3_5", "tie_word_embeddings": False,
+        "model_type": "qwen3_5",
+        "tie_word_embeddings": False,
         "text_config": {
-            "model_type": "qwen3_5_text", "hidden_size": hidden, "num_hidden_layers": layers,
-            "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
-            "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 248320,
-            "max_position_embeddings": CONTEXT, "full_attention_interval": 4,
-            "linear_num_value_heads": 2 * heads, "linear_num_key_heads": heads,
-            "linear_key_head_dim": size // 2, "linear_value_head_dim": size // 2,
-            "linear_conv_kernel_dim": 4, "tie_word_embeddings": False,
+            "model_type": "qwen3_5_text",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "intermediate_size": inner,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv,
+            "head_dim": size,
+            "rms_norm_eps": 1e-6,
+            "vocab_size": 248320,
+            "max_position_embeddings": CONTEXT,
+            "full_attention_interval": 4,
+            "linear_num_value_heads": 2 * heads,
+            "linear_num_key_heads": heads,
+            "linear_key_head_dim": size // 2,
+            "linear_value_head_dim": size // 2,
+            "linear_conv_kernel_dim": 4,
+            "tie_word_embeddings": False,
             "rope_parameters": {**ROTATIONS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
         },
-    }  # fmt: skip
+    }
 
 
 def _gpt_oss(hidden: int, layers: int, inner: int, heads: int, kv: int, experts: int) -> Config:
     return {
-        "model_type": "gpt_oss", "hidden_size": hidden, "num_hidden_layers": layers,
-        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
-        "head_dim": 64, "num_local_experts": experts, "num_experts_per_tok": 4,
-        "vocab_size": 201088, "sliding_window": 128, "rms_norm_eps": 1e-5, "rope_theta": 150000,
+        "model_type": "gpt_oss",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": 64,
+        "num_local_experts": experts,
+        "num_experts_per_tok": 4,
+        "vocab_size": 201088,
+        "sliding_window": 128,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 150000,
         "rope_scaling": {
-            "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
-            "original_max_position_embeddings": 4096, "truncate": False,
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "original_max_position_embeddings": 4096,
+            "truncate": False,
         },
-    }  # fmt: skip
+    }
 
 
 def _gemma3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int) -> Config:
     return {
-        "model_type": "gemma3_text", "hidden_size": hidden, "num_hidden_layers": layers,
-        "intermediate_size": inner, "num_attention_heads": heads, "num_key_value_heads": kv,
-        "head_dim": size, "rms_norm_eps": 1e-6, "vocab_size": 262208, "rope_theta": 1e6,
-        "rope_local_base_freq": 10000.0, "query_pre_attn_scalar": size, "sliding_window": 1024,
-        "sliding_window_pattern": 6, "max_position_embeddings": CONTEXT,
-    }  # fmt: skip
+        "model_type": "gemma3_text",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": size,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": 262208,
+        "rope_theta": 1e6,
+        "rope_local_base_freq": 10000.0,
+        "query_pre_attn_scalar": size,
+        "sliding_window": 1024,
+        "sliding_window_pattern": 6,
+        "max_position_embeddings": CONTEXT,
+    }
 
 
 # The small ones have their families' proportions, and the size of a model for two CPU cores.
@@ -108,9 +150,7 @@ def load(name: str) -> LoadedModel:
     told = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
     mark = hashlib.sha256(told.encode()).hexdigest()[:32]
     sampling = replace(spoken.sampling, max_tokens=None)
-    return replace(
-        spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, sampling=sampling
-    )
+    return replace(spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, sampling=sampling)
 
 
 def _dtype(name: str) -> Any:

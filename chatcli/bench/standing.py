@@ -141,7 +141,5 @@ def ahead_of_ours(values: Mapping[str, float | None], *, more: bool = False) -> 
     return [
         name
         for name, value in values.items()
-        if value is not None
-        and not name.startswith(OURS)
-        and (value > at_least if more else value < at_most)
+        if value is not None and not name.startswith(OURS) and (value > at_least if more else value < at_most)
     ]

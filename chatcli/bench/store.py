@@ -84,9 +84,7 @@ def targets(found: StoreBench) -> list[Target]:
     """What this run says of each target."""
     size = Target("rows on disk / rows in memory", found.talk.rows_overhead, MOST_OVERHEAD)
     times = [
-        Target(
-            f"restore in fresh memory / one file, {one.name}", one.fresh.ratio.median, MOST_SLOWDOWN
-        )
+        Target(f"restore in fresh memory / one file, {one.name}", one.fresh.ratio.median, MOST_SLOWDOWN)
         for one in found.restores
     ]
     return [size, *times]
@@ -108,9 +106,7 @@ def run(plan: Plan, tell: Tell) -> StoreBench:
         worker.close()
 
 
-def _restores(
-    plan: Plan, worker: Worker, folder: Path, tell: Tell
-) -> tuple[Talk, Sequence[Restore]]:
+def _restores(plan: Plan, worker: Worker, folder: Path, tell: Tell) -> tuple[Talk, Sequence[Restore]]:
     """The conversation and the restores, of it and of made-up caches."""
     tell(f"{plan.turns} turns with {plan.model} …")
     loaded = worker.call(model.load, plan.model)

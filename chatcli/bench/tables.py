@@ -85,9 +85,7 @@ def _scale(found: Scale) -> Table:
 def _verdict(found: StoreBench) -> Table:
     judged = targets(found)
     missed = [
-        f"MISSED: {one.name} is {one.value:.3f}, target at most {one.most}."
-        for one in judged
-        if not one.met
+        f"MISSED: {one.name} is {one.value:.3f}, target at most {one.most}." for one in judged if not one.met
     ]
     return Table("Targets", (), (), missed or [f"All {len(judged)} targets are met."])
 

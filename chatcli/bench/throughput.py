@@ -39,9 +39,7 @@ def _notes(found: Found) -> list[str]:
         "Time: from the first question to the last answer on disk; mlx-lm keeps nothing.",
         "Differ: greedy answers that are not those the question got alone.",
     ]
-    told += dict.fromkeys(
-        one.notice for rounds in found.rounds.values() for one in rounds if one.notice
-    )
+    told += dict.fromkeys(one.notice for rounds in found.rounds.values() for one in rounds if one.notice)
     best = max((name for name in found.rounds if name != PEER), key=found.speed)
     ours, theirs = found.speed(best), found.speed(PEER)
     if theirs > 1.05 * ours:

@@ -104,9 +104,7 @@ def measure(chat: Chat, questions: Sequence[str], most: int | None = None) -> Th
     began = time.perf_counter()
     events = list(batch.answer_each(chat, questions, threading.Event(), most))
     seconds = time.perf_counter() - began
-    answers = sorted(
-        (one for one in events if isinstance(one, Answered)), key=lambda one: one.number
-    )
+    answers = sorted((one for one in events if isinstance(one, Answered)), key=lambda one: one.number)
     records = [one.record for one in answers]
     return Throughput(
         tuple(tuple(record.tokens) for record in records),
@@ -185,14 +183,17 @@ def _peer(house: House, questions: Questions) -> Throughput:
     began = time.perf_counter()
     loaded, system = house.loaded, {"role": "system", "content": questions.document}
     prompts = [
-        render(loaded.tokenizer, [system, {"role": "user", "content": text}])
-        for text in questions.asked
+        render(loaded.tokenizer, [system, {"role": "user", "content": text}]) for text in questions.asked
     ]
     told = house.worker.call(
-        batch_generate, loaded.model, loaded.tokenizer, prompts,
-        max_tokens=questions.reply, return_token_ids=True,
+        batch_generate,
+        loaded.model,
+        loaded.tokenizer,
+        prompts,
+        max_tokens=questions.reply,
+        return_token_ids=True,
         prefill_step_size=loaded.prefill_step,
-    )  # fmt: skip
+    )
     seconds = time.perf_counter() - began
     tokens = sum(map(len, prompts))
     return Throughput(tuple(map(tuple, told.token_ids)), tokens, tokens, seconds)

@@ -44,15 +44,15 @@ def saying(number: int) -> str:
 def turns(count: int, reply: int = 64) -> Workload:
     """A conversation of short messages."""
     said = [saying(number) for number in range(count)]
-    steps = [
-        Step(f"turn {number}", Request(SYSTEM, tuple(said[:number])))
-        for number in range(1, count + 1)
-    ]
+    steps = [Step(f"turn {number}", Request(SYSTEM, tuple(said[:number]))) for number in range(1, count + 1)]
     return Workload(
-        "turns", f"{count} turns, {reply} reply tokens", steps, reply,
+        "turns",
+        f"{count} turns, {reply} reply tokens",
+        steps,
+        reply,
         published="mlx-lm PR 1042, 40 turns of 64 tokens: 97.3 % of turn 40's prompt reused, "
         "61,116 of 64,434 tokens, prefill 40.9 s → 10.2 s",
-    )  # fmt: skip
+    )
 
 
 def branch(count: int, reply: int = 64) -> Workload:
@@ -63,9 +63,12 @@ def branch(count: int, reply: int = 64) -> Workload:
         for depth in range(2, count + 1)
     ]
     return Workload(
-        "branch", f"another follow-up at each of {count} turns", [*turns(count).steps, *steps], reply,
+        "branch",
+        f"another follow-up at each of {count} turns",
+        [*turns(count).steps, *steps],
+        reply,
         published="vllm-mlx PR 3, a shared prefix with follow-ups that diverge: 52.1 %",
-    )  # fmt: skip
+    )
 
 
 def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Workload:
@@ -74,13 +77,15 @@ def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Work
     results = [long_text(int(150 * per_token), 1000 * number) for number in range(1, rounds)]
     said = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
     steps = [
-        Step(f"round {number}", Request(SYSTEM, tuple(said[:number])))
-        for number in range(1, rounds + 1)
+        Step(f"round {number}", Request(SYSTEM, tuple(said[:number]))) for number in range(1, rounds + 1)
     ]
     return Workload(
-        "agentic", f"a prompt of {tokens:,} tokens that grows in {rounds} rounds", steps, reply,
+        "agentic",
+        f"a prompt of {tokens:,} tokens that grows in {rounds} rounds",
+        steps,
+        reply,
         published="28,000 tokens (vllm-mlx PR 90, vllm-metal PR 283): 96–99 % reused, 27 s → 0.7–1.8 s",
-    )  # fmt: skip
+    )
 
 
 def shared_prefix(prefix: int, prompts: int, per_token: float, repeats: int) -> Workload:
@@ -93,10 +98,13 @@ def shared_prefix(prefix: int, prompts: int, per_token: float, repeats: int) -> 
         for number, text in enumerate(texts, start=1)
     ]
     return Workload(
-        "shared-prefix", f"{prompts} prompts of 128 tokens after {prefix} shared ones",
-        steps, 100, repeats,
+        "shared-prefix",
+        f"{prompts} prompts of 128 tokens after {prefix} shared ones",
+        steps,
+        100,
+        repeats,
         published="vllm-metal PR 283, 50 prompts after 512 tokens: 78.4 % hits cold, 97.5 % warm",
-    )  # fmt: skip
+    )
 
 
 def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
@@ -136,9 +144,12 @@ def exact(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload
         for when in ("first", "again")
     ]
     return Workload(
-        "exact", "the same prompt again", steps, reply,
+        "exact",
+        "the same prompt again",
+        steps,
+        reply,
         published="vllm-mlx PR 3, the same prompt again: 1.4 times as fast; a long one (PR 259): 26 times",
-    )  # fmt: skip
+    )
 
 
 def long_text(letters: int, first: int = 0) -> str:

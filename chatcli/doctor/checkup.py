@@ -85,9 +85,10 @@ def _stumbled(name: str, error: Exception) -> Finding:
 
 def _versions(_: Machine) -> dict[str, Check]:
     return {
-        "Python": versions.python, "mlx": versions.mlx,
+        "Python": versions.python,
+        "mlx": versions.mlx,
         "libraries": versions.libraries,
-    }  # fmt: skip
+    }
 
 
 def _mlx(machine: Machine) -> dict[str, Check]:
@@ -99,9 +100,10 @@ def _disk(machine: Machine) -> dict[str, Check]:
     """What needs a folder to write in is left out where that is already found to be wrong."""
     folder, size = machine.sessions, (8 if machine.quick else 64) * MIB
     checks: dict[str, Check] = {
-        "folder": partial(disk.folder, folder), "disk": partial(disk.room, folder),
+        "folder": partial(disk.folder, folder),
+        "disk": partial(disk.room, folder),
         "file system": partial(disk.file_system, folder),
-    }  # fmt: skip
+    }
     if disk.usable(folder):
         checks["file locks"] = partial(disk.locks, folder)
         checks["speed"] = partial(disk.speed, folder, size)
@@ -125,9 +127,10 @@ def _store(machine: Machine) -> dict[str, Check]:
 
 def _models(machine: Machine) -> dict[str, Check]:
     return {
-        "models": models.cache, "token": partial(models.token, machine.environment),
+        "models": models.cache,
+        "token": partial(models.token, machine.environment),
         "offline": models.offline,
-    }  # fmt: skip
+    }
 
 
 def _terminal(machine: Machine) -> dict[str, Check]:
@@ -150,6 +153,11 @@ def _settings(machine: Machine) -> dict[str, Check]:
 
 Checks = Callable[[Machine], Mapping[str, Check]]
 AREAS: dict[str, Checks] = {
-    "versions": _versions, "mlx and memory": _mlx, "sessions folder": _disk,
-    "conversations": _store, "models": _models, "terminal": _terminal, "settings": _settings,
-}  # fmt: skip
+    "versions": _versions,
+    "mlx and memory": _mlx,
+    "sessions folder": _disk,
+    "conversations": _store,
+    "models": _models,
+    "terminal": _terminal,
+    "settings": _settings,
+}

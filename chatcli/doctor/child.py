@@ -1,4 +1,4 @@
-"""Runs short programs for the checks, so that what crashes there ends alone; refuses to know what they ask."""
+"""Runs short programs in child processes, so that a crash in one is a finding."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def python(code: str, seconds: float) -> str:
 def output(command: Sequence[str], seconds: float) -> str:
     """What a program prints. Raises `ChildFailed`."""
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL,
-                              timeout=seconds, check=False)  # fmt: skip
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
         raise ChildFailed(f"no answer within {seconds:.0f} s") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Checks the disk under the sessions folder: room, file system, locks, speed; refuses to leave a file there."""
+"""Checks the disk under the sessions folder: room, file system, locks, speed. Leaves no file there."""
 
 from __future__ import annotations
 
@@ -130,9 +130,11 @@ def _unescaped(place: str) -> str:
 
 def kind_at(path: Path, mounted: list[tuple[str, str]]) -> str | None:
     """The kind of the file system that holds `path`: the innermost, and the last mounted there."""
-    around = [(len(Path(place).parts), number, kind)
-              for number, (place, kind) in enumerate(mounted)
-              if path.is_relative_to(place)]  # fmt: skip
+    around = [
+        (len(Path(place).parts), number, kind)
+        for number, (place, kind) in enumerate(mounted)
+        if path.is_relative_to(place)
+    ]
     return max(around)[2] if around else None
 
 

@@ -1,4 +1,4 @@
-"""Checks that MLX computes, in a process of its own; refuses to import it here, where a crash would end all."""
+"""Checks that MLX computes, in a child process, where a crash is a finding."""
 
 from __future__ import annotations
 

@@ -55,9 +55,7 @@ def token(environment: Mapping[str, str]) -> Iterator[Finding]:
     from huggingface_hub import constants
 
     path = Path(constants.HF_TOKEN_PATH)
-    there = any(environment.get(name) for name in TOKENS) or (
-        path.is_file() and path.stat().st_size > 0
-    )
+    there = any(environment.get(name) for name in TOKENS) or (path.is_file() and path.stat().st_size > 0)
     yield ok("token", "yes" if there else "no (only gated models need one)", present=there)
 
 

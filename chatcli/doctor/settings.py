@@ -22,8 +22,12 @@ def file(path: Path, said: Remembered) -> Iterator[Finding]:
     if not said.problems and not said.unknown:
         held = f"{count(len(said.values), 'setting')}, {count(len(said.models), 'name')} of models"
         there = path.exists()
-        yield ok("config file", f"{path} ({held if there else 'not there: the defaults hold'})",
-                 path=str(path), settings=sorted(said.values))  # fmt: skip
+        yield ok(
+            "config file",
+            f"{path} ({held if there else 'not there: the defaults hold'})",
+            path=str(path),
+            settings=sorted(said.values),
+        )
 
 
 def environment(variables: Mapping[str, str], problems: Sequence[str]) -> Iterator[Finding]:

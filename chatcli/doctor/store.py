@@ -34,8 +34,13 @@ def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
     number = len(listing.names(folder))
     if damaged:
         todo = f"'chatcli cache verify' names each; the first: {damaged[0]}"
-        yield problem("sessions", f"{number:,}; damage in {count(len(damaged), 'place')}", todo,
-                      sessions=number, damaged=damaged)  # fmt: skip
+        yield problem(
+            "sessions",
+            f"{number:,}; damage in {count(len(damaged), 'place')}",
+            todo,
+            sessions=number,
+            damaged=damaged,
+        )
     else:
         yield ok("sessions", f"{number:,}", sessions=number)
 
@@ -76,8 +81,13 @@ def headers(folder: Path) -> Iterator[Finding]:
     if bad:
         todo = "They are computed again; 'chatcli cache verify --repair' sets them aside."
         first = f"{bad[0].path.name[:24]}…: {bad[0].reason}"
-        yield problem("headers", f"{len(bad):,} of {read:,} damaged ({first})", todo, read=read,
-                      damaged=[str(one.path) for one in bad])  # fmt: skip
+        yield problem(
+            "headers",
+            f"{len(bad):,} of {read:,} damaged ({first})",
+            todo,
+            read=read,
+            damaged=[str(one.path) for one in bad],
+        )
     else:
         more = " ('chatcli cache verify' reads all)" if read else ""
         yield ok("headers", f"{read:,} read, all whole{more}" if read else "none yet", read=read)
@@ -119,6 +129,4 @@ def leftovers(folder: Path) -> Iterator[Finding]:
 
 
 def _reasons(reasons: Sequence[str]) -> str:
-    return "; ".join(
-        f"{count(number, 'file')}: {reason}" for reason, number in Counter(reasons).items()
-    )
+    return "; ".join(f"{count(number, 'file')}: {reason}" for reason, number in Counter(reasons).items())

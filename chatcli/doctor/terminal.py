@@ -19,9 +19,18 @@ Environment = Mapping[str, str]
 COLUMNS, LINES = 60, 15
 # Terminals that take OSC 52 as they come.
 TAKES_OSC52 = {
-    "kitty", "WezTerm", "Ghostty", "Alacritty", "Windows Terminal", "wezterm", "ghostty",
-    "alacritty", "foot", "vscode", "WarpTerminal",
-}  # fmt: skip
+    "kitty",
+    "WezTerm",
+    "Ghostty",
+    "Alacritty",
+    "Windows Terminal",
+    "wezterm",
+    "ghostty",
+    "alacritty",
+    "foot",
+    "vscode",
+    "WarpTerminal",
+}
 # From here on an escape key waits too long (milliseconds).
 ESCAPE_TIME = 50
 
@@ -86,8 +95,11 @@ def characters(environment: Environment, output: TextIO) -> Iterator[Finding]:
 
 def inside(environment: Environment) -> Iterator[Finding]:
     """What stands between chatcli and the terminal."""
-    around = [name for variable, name in (("TMUX", "tmux"), ("STY", "screen"), ("ZELLIJ", "zellij"))
-              if environment.get(variable)]  # fmt: skip
+    around = [
+        name
+        for variable, name in (("TMUX", "tmux"), ("STY", "screen"), ("ZELLIJ", "zellij"))
+        if environment.get(variable)
+    ]
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         around.append("ssh")
     value = ", ".join(around) or "neither tmux nor ssh"
@@ -114,9 +126,7 @@ def clipboard(environment: Environment, output: TextIO) -> Iterator[Finding]:
         yield ok("clipboard", f"by {tool}", **data)
     else:
         todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
-        yield _hint(
-            output, "clipboard", "not known whether the terminal takes OSC 52", todo, **data
-        )
+        yield _hint(output, "clipboard", "not known whether the terminal takes OSC 52", todo, **data)
 
 
 def _osc52(environment: Environment) -> str | None:

@@ -11,8 +11,13 @@ from chatcli import __version__
 from chatcli.doctor.finding import Finding, ok, problem
 
 # MLX's builds, and the extra of mlx that installs each on Linux.
-BACKENDS = {"mlx-cpu": "cpu", "mlx-cuda-12": "cuda12", "mlx-cuda-13": "cuda13", "mlx-cuda": "cuda",
-            "mlx-metal": ""}  # fmt: skip
+BACKENDS = {
+    "mlx-cpu": "cpu",
+    "mlx-cuda-12": "cuda12",
+    "mlx-cuda-13": "cuda13",
+    "mlx-cuda": "cuda",
+    "mlx-metal": "",
+}
 LIBRARIES = ("mlx-lm", "transformers", "safetensors", "prompt-toolkit", "rich")
 
 
@@ -73,10 +78,7 @@ def _todo(number: str | None, builds: dict[str, str]) -> str:
             "'mlx[cpu]' (or 'mlx[cuda13]', 'mlx[cuda12]' for an NVIDIA GPU)."
         )
     if number is None or (not builds and platform.system() == "Linux"):
-        return (
-            f"Run {pip('install')} {mlx_package()} "
-            "('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
-        )
+        return f"Run {pip('install')} {mlx_package()} ('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
     if any(found != number for found in builds.values()):
         return f"Both have to be of one version: {pip('install -U')} {mlx_package()}."
     return ""

@@ -217,8 +217,7 @@ COMMANDS = (
     ),
     topic(
         "The user asks about the tree.",
-        "Run: chatcli tree NAME. Inside a chat, type /tree. It shows all branches of the "
-        "conversation.",
+        "Run: chatcli tree NAME. Inside a chat, type /tree. It shows all branches of the conversation.",
         f"{HOW} (see|show|view|list|print|display) (the|a|my|all) (tree|branches|"
         "conversation tree|tree of (a|the|my) (chat|conversation)|structure)(|?);"
         "tree;what does (/tree|tree|chatcli tree|the tree) (do|mean|show)?;"

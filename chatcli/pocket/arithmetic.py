@@ -107,15 +107,8 @@ class Sum:
         (a, b), (c, d) = divmod(high, 10), divmod(low, 10)
         sign = f"Negative, so {high}-{low}. " if self.first < self.second else ""
         borrow = int(b < d)
-        ones = (
-            f"{b}-{d}, borrow 1, {b + 10}-{d}={b + 10 - d}"
-            if borrow
-            else f"{b}-{d}={b - d}, borrow 0"
-        )
-        return (
-            f"{self.first}-{self.second}. {sign}Ones: {ones}. "
-            f"Tens: {a}-{c}-{borrow}={a - c - borrow}."
-        )
+        ones = f"{b}-{d}, borrow 1, {b + 10}-{d}={b + 10 - d}" if borrow else f"{b}-{d}={b - d}, borrow 0"
+        return f"{self.first}-{self.second}. {sign}Ones: {ones}. Tens: {a}-{c}-{borrow}={a - c - borrow}."
 
 
 def held_out(sum_: Sum) -> bool:

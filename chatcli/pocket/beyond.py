@@ -33,9 +33,7 @@ Switzerland;Europe;Argentina
     .replace("\n", ";")
     .split(";")
 )
-TONGUES = (
-    "French German Spanish Italian Japanese Chinese Latin Russian Dutch Greek English Arabic Polish"
-)
+TONGUES = "French German Spanish Italian Japanese Chinese Latin Russian Dutch Greek English Arabic Polish"
 CODES = "Python Rust JavaScript Java C C++ Go Haskell SQL bash HTML CSS Swift Ruby"
 TASKS = (
     """
@@ -59,8 +57,7 @@ ASKS = (
     "(what is|what's) the (capital|population|currency|flag|language|president|king|anthem|"
     "size|area|history|highest mountain|longest river|biggest city) of [c]?",
     "(which city is |)(the |)capital of [c](|?)",
-    "(who is|who's) the (president|king|queen|prime minister|leader|chancellor|"
-    "richest person) of [c]?",
+    "(who is|who's) the (president|king|queen|prime minister|leader|chancellor|richest person) of [c]?",
     "who (was|is) the (first|last|current|best) (president|man on the moon|king|emperor|pope|"
     "player|singer|prime minister)(| of [c])?",
     "who (wrote|invented|discovered|painted|built|composed|directed|founded) (the telephone|"
@@ -70,15 +67,13 @@ ASKS = (
     "the olympics|the match)(| in 2010| last year| in [c])?",
     "(translate|say|how do you say|how would you say) (hello|good morning|I love you|this|"
     "the sentence|cat|thank you|water|a sentence|this text) (in|to|into) [l](|?)",
-    "(translate|can you translate) (this|that|something|a text|my text|a word)(| for me)(|"
-    " into [l])?",
+    "(translate|can you translate) (this|that|something|a text|my text|a word)(| for me)(| into [l])?",
     "what does (bonjour|danke|hola|ciao|amore|sayonara|carpe diem|merci|bitte) mean(| in english)?",
     "(do you speak|can you speak|speak) [l](|?)",
     "(explain|describe|tell me about|teach me|tell me something about|what do you know about|"
     "can you explain|summarise|summarize|explain to me|talk about|give me a summary of) [t](|"
     " in simple words| to a child| briefly| in detail| step by step| please)",
-    "(what is|what's|what are|how does|how do|why is|define|what exactly is) [t](| work| mean|"
-    " important)?",
+    "(what is|what's|what are|how does|how do|why is|define|what exactly is) [t](| work| mean| important)?",
     "(write|give me|show me|can you write|I need|make|generate|create) (a|some|"
     "me a) [p] (program|script|code|function|class|snippet)(| that [s]| to do that| for me)",
     "(write|show me) (a |)(code|function|program|script) (that|which) [s](| in [p])",

@@ -109,9 +109,7 @@ def rules(rng: Random, count: int) -> str:
     for i in range(count):
         line = rng.choice(RULES)
         lines.append(
-            line.format(
-                verb=rng.choice(VERBS), thing=thing(rng), other=rng.choice(w.NOUNS), number=i + 1
-            )
+            line.format(verb=rng.choice(VERBS), thing=thing(rng), other=rng.choice(w.NOUNS), number=i + 1)
         )
         if rng.random() < 0.05:
             lines.append(capital(f"{noun(rng).replace('my ', 'the ')} is old."))
@@ -130,9 +128,7 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     turns: list[Turn] = []
     last = last or pick(rng, LAST)
     early = last in ("ask", "correct", "half", "both")
-    most = (
-        difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
-    )
+    most = difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
     length = min(rng.randint(1, most), rng.randint(1, most) + 2)
     for number in range(length - 1):
         begin = early and number < rng.choice([1, 1, 2, 3])

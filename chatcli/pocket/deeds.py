@@ -62,8 +62,7 @@ SELF: tuple[Kind, ...] = (
     ),
     deed(
         "place",
-        "I was born in [v];my birthplace is [v];my place of birth is [v];"
-        "I was born and raised in [v]",
+        "I was born in [v];my birthplace is [v];my place of birth is [v];I was born and raised in [v]",
         f"where was I born?;{RECALL} where I was born?;what is my (birthplace|place of birth)?;"
         "(in which|in what) (city|place|town) was I born?;which (city|town) was I born in?",
         "you were born in [v]",
@@ -139,8 +138,7 @@ SELF: tuple[Kind, ...] = (
     ),
     deed(
         "car",
-        "I drive a [v];my car is a [v];I have a [v] as a car;my car is a [v];I own a [v];"
-        "I bought a [v] car",
+        "I drive a [v];my car is a [v];I have a [v] as a car;my car is a [v];I own a [v];I bought a [v] car",
         "what (car|) do I drive?;which car do I (drive|have|own)?;"
         f"{RECALL} (what|which) car I (drive|have)?;"
         "what (kind|sort|type|make) of car do I (have|drive)?;what is my car?;what's my car?;"

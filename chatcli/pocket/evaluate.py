@@ -80,9 +80,7 @@ def recall(
                 yield fact.value, turn, talk.say(turn.user)
 
 
-def single(
-    engine: Engine, seed: int, count: int, kind: str, think: bool
-) -> Iterator[tuple[Turn, Answer]]:
+def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Iterator[tuple[Turn, Answer]]:
     """Turns of one kind, each after a short conversation."""
     for number in range(count):
         desk = Desk(Source(Random(f"{kind} {seed} {number}"), held=True))
@@ -155,11 +153,7 @@ def freed(engine: Engine, table: Table, modes: tuple[bool, ...], show: bool) -> 
 def report(wanted: bool, typed: str, right: str, answer: Answer) -> None:
     """Print one wrong reply, if that is wanted."""
     if wanted:
-        print(
-            json.dumps(
-                {"typed": typed, "right": right, "thought": answer.thinking, "said": answer.text}
-            )
-        )
+        print(json.dumps({"typed": typed, "right": right, "thought": answer.thinking, "said": answer.text}))
 
 
 def main() -> None:

@@ -62,9 +62,7 @@ def owner(rng: Random) -> str:
 def person(rng: Random) -> str:
     """Somebody, by relation, by name, or by both."""
     if rng.random() < 0.12:
-        return (
-            f"my {rng.choice(w.PEOPLE)} {rng.choice([name(rng).split()[0], rng.choice(w.NAMES)])}"
-        )
+        return f"my {rng.choice(w.PEOPLE)} {rng.choice([name(rng).split()[0], rng.choice(w.NAMES)])}"
     return rng.choice([f"my {rng.choice(w.PEOPLE)}", f"my {rng.choice(w.PEOPLE)}", name(rng)])
 
 
@@ -94,9 +92,7 @@ def numbered(rng: Random) -> str:
     """Something that has a number or a code."""
     item = rng.choice(w.NUMBERED)
     if rng.random() < 0.15:
-        item = (
-            f"{rng.choice(w.SPOTS + w.NOUNS)} {rng.choice(['code', 'number', 'password', 'pin'])}"
-        )
+        item = f"{rng.choice(w.SPOTS + w.NOUNS)} {rng.choice(['code', 'number', 'password', 'pin'])}"
     return f"{owner(rng) if rng.random() < 0.75 else 'the'} {item}"
 
 
@@ -120,9 +116,7 @@ def some(rng: Random, kind: str) -> str:
         ),
         "several": lambda r: f"my {rng.choice([rng.choice(w.ANIMALS), rng.choice(w.PEOPLE)])}s",
         "dish": lambda r: "my favourite food",
-        "token": lambda r: (
-            f"the {r.choice(['word', 'code', 'number', 'name', 'phrase', 'code word'])}"
-        ),
+        "token": lambda r: f"the {r.choice(['word', 'code', 'number', 'name', 'phrase', 'code word'])}",
     }
     return topics[kind](rng) if kind else ""
 
@@ -297,11 +291,7 @@ def clashes(fact: Fact, known: list[Fact]) -> bool:
     mine = bare_thing(fact)
     for other in known:
         theirs_ = bare_thing(other)
-        if (
-            mine
-            and (mine == theirs_ and fact.kind is not other.kind)
-            and fact.kind.things != "someone"
-        ):
+        if mine and (mine == theirs_ and fact.kind is not other.kind) and fact.kind.things != "someone":
             return True
         if fact.kind.topic == other.kind.topic and mine == theirs_:
             return True

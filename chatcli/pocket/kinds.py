@@ -89,8 +89,7 @@ TELL_NAME = (
 TELL_PET = (
     "we (have|got|own|adopted) a [n](,| called| named|. Its name is|; we call it) [v]",
     "I (got|own|adopted|bought) a [n] (named|called|, it is called|and named it|and called it) [v]",
-    "I (just |recently |)(got|bought|adopted) a (new |little |)[n] (named|called|"
-    "and called it) [v]",
+    "I (just |recently |)(got|bought|adopted) a (new |little |)[n] (named|called|and called it) [v]",
     "[x] answers to [v]",
     "[v] is (the name of|what I call) [x]",
     "I (feed|walk|love) [x] [v] (every day|every morning|a lot)",
@@ -375,8 +374,7 @@ MANY = Kind(
     "several",
     "pair",
     (
-        "I have (two|three|some) [n](, |: |. They are called | called | named |"
-        ". Their names are )[v]",
+        "I have (two|three|some) [n](, |: |. They are called | called | named |. Their names are )[v]",
         "[x] are (called|named) [v]",
         "(the names of [x]|[x]'s names) are [v]",
         "[v] are (the names of |)[x]",

@@ -9,8 +9,12 @@ ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
 ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")
 OWNERS = {"my": "your", "our": "your", "mine": "yours"}
 OTHERS = {
-    "your": "their", "yours": "theirs", "you": "they", "are": "are", "yourself": "themselves",
-}  # fmt: skip
+    "your": "their",
+    "yours": "theirs",
+    "you": "they",
+    "are": "are",
+    "yourself": "themselves",
+}
 
 
 def expand(rng: Random, pattern: str) -> str:

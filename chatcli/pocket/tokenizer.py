@@ -112,9 +112,7 @@ class Coder:
         )
         ids: list[int] = []
         marks: list[int] = []
-        encoded = self.tokenizer.encode_batch_fast(
-            [text for text, _ in parts], add_special_tokens=False
-        )
+        encoded = self.tokenizer.encode_batch_fast([text for text, _ in parts], add_special_tokens=False)
         for code, (_, mark) in zip(encoded, parts, strict=True):
             ids += code.ids
             marks += [mark] * len(code.ids)

@@ -118,9 +118,7 @@ def rate(progress: float, step: int, top: float, hold: float) -> float:
 
 def stored(weight: Tensor) -> Tensor:
     """A weight as the file holds it: vectors stay wide, as mlx-lm adds one to some of them."""
-    return (
-        weight.detach().to("cpu", torch.bfloat16 if weight.ndim > 1 else torch.float32).contiguous()
-    )
+    return weight.detach().to("cpu", torch.bfloat16 if weight.ndim > 1 else torch.float32).contiguous()
 
 
 def export(net: Network, folder: Path) -> None:
@@ -206,9 +204,7 @@ def fit(options: argparse.Namespace) -> None:
     torch.set_float32_matmul_precision("high")
     folder, out = Path(options.tokenizer), Path(options.out)
     queue, level, helpers = staff(options)
-    net = Network(Shape(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size())).to(
-        device
-    )
+    net = Network(Shape(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size())).to(device)
     if options.resume:
         load(net, Path(options.resume))
     if options.compile:

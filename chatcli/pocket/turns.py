@@ -156,8 +156,7 @@ KNOW = (
     "what have I told you(| so far| about me| about myself)?",
     "what do you remember(| about me| so far)?",
     "tell me (everything|what|all) you (know|remember)(| about me).",
-    "(list|repeat|summarise|summarize) (everything|what|all the facts) I (told|"
-    "have told) you(| about me).",
+    "(list|repeat|summarise|summarize) (everything|what|all the facts) I (told|have told) you(| about me).",
     "what did I tell you(| about me| so far| about myself)?",
     "what facts do you (know|have)(| about me)?",
     "(can|could) you (summarise|summarize|list|repeat) what (you know|I told you)(| about me)?",
@@ -218,18 +217,12 @@ class Desk:
         lower = self.lower()
         parts = [fact.tell(self.rng, lower) for fact in fresh]
         text = self._joined(parts, lower)
-        start = (
-            self.rng.choice(openers)
-            if self.rng.random() < (0.8 if openers is FIXES else 0.3)
-            else ""
-        )
+        start = self.rng.choice(openers) if self.rng.random() < (0.8 if openers is FIXES else 0.3) else ""
         if start:
             text = (start.lower() if lower else start) + soften(start, text, fresh[0].value)
         if self.rng.random() < 0.12:
             aside = roughen(self.rng, expand(self.rng, self.rng.choice(ASIDES)), lower)
-            text = self.rng.choice(
-                [f"{aside.rstrip('.')}. {text}", f"{text.rstrip('.!')}. {aside}"]
-            )
+            text = self.rng.choice([f"{aside.rstrip('.')}. {text}", f"{text.rstrip('.!')}. {aside}"])
         elif self.rng.random() < 0.1:
             text = text.rstrip(".!") + (self.rng.choice(TAILS).lower())
         text += self.rng.choice([".", ".", "", "", "!"]) if text[-1].isalnum() else ""

@@ -151,14 +151,14 @@ def spot(rng: Random) -> str:
     adjective = rng.choice(w.ADJECTIVES + w.COLOURS) + " " if rng.random() < 0.35 else ""
     the = rng.choice(["the", "the", "the", "my"])
     inside = f"in {the} {adjective}{rng.choice(w.SPOTS)}"
-    on = (
-        f"{rng.choice(['on', 'under', 'behind', 'next to', 'near', 'on top of'])} {the} {adjective}"
-    )
+    on = f"{rng.choice(['on', 'under', 'behind', 'next to', 'near', 'on top of'])} {the} {adjective}"
     room = f"{on}{rng.choice(w.SURFACES)} in the {rng.choice(w.SPOTS)}"
     level = f"on {rng.choice(['level', 'floor', 'deck', 'page'])} {rng.randint(1, 30)}"
     place_number = rng.choice([str(rng.randint(1, 300)), short_code(rng)])
     numbered = f"in {rng.choice(['room', 'row', 'box', 'hall', 'lot'])} {place_number}"
-    street = f"{rng.choice(['on', 'in', 'near'])} {rng.choice([name(rng), invented(rng).capitalize()])} Street"
+    street = (
+        f"{rng.choice(['on', 'in', 'near'])} {rng.choice([name(rng), invented(rng).capitalize()])} Street"
+    )
     rare = rng.choice([level, numbered, street])
     return rng.choice(
         [

@@ -156,9 +156,7 @@ def _decoded(name: str, data: bytes) -> str:
         text = data.decode("utf-8-sig")
         if "\0" not in text:
             return text
-    raise UsageError(
-        f"@{name} is not text in UTF-8: convert it, or put a space after the @ to mean no file."
-    )
+    raise UsageError(f"@{name} is not text in UTF-8: convert it, or put a space after the @ to mean no file.")
 
 
 def _block(one: Attachment) -> str:

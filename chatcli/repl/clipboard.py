@@ -31,7 +31,13 @@ def copy(text: str, write_raw: Callable[[str], None]) -> None:
 def _run(tool: tuple[str, ...], text: str) -> None:
     """A tool without a display fails, and the terminal's sequence stands alone."""
     try:
-        subprocess.run(tool, input=text.encode(), timeout=PATIENCE, check=False,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            tool,
+            input=text.encode(),
+            timeout=PATIENCE,
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return

@@ -86,9 +86,11 @@ def resume(state: State, argument: str) -> Result:
 
 
 @command(
-    "branch", "[TURN] [NAME]", "go on from a turn in a new session; this one stays as it is",
+    "branch",
+    "[TURN] [NAME]",
+    "go on from a turn in a new session; this one stays as it is",
     aliases=("fork",),
-)  # fmt: skip
+)
 def branch(state: State, argument: str) -> Result:
     words = argument.split()
     at = turn_number(words.pop(0)) if words and words[0].isdecimal() else None
@@ -172,9 +174,11 @@ def _model_names(state: State) -> list[str]:
 
 
 @command(
-    "model", "[NAME]", "show the model, or go on with another: a folder, a hub name or an alias",
+    "model",
+    "[NAME]",
+    "show the model, or go on with another: a folder, a hub name or an alias",
     complete=_model_names,
-)  # fmt: skip
+)
 def model(state: State, argument: str) -> Result:
     if not argument:
         run = ", ".join(f"{key} {value}" for key, value in state.settings.running.asked().items())
@@ -184,10 +188,11 @@ def model(state: State, argument: str) -> Result:
 
 
 @command(
-    "draft-model", f"[NAME | {NO_MODEL}]",
+    "draft-model",
+    f"[NAME | {NO_MODEL}]",
     "show or change the small model that proposes a reply's tokens (speculative decoding)",
     complete=lambda state: [NO_MODEL, *_model_names(state)],
-)  # fmt: skip
+)
 def draft_model(state: State, argument: str) -> Result:
     if argument:
         named = aliased(argument, state.settings.models)
@@ -312,9 +317,11 @@ def _number(key: str, word: str) -> float | int:
 
 
 @command(
-    "panel", "line | full | off", "how much of each turn's numbers is shown",
+    "panel",
+    "line | full | off",
+    "how much of each turn's numbers is shown",
     complete=lambda _: list(PANELS),
-)  # fmt: skip
+)
 def panel(state: State, argument: str) -> Result:
     if argument not in PANELS:
         raise UsageError("Say /panel line, /panel full or /panel off.")

@@ -117,12 +117,8 @@ class Composer:
         self._at_once = False
         sizes = attach.Sizes(tokens)
         # A window asks several times while the screen is drawn once.
-        self._named = lru_cache(1)(
-            lambda text, _: sizes.line(text, self._folder, get_app().invalidate)
-        )
-        self.buffer = Box(
-            self.send, history, Completions(completer or DummyCompleter(), self._folder)
-        )
+        self._named = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
+        self.buffer = Box(self.send, history, Completions(completer or DummyCompleter(), self._folder))
         self.buffer.on_text_changed += self._changed
         search = SearchToolbar(
             backward_search_prompt="search back: ",
@@ -226,9 +222,7 @@ class Composer:
         if places:
             place = min(places, key=lambda i: min(abs(cursor - i), abs(cursor - i - 1)))
             whole = self._pastes.text(text[place])
-            self.buffer.document = Document(
-                text[:place] + whole + text[place + 1 :], place + len(whole)
-            )
+            self.buffer.document = Document(text[:place] + whole + text[place + 1 :], place + len(whole))
 
     def up_or_down(self, step: int) -> None:
         """A completion, a row of the text or an entry of the history up (-1) or down (1)."""
@@ -321,9 +315,7 @@ class Box(Buffer):
     def is_chosen(self) -> bool:
         """Whether a completion is selected that changed what was typed."""
         state = self.complete_state
-        return bool(
-            state and state.current_completion and self.text != state.original_document.text
-        )
+        return bool(state and state.current_completion and self.text != state.original_document.text)
 
 
 class Shown(Processor):
@@ -369,9 +361,7 @@ def _window(buffer: Box, shown: Shown, keys: KeyBindings, search: SearchToolbar)
         preview_search=True,
         key_bindings=keys,
     )
-    return Window(
-        control, height=_height, get_line_prefix=_prefix, wrap_lines=True, dont_extend_height=True
-    )
+    return Window(control, height=_height, get_line_prefix=_prefix, wrap_lines=True, dont_extend_height=True)
 
 
 def _placeholder() -> str:

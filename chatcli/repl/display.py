@@ -91,9 +91,7 @@ class Screen:
         self.console.print(line)
         hints = ["Type a message and press Enter. /help shows the commands, Ctrl-D leaves."]
         if model == "pocket":
-            hints.append(
-                "pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER"
-            )
+            hints.append("pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER")
         if saved and not session:
             hints.append(f"{saved} saved conversation{'s'[: saved > 1]}: /resume goes on with one.")
         self.console.print(Text("\n".join(hints), style=DIM))
@@ -143,9 +141,7 @@ class Screen:
         if not (lines := self.reply.live(height)):
             return ""
         # A console of its own: another thread may be printing with the other one, and wait for us.
-        drawn = Console(
-            file=io.StringIO(), force_terminal=True, width=self.console.width, highlight=False
-        )
+        drawn = Console(file=io.StringIO(), force_terminal=True, width=self.console.width, highlight=False)
         with drawn.capture() as captured:
             for line in lines:
                 drawn.print(line, soft_wrap=True)
@@ -299,9 +295,7 @@ def _transcript(result: results.Transcript) -> RenderableType:
     return Group(*lines) if lines else Text("No turns yet.")
 
 
-def _spoken(
-    label: str, text: str, style: str, most: int | None = None, mark: str = ""
-) -> RenderableType:
+def _spoken(label: str, text: str, style: str, most: int | None = None, mark: str = "") -> RenderableType:
     """A message beside its label, at most its first `most` lines; the mark is there in any case."""
     text = clean(text)
     begun = text if most is None else "\n".join(text.split("\n")[:most])[: most * LINE]
@@ -396,8 +390,7 @@ def _collected(result: results.Collected) -> RenderableType:
         reasons.setdefault(removal.reason, []).append(removal.size)
     verb = "would go" if result.dry_run else "went"
     lines = [
-        Text(f"{len(sizes)} files, {file_size(sum(sizes))}: {reason}")
-        for reason, sizes in reasons.items()
+        Text(f"{len(sizes)} files, {file_size(sum(sizes))}: {reason}") for reason, sizes in reasons.items()
     ]
     if not lines:
         return Text("There is nothing to remove.")

@@ -21,10 +21,17 @@ ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
 ESC = "\x1b"
 # What Alt with these keys does to a text. prompt_toolkit's others would only swallow letters.
 WITH_ALT = {
-    "b": "backward-word", "left": "backward-word", "f": "forward-word", "right": "forward-word",
-    "d": "kill-word", "backspace": "backward-kill-word", "y": "yank-pop",
-    "c": "capitalize-word", "l": "downcase-word", "u": "uppercase-word",
-}  # fmt: skip
+    "b": "backward-word",
+    "left": "backward-word",
+    "f": "forward-word",
+    "right": "forward-word",
+    "d": "kill-word",
+    "backspace": "backward-kill-word",
+    "y": "yank-pop",
+    "c": "capitalize-word",
+    "l": "downcase-word",
+    "u": "uppercase-word",
+}
 
 
 def is_final(app: Application[Any]) -> None:

@@ -17,9 +17,7 @@ Breaks = Callable[[str, int], list[int]]
 # A line breaks at spaces and around wide characters, but not before a closing sign.
 CLOSING = "、。，．！？：；）」』】》〉％…ー"
 OPENING = "（「『【《〈"
-WIDE = (
-    "\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U0001f300-\U0001faff\U00020000-\U0003fffd"
-)
+WIDE = "\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U0001f300-\U0001faff\U00020000-\U0003fffd"
 JOINED = f"(?:[{CLOSING}\u0300-\u036f\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]|\u200d.)*"
 UNIT = re.compile(f"((?:[{OPENING}]*[{WIDE}]|[^ {WIDE}]+|){JOINED}) *")
 

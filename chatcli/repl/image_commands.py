@@ -23,9 +23,11 @@ def _is_image(text: str) -> bool:
 
 
 @command(
-    "image", "[PATH | off]", "show the model an image with the next message (also: @PATH in it)",
+    "image",
+    "[PATH | off]",
+    "show the model an image with the next message (also: @PATH in it)",
     complete_typed=_files,
-)  # fmt: skip
+)
 def image(state: State, argument: str) -> Result:
     if not argument:
         return Said(_waiting(state) or "No image waits: /image PATH puts one to the next message.")

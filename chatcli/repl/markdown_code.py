@@ -27,9 +27,7 @@ COLOURS = {
     "Generic.Heading": "bold",
     "Generic.Prompt": "dim",
 }
-THEME = ANSISyntaxTheme(
-    {tuple(name.split(".")): Style.parse(style) for name, style in COLOURS.items()}
-)
+THEME = ANSISyntaxTheme({tuple(name.split(".")): Style.parse(style) for name, style in COLOURS.items()})
 
 # What closes a comment that is still open, where a language knows comments only as a whole.
 CLOSERS = "\n*/\n-->"
@@ -78,7 +76,4 @@ class Highlighter:
             return [Text(line) for line in lines]
         rows = self._syntax.highlight("\n".join(lines) + CLOSERS).split("\n", allow_blank=True)
         drawn = [Text(row.plain, spans=row.spans) for row in rows]
-        return [
-            row if row.plain == line else Text(line)
-            for row, line in zip(drawn, lines, strict=False)
-        ]
+        return [row if row.plain == line else Text(line) for row, line in zip(drawn, lines, strict=False)]

@@ -72,8 +72,7 @@ class Block:
         """Lines broken where the width is full, behind a bar."""
         rows = self.rows(lines, max(width - 2, 4), full_breaks, done)
         return [
-            Row(Text.assemble(("│ ", DIM), text) if text.plain else Text("│", DIM), end)
-            for text, end in rows
+            Row(Text.assemble(("│ ", DIM), text) if text.plain else Text("│", DIM), end) for text, end in rows
         ]
 
     def whole(self, *texts: Text) -> list[Row]:

@@ -23,9 +23,7 @@ def parser() -> MarkdownIt:
     no references. Formulas are left as they are."""
     made = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     made.disable(["lheading", "reference", "text_join", "inline"])
-    made.block.ruler.before(
-        "fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]}
-    )
+    made.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
     made.inline.ruler.before("escape", "math", math_inline)
     return made
 

@@ -65,8 +65,16 @@ class Pager:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -(1 << 30), "g": -(1 << 30),
-                 "end": 1 << 30, "G": 1 << 30}  # fmt: skip
+        moves = {
+            "up": -1,
+            "k": -1,
+            "down": 1,
+            "j": 1,
+            "home": -(1 << 30),
+            "g": -(1 << 30),
+            "end": 1 << 30,
+            "G": 1 << 30,
+        }
         for key, rows in moves.items():
             keys.add(key)(lambda _, rows=rows: self._scroll(rows))
         for key, pages in {"pageup": -1, "b": -1, "pagedown": 1, " ": 1}.items():

@@ -40,8 +40,16 @@ STATS_BAR, NARROW_STATS_BAR = 20, 6
 GAP = 2
 # What a table of turns tells, in the order in which a narrow one has room for it.
 BY_WEIGHT = (
-    "prompt", "prefilled", "first", "reused", "drafted", "saved", "written", "tok/s", "settled",
-)  # fmt: skip
+    "prompt",
+    "prefilled",
+    "first",
+    "reused",
+    "drafted",
+    "saved",
+    "written",
+    "tok/s",
+    "settled",
+)
 CONTEXT_BAR, LEAST_CONTEXT_BAR = 40, 4
 # A table's column: its name and its cells.
 Column = tuple[str, list[Text]]
@@ -171,8 +179,10 @@ class StatsTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = STATS_BAR if options.max_width >= WIDE else NARROW_STATS_BAR
-        fixed = [("turn", [Text(str(number)) for number, _ in self.turns]),
-                 ("hit ratio", [_stat_bar(record, width) for _, record in self.turns])]  # fmt: skip
+        fixed = [
+            ("turn", [Text(str(number)) for number, _ in self.turns]),
+            ("hit ratio", [_stat_bar(record, width) for _, record in self.turns]),
+        ]
         rows = [_stat_cells(record) for _, record in self.turns]
         numbers = [(name, [Text(row[name]) for row in rows]) for name in rows[0]]
         table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)

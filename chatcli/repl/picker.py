@@ -228,9 +228,7 @@ class Picker(Generic[T]):
             text = clean_line(self.rows.nothing(self.query.text))
             return [[("class:dim", f"  {line}")] for line in wrapped(text, max(width - 2, 2))]
         self._keep_in_sight(count, height)
-        return [
-            self._row(index, width) for index in range(self._top, min(self._top + height, count))
-        ]
+        return [self._row(index, width) for index in range(self._top, min(self._top + height, count))]
 
     def _keep_in_sight(self, count: int, height: int) -> None:
         self._page = height
@@ -289,9 +287,7 @@ def _application(picker: Picker[T]) -> Application[T | None]:
 
 
 def _layout(picker: Picker[T]) -> Container:
-    beside = ConditionalContainer(
-        VSplit([_rule(width=1), _preview(picker)], width=_beside_width), _wide
-    )
+    beside = ConditionalContainer(VSplit([_rule(width=1), _preview(picker)], width=_beside_width), _wide)
     below = ConditionalContainer(
         HSplit([_rule(height=1), _preview(picker)], height=_below_height), ~_wide & _tall
     )
@@ -463,9 +459,7 @@ def _moves(picker: Picker[T]) -> dict[tuple[str, ...], Callable[[], None]]:
     }
 
 
-def _bind(
-    keys: KeyBindings, names: Iterable[str], run: Callable[[], None], when: object = True
-) -> None:
+def _bind(keys: KeyBindings, names: Iterable[str], run: Callable[[], None], when: object = True) -> None:
     for name in names:
         keys.add(name, filter=when)(_handler(run))  # type: ignore[arg-type]
 

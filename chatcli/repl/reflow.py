@@ -29,9 +29,21 @@ TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
 # Terminals that lay out lines anew. Of others it is not known: rows may stay there twice, which is
 # less than to lose some.
 REFLOWING = {
-    "kitty", "WezTerm", "Ghostty", "Alacritty", "VTE", "Konsole", "tmux", "wezterm", "ghostty",
-    "alacritty", "foot", "iTerm.app", "Apple_Terminal", "vscode",
-}  # fmt: skip
+    "kitty",
+    "WezTerm",
+    "Ghostty",
+    "Alacritty",
+    "VTE",
+    "Konsole",
+    "tmux",
+    "wezterm",
+    "ghostty",
+    "alacritty",
+    "foot",
+    "iTerm.app",
+    "Apple_Terminal",
+    "vscode",
+}
 # They leave the cursor's own row to the program.
 BUT_THE_CURSORS = ("vscode",)
 # They stand between the terminal and the program; what they do then was not tried.
@@ -150,8 +162,7 @@ class ReflowRenderer(Renderer):
 
 def _end(screen: Screen, y: int) -> int:
     """The column after the last one in a row that has something to show."""
-    return max((x for x, cell in screen.data_buffer[y].items() if cell.char not in ("", " ")),
-               default=-1) + 1  # fmt: skip
+    return max((x for x, cell in screen.data_buffer[y].items() if cell.char not in ("", " ")), default=-1) + 1
 
 
 def _breaks(screen: Screen, y: int, end: int, columns: int) -> int:

@@ -66,9 +66,7 @@ def all_commands() -> list[Command]:
 def explained() -> list[Command]:
     """All commands, each one's help with its other names."""
     return [
-        replace(known, help=f"{known.help} · also {_listed(known.aliases)}")
-        if known.aliases
-        else known
+        replace(known, help=f"{known.help} · also {_listed(known.aliases)}") if known.aliases else known
         for known in all_commands()
     ]
 

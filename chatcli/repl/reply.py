@@ -177,9 +177,13 @@ class Reply:
 
     def _box(self, height: int) -> list[Text]:
         head = fitting(
-            f"{INDENT}{MARK} Thinking", f"{self._tokens:,} tokens", seconds(self._elapsed()),
-            "Esc stops", f"Ctrl-T {'less' if self.opened else 'more'}", width=self._console.width,
-        )  # fmt: skip
+            f"{INDENT}{MARK} Thinking",
+            f"{self._tokens:,} tokens",
+            seconds(self._elapsed()),
+            "Esc stops",
+            f"Ctrl-T {'less' if self.opened else 'more'}",
+            width=self._console.width,
+        )
         most = min(OPEN_LINES if self.opened else BOX_LINES, height - 1)
         text = Text(self._thinking[-LAID_OUT:].strip("\n"), f"{DIM} italic")
         width = min(self._console.width - len(BOX) - 1, 100)
@@ -193,9 +197,12 @@ class Reply:
         left = (progress.total - progress.done) / max(speed, 0.001)
         head = f"{INDENT}{MARK} reading "
         told = fitting(
-            f" {progress.done:,} of {progress.total:,} tokens", f"{seconds(left)} left",
-            "Esc stops", f"{speed:,.0f}/s", width=self._console.width - len(head) - BAR,
-        )  # fmt: skip
+            f" {progress.done:,} of {progress.total:,} tokens",
+            f"{seconds(left)} left",
+            "Esc stops",
+            f"{speed:,.0f}/s",
+            width=self._console.width - len(head) - BAR,
+        )
         return Text.assemble(
             (head, DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"), (told, DIM)
         )

@@ -52,9 +52,7 @@ def undo(state: State, argument: str) -> Result:
 @command("rewind", "TURN", "go on after an earlier turn; what followed stays in /tree")
 def rewind(state: State, argument: str) -> Result:
     if not argument:
-        raise UsageError(
-            "Say after which turn: /rewind 3 (0 is the beginning), or pick it in /tree."
-        )
+        raise UsageError("Say after which turn: /rewind 3 (0 is the beginning), or pick it in /tree.")
     return Said(_after(moves.rewind(state, _turn(argument))))
 
 
@@ -63,9 +61,7 @@ def _after(turns: int) -> str:
     return f"The conversation goes on {where}. What came later stays in /tree."
 
 
-@command(
-    "label", "[TEXT]", "bookmark this place in the tree; without a text, take the bookmark away"
-)
+@command("label", "[TEXT]", "bookmark this place in the tree; without a text, take the bookmark away")
 def label(state: State, argument: str) -> Result:
     conversation = state.conversation
     if state.session is None or conversation.head is None:

@@ -80,9 +80,7 @@ class Rows:
         line, start, end = rows[now + step]
         return line, min(start + kept, end), kept
 
-    def _around(
-        self, lines: Sequence[str], line: int, width: int
-    ) -> Iterator[tuple[int, int, int]]:
+    def _around(self, lines: Sequence[str], line: int, width: int) -> Iterator[tuple[int, int, int]]:
         """(line, first place, last place) of each row of a line and of those beside it."""
         for number in range(max(line - 1, 0), min(line + 2, len(lines))):
             text = lines[number]

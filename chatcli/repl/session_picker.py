@@ -69,9 +69,7 @@ class SessionRows(Rows[str]):
         self._name_width = min(max(widths, default=0), LONGEST_NAME)
         self._picker: Picker[str] | None = None
         self._reader = Behind(actions.load, self._loaded, READ_REST) if actions.load else None
-        self._searcher = (
-            Behind(actions.search, self._found, SEARCH_REST) if actions.search else None
-        )
+        self._searcher = Behind(actions.search, self._found, SEARCH_REST) if actions.search else None
 
     def _texts(self) -> Iterator[str]:
         for one in self._all:
@@ -137,9 +135,7 @@ class SessionRows(Rows[str]):
         if self._elsewhere:
             known = set(matched)
             self._shown = [
-                index
-                for index, one in enumerate(self._all)
-                if index in known or one.name in self._elsewhere
+                index for index, one in enumerate(self._all) if index in known or one.name in self._elsewhere
             ]
         else:
             self._shown = list(matched)
@@ -264,9 +260,7 @@ def _told(text: str, width: int, style: str) -> Iterator[StyleAndTextTuples]:
         yield [(style, line)]
 
 
-def _last_turns(
-    conversation: Conversation, width: int, height: int
-) -> Iterator[StyleAndTextTuples]:
+def _last_turns(conversation: Conversation, width: int, height: int) -> Iterator[StyleAndTextTuples]:
     """The last turns, each message cut so that all have a place; what is asked needs the least."""
     turns = conversation.turns()[-SHOWN:]
     if not turns:
@@ -285,9 +279,7 @@ def _last_turns(
             yield from _message("    ", ending.said(turn.reply), width, answered, "")
 
 
-def _message(
-    mark: str, text: str, width: int, height: int, style: str
-) -> Iterator[StyleAndTextTuples]:
+def _message(mark: str, text: str, width: int, height: int, style: str) -> Iterator[StyleAndTextTuples]:
     room = max(width - get_cwidth(mark), 2)
     lines = (line for line in wrapped(text.strip(), room) if line)
     shown = [line for line, _ in zip(lines, range(height + 1), strict=False)]

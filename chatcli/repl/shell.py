@@ -123,9 +123,7 @@ class Shell:
         # The answer would tell how far down the prompt is, which nothing here asks.
         output.enable_cpr = False  # type: ignore[attr-defined]
         shown = Condition(lambda: not self._app.is_done)
-        menu = CompletionsMenu(
-            MENU_ROWS, scroll_offset=1, extra_filter=has_focus(self._composer.buffer)
-        )
+        menu = CompletionsMenu(MENU_ROWS, scroll_offset=1, extra_filter=has_focus(self._composer.buffer))
         menu.content.height = self._menu_rows  # type: ignore[attr-defined]
         bar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
         streaming = Condition(lambda: self._screen.reply.active)
@@ -134,13 +132,14 @@ class Shell:
         waits = ConditionalContainer(queue, Condition(lambda: bool(self._waiting)))
         below = HSplit([gap, waits, self._composer.container, menu, bar])
         app: Application[None] = Application(
-            Layout(HSplit([self._stage.container, ConditionalContainer(below, shown)]),
-                   self._composer.window),
+            Layout(
+                HSplit([self._stage.container, ConditionalContainer(below, shown)]), self._composer.window
+            ),
             Style.from_dict(STYLE),
             key_bindings=self._keys(),
             output=output,
             refresh_interval=0.2,
-        )  # fmt: skip
+        )
         escape.is_final(app)
         return app
 
@@ -234,9 +233,7 @@ class Shell:
             self._call_off()
             result: results.Result = registry.run(self._state, line.text)
             return result
-        self._stream(
-            self._state.take(line.whole, self._cancelled, title=line.text, images=line.images)
-        )
+        self._stream(self._state.take(line.whole, self._cancelled, title=line.text, images=line.images))
         return None
 
     def _stream(self, events: Iterator[Event]) -> None:

@@ -104,9 +104,14 @@ class State:
 
             telling = Loading(name, unwanted, self.say)
             runtime = Runtime(
-                self._worker, settings, name, telling.progress, telling.downloading,
-                telling.begin, self._ranks,
-            )  # fmt: skip
+                self._worker,
+                settings,
+                name,
+                telling.progress,
+                telling.downloading,
+                telling.begin,
+                self._ranks,
+            )
             return told.checked(runtime, self.wanted)
         finally:
             self.say("", None)
@@ -296,9 +301,12 @@ class State:
     def _to_begin(self) -> Conversation:
         """The conversation that the first message will begin."""
         return Conversation(
-            self.date(), self.system() or None, self.model,
-            effort=told.effort(self), template_args=told.arguments(self),
-        )  # fmt: skip
+            self.date(),
+            self.system() or None,
+            self.model,
+            effort=told.effort(self),
+            template_args=told.arguments(self),
+        )
 
     def stop_drafting(self) -> None:
         """End the draft after its current chunk, without waiting: it is done before what follows."""
@@ -338,9 +346,12 @@ class State:
         """Begin a new session with the next message. Returns what went wrong with closing this one."""
         date = self.wanted.date if self.session is None else None
         self.wanted = Wanted(
-            name=name, system=without_summary(self.system()), date=date,
-            effort=told.effort(self), template_args=told.arguments(self),
-        )  # fmt: skip
+            name=name,
+            system=without_summary(self.system()),
+            date=date,
+            effort=told.effort(self),
+            template_args=told.arguments(self),
+        )
         return self.switch(None)
 
     def system(self) -> str | None:

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 # Variables that terminals set.
 VARIABLES = {
-    "KITTY_WINDOW_ID": "kitty", "WEZTERM_PANE": "WezTerm", "GHOSTTY_RESOURCES_DIR": "Ghostty",
-    "ALACRITTY_WINDOW_ID": "Alacritty", "WT_SESSION": "Windows Terminal", "VTE_VERSION": "VTE",
-    "KONSOLE_VERSION": "Konsole", "TMUX": "tmux",
-}  # fmt: skip
+    "KITTY_WINDOW_ID": "kitty",
+    "WEZTERM_PANE": "WezTerm",
+    "GHOSTTY_RESOURCES_DIR": "Ghostty",
+    "ALACRITTY_WINDOW_ID": "Alacritty",
+    "WT_SESSION": "Windows Terminal",
+    "VTE_VERSION": "VTE",
+    "KONSOLE_VERSION": "Konsole",
+    "TMUX": "tmux",
+}
 # Names in TERM, which goes along over ssh.
 IN_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot", "tmux")
 

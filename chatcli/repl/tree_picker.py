@@ -166,8 +166,7 @@ def matching(nodes: Sequence[Node], found: Sequence[int]) -> list[Row]:
     kept = [node for node in nodes if node.entry.id in wanted]
     lines = guides([node.chain for node in kept])
     return [
-        Row(node, line, hint=node.entry.id not in matched)
-        for node, line in zip(kept, lines, strict=True)
+        Row(node, line, hint=node.entry.id not in matched) for node, line in zip(kept, lines, strict=True)
     ]
 
 
@@ -393,9 +392,7 @@ def _columns(width: int) -> list[tuple[str, int]]:
     return [(name, taken) for name, taken, least in COLUMNS if width >= least]
 
 
-def _joined(
-    parts: Sequence[tuple[str, str]], end: tuple[str, str], room: int
-) -> StyleAndTextTuples:
+def _joined(parts: Sequence[tuple[str, str]], end: tuple[str, str], room: int) -> StyleAndTextTuples:
     """The parts cut so that `end` fits behind them, filled up to `room` columns."""
     left = room - get_cwidth(end[1])
     line: StyleAndTextTuples = []

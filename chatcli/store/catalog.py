@@ -111,8 +111,11 @@ def covered(found: Iterable[Found]) -> int:
 def _holding(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> Iterator[Found]:
     """The files that begin with the first of these segments."""
     ends = {segment.id[:SHORT]: count for count, segment in enumerate(chain, start=1)}
-    alike = [(path, last) for path, first, last in _beginning_like(folder, chain[0], prompt)
-             if first == chain[0].id[:SHORT]]  # fmt: skip
+    alike = [
+        (path, last)
+        for path, first, last in _beginning_like(folder, chain[0], prompt)
+        if first == chain[0].id[:SHORT]
+    ]
     whole = [Found(path, ends[last], True) for path, last in alike if last in ends]
     yield from whole
     # Other paths through the same beginning: there may be hundreds of them, and one will do.
@@ -122,9 +125,7 @@ def _holding(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> I
             yield Found(path, count, False)
 
 
-def _beginning_like(
-    folder: Path, segment: Segment, prompt: Sequence[int]
-) -> Iterator[tuple[Path, str, str]]:
+def _beginning_like(folder: Path, segment: Segment, prompt: Sequence[int]) -> Iterator[tuple[Path, str, str]]:
     """The rows files that begin like a segment does, with their first and last segment's id."""
     begun = beginning(segment, prompt)
     for name in _names(folder / begun[:2]):
@@ -154,13 +155,12 @@ def _shared_segments(path: Path, chain: Sequence[Segment], prompt: Sequence[int]
     return count
 
 
-def like_beginnings(
-    folder: Path, segment: Segment, prompt: Sequence[int]
-) -> Iterator[tuple[Path, int]]:
+def like_beginnings(folder: Path, segment: Segment, prompt: Sequence[int]) -> Iterator[tuple[Path, int]]:
     """Files of other paths whose first segment begins as this one does, and the tokens shared."""
     wanted = np.asarray(prompt[segment.start : segment.end])
-    others = [path for path, first, _ in _beginning_like(folder, segment, prompt)
-              if first != segment.id[:SHORT]]  # fmt: skip
+    others = [
+        path for path, first, _ in _beginning_like(folder, segment, prompt) if first != segment.id[:SHORT]
+    ]
     for path in others[:CANDIDATES]:
         with contextlib.suppress(OSError, SegmentDamaged), Container(path) as file:
             length = segment_ends(file)[0] - segment.start
@@ -222,8 +222,14 @@ def tokens_of(folder: Path, names: Sequence[str]) -> list[int]:
     tokens: list[int] = []
     left = list(names)
     while left:
-        known = max((_named(path, left) for name, path in files.items()
-                     if name[SHORT + 1 :].startswith(left[0][:SHORT])), default=(0, []))  # fmt: skip
+        known = max(
+            (
+                _named(path, left)
+                for name, path in files.items()
+                if name[SHORT + 1 :].startswith(left[0][:SHORT])
+            ),
+            default=(0, []),
+        )
         if not known[0]:
             break
         tokens, left = tokens + known[1], left[known[0] :]

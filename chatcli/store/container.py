@@ -20,10 +20,21 @@ import xxhash
 from chatcli.errors import SegmentDamaged
 
 DTYPES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16",
-    "F16": "float16", "BF16": "bfloat16", "U32": "uint32", "I32": "int32", "F32": "float32",
-    "U64": "uint64", "I64": "int64", "F64": "float64", "C64": "complex64",
-}  # fmt: skip
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "U32": "uint32",
+    "I32": "int32",
+    "F32": "float32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F64": "float64",
+    "C64": "complex64",
+}
 SHORT = {dtype: short for short, dtype in DTYPES.items()}
 LONGEST_HEADER = 64 << 20
 PREFIX = 8
@@ -112,8 +123,11 @@ def _header(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
     for name in _in_order(tensors):
         tensor, start = tensors[name], end
         end += _length(tensor)
-        entries[name] = {"dtype": SHORT[tensor.dtype], "shape": list(tensor.shape),
-                         "data_offsets": [start, end]}  # fmt: skip
+        entries[name] = {
+            "dtype": SHORT[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % PREFIX)
     return len(text).to_bytes(PREFIX, "little") + text

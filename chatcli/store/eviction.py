@@ -260,9 +260,7 @@ class Tree:
                     if _is_leaf(parent, children):
                         heapq.heappush(heap, self._ranked(parent))
 
-        rest = [
-            item for name, item in self._states.items() if name not in {*self._open, *self._gone}
-        ]
+        rest = [item for name, item in self._states.items() if name not in {*self._open, *self._gone}]
         yield math.inf, rest
 
     def _ranked(self, item: Item) -> tuple[float, str, Item]:
@@ -272,11 +270,7 @@ class Tree:
         return any(name in self._open for name in item.ids)
 
     def _states_of(self, item: Item) -> list[Item]:
-        return [
-            self._states[name]
-            for name in item.ids
-            if name in self._states and name not in self._gone
-        ]
+        return [self._states[name] for name in item.ids if name in self._states and name not in self._gone]
 
     def _worth(self, item: Item) -> float:
         """Prefill seconds saved per byte, halved for every week without use."""

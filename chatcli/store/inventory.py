@@ -200,9 +200,7 @@ def read_rows(path: Path) -> Item:
         start, seconds = int(told["start"]), float(told["seconds"])
     except (KeyError, ValueError) as error:
         raise SegmentDamaged("its numbers are none") from error
-    return Item(
-        path, "rows", facts.st_size, facts.st_mtime, tuple(ids), told["parent"], start, seconds
-    )
+    return Item(path, "rows", facts.st_size, facts.st_mtime, tuple(ids), told["parent"], start, seconds)
 
 
 def _read_rows(path: Path) -> tuple[list[str], dict[str, str]]:

@@ -69,9 +69,7 @@ def unpack(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
         header = json.loads(data[PREFIX : PREFIX + int.from_bytes(data[:PREFIX], "little")])
         metadata = dict(header["__metadata__"])
         tensors = {
-            name: Tensor(
-                DTYPES[part["dtype"]], tuple(part["shape"]), np.frombuffer(part["data"], np.uint8)
-            )
+            name: Tensor(DTYPES[part["dtype"]], tuple(part["shape"]), np.frombuffer(part["data"], np.uint8))
             for name, part in parts
         }
         claimed = metadata.pop("digest")

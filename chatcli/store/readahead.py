@@ -34,8 +34,7 @@ def needed(conversation: Conversation, model: str) -> Needed | None:
     fingerprint = own[-1].get("fingerprint") if own else None
     if fingerprint is None:
         return None
-    names = [name for one in own if one.get("fingerprint") == fingerprint
-             for name in one["segments"]]  # fmt: skip
+    names = [name for one in own if one.get("fingerprint") == fingerprint for name in one["segments"]]
     return Needed(fingerprint, list(dict.fromkeys(reversed(names))))
 
 

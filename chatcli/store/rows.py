@@ -41,10 +41,7 @@ class Rows:
     @property
     def seconds(self) -> float:
         """What prefilling these tokens took when it was done."""
-        return sum(
-            prefill_seconds(piece.file.metadata) * piece.count / piece.length
-            for piece in self.pieces
-        )
+        return sum(prefill_seconds(piece.file.metadata) * piece.count / piece.length for piece in self.pieces)
 
     @property
     def names(self) -> list[str]:
@@ -74,8 +71,7 @@ class Rows:
             if piece.count == piece.length:
                 end = start + piece.count
                 views = {name: _blocks(array, start, end) for name, array in whole.items()}
-                jobs += [partial(piece.file.read_batch, batch)
-                         for batch in piece.file.batches(views)]  # fmt: skip
+                jobs += [partial(piece.file.read_batch, batch) for batch in piece.file.batches(views)]
             start += piece.count
         for job in jobs:
             job()

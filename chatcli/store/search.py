@@ -120,9 +120,7 @@ class Query:
     def __init__(self, words: Sequence[str]) -> None:
         terms = [term for word in words if (term := fold(word).split())]
         self.patterns = [re.compile(r"\s+".join(map(re.escape, term))) for term in terms]
-        self._phrases = [
-            pattern for pattern, term in zip(self.patterns, terms, strict=True) if len(term) > 1
-        ]
+        self._phrases = [pattern for pattern, term in zip(self.patterns, terms, strict=True) if len(term) > 1]
         self._words = [word for term in terms for word in term]
         self._pieces = [max(ESCAPED.split(word), key=len).encode() for word in self._words]
 
@@ -226,9 +224,15 @@ def _hits(
         if query.held_by(text := _text(entry, thinking)):
             excerpt = _excerpt(text, query)
             yield Hit(
-                name, turns[entry.id], role, entry.id, entry.id in on_path, excerpt, last_used,
+                name,
+                turns[entry.id],
+                role,
+                entry.id,
+                entry.id in on_path,
+                excerpt,
+                last_used,
                 tuple(_marks(excerpt, query)),
-            )  # fmt: skip
+            )
 
 
 def _excerpt(text: str, query: Query) -> str:

@@ -151,8 +151,12 @@ class SegmentStore:
             raise
 
     def _check(self, file: Container, kind: Kind, **expected: str) -> None:
-        common = {"format": SEGMENT_FORMAT, "version": SEGMENT_VERSION, "kind": kind,
-                  "fingerprint": self.fingerprint}  # fmt: skip
+        common = {
+            "format": SEGMENT_FORMAT,
+            "version": SEGMENT_VERSION,
+            "kind": kind,
+            "fingerprint": self.fingerprint,
+        }
         for key, value in {**common, **expected}.items():
             if file.metadata.get(key) != value:
                 raise SegmentDamaged(f"its {key} belongs to another segment")
@@ -170,9 +174,7 @@ class SegmentStore:
         except OSError as error:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
-    def like(
-        self, chain: Sequence[Segment], depth: int, prompt: Sequence[int], step: int
-    ) -> Rows | None:
+    def like(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int], step: int) -> Rows | None:
         """Rows of another path that begin like segment `depth` does, in whole multiples of `step`."""
         shared = catalog.like_beginnings(self.folder, chain[depth], prompt)
         best = max(shared, key=lambda one: one[1], default=(None, 0))
@@ -283,9 +285,7 @@ class SegmentStore:
         tokens = np.asarray(made.prompt[made.segment.start : made.segment.end], "<i4")
         return {TOKENS: Tensor.of(tokens), **made.rows}
 
-    def _write(
-        self, made: Checkpoint, kind: Kind, tensors: Tensors, told: Mapping[str, str]
-    ) -> None:
+    def _write(self, made: Checkpoint, kind: Kind, tensors: Tensors, told: Mapping[str, str]) -> None:
         if self.problem:
             return
         try:

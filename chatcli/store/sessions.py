@@ -131,10 +131,14 @@ class SessionFolder:
         files.check_name(name)
         files.private_folder(self.folder)
         header = {
-            "type": "session", "version": SESSION_VERSION, "created": round(time.time(), 3),
+            "type": "session",
+            "version": SESSION_VERSION,
+            "created": round(time.time(), 3),
             "date": date or datetime.date.today().isoformat(),
-            "model": model, "system": system, "branched_from": branched_from,
-        }  # fmt: skip
+            "model": model,
+            "system": system,
+            "branched_from": branched_from,
+        }
         with files.explained(f"write to the sessions folder {self.folder}"):
             try:
                 files.create(self._path(name), encode(header))
@@ -286,9 +290,7 @@ class SessionFile:
                 "Leave, look at it, and open the session again."
             )
 
-    def append(
-        self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any
-    ) -> Entry:
+    def append(self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any) -> Entry:
         """Hang a message under `parent`; on disk when this returns, or as `write` has it."""
         entry = Entry(new_id(), parent, message, time.time(), **facts)
         self.write(entry_line(entry), wait=wait)

@@ -85,9 +85,7 @@ def header(name: str, line: bytes) -> Conversation:
 
 
 def _unreadable(name: str) -> str:
-    return (
-        f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
-    )
+    return f"The session '{name}' cannot be read: its first line is damaged. It has not been touched."
 
 
 class _Reader:
@@ -154,9 +152,7 @@ class _Reader:
         if not _text(identifier) or identifier == parent or not _is_number(line["time"]):
             raise ValueError(identifier)
         reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
-        return Entry(
-            identifier, parent, message, float(line["time"]), _text_or_none(reason), record
-        )
+        return Entry(identifier, parent, message, float(line["time"]), _text_or_none(reason), record)
 
     def _images(self, given: Any) -> tuple[Picture, ...]:
         """What a message shows, as far as it can be known."""
@@ -225,9 +221,7 @@ def arguments_of(value: Any) -> dict[str, Any]:
 
 def picture_of(value: Any) -> Picture:
     """An image that a message names. Raises one of `DAMAGE`."""
-    picture = Picture(
-        value["sha256"], _text(value["name"]), value["kind"], value["width"], value["height"]
-    )
+    picture = Picture(value["sha256"], _text(value["name"]), value["kind"], value["width"], value["height"])
     sizes = picture.width, picture.height
     good = SHA256.fullmatch(picture.sha256) and picture.kind in FORMATS
     if not good or not all(type(size) is int for size in sizes):
@@ -266,11 +260,20 @@ def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
 
 
 COUNTS = (
-    "prompt_tokens", "reused_tokens", "prefilled_tokens", "settled_tokens", "checkpoint_bytes",
+    "prompt_tokens",
+    "reused_tokens",
+    "prefilled_tokens",
+    "settled_tokens",
+    "checkpoint_bytes",
     "unrun_tokens",
-    "settled_bytes", "hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps",
-    "avoided_seconds", "drafted_tokens",
-)  # fmt: skip
+    "settled_bytes",
+    "hit_ratio",
+    "restore_seconds",
+    "prefill_seconds",
+    "generation_tps",
+    "avoided_seconds",
+    "drafted_tokens",
+)
 CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(COUNTS, _is_number),
     **dict.fromkeys(("model", "template", "miss_reason"), _is_text_or_none),
@@ -289,9 +292,12 @@ def entry_line(entry: Entry) -> dict[str, Any]:
     """An entry as the fact that its line tells."""
     message = entry.message
     line: dict[str, Any] = {
-        "type": message.role, "id": entry.id, "parent": entry.parent,
-        "content": message.content, "time": round(entry.created, 3),
-    }  # fmt: skip
+        "type": message.role,
+        "id": entry.id,
+        "parent": entry.parent,
+        "content": message.content,
+        "time": round(entry.created, 3),
+    }
     if message.role == "assistant":
         line["thinking"] = message.thinking
         line["finish_reason"] = entry.finish_reason
