@@ -26,7 +26,7 @@ from chatcli.speed import Speed
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows
 from chatcli.store.segments import Checkpoint, SegmentStore
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
 UNFIT = (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, RuntimeError)

@@ -31,7 +31,6 @@ from chatcli import (
     cli_models,
     cli_sessions,
     device,
-    executor,
     opening,
 )
 from chatcli.cli_options import (
@@ -47,11 +46,12 @@ from chatcli.cli_options import (
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
-from chatcli.plain import clean, decodable
 from chatcli.ranks import Ranks
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
 from chatcli.store.sessions import SessionFolder, recovered
+from chatcli.text import clean, decodable
+from chatcli.threads import executor
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 SHARING = ("chat", "resume", "branch", "ask")

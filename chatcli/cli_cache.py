@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from chatcli import cli_help
+from chatcli import cli_help, files
 from chatcli.cli_options import (
     CacheLimitOption,
     JsonOption,
@@ -22,7 +22,6 @@ from chatcli.cli_options import (
     show_result,
 )
 from chatcli.repl import results
-from chatcli.store import files
 from chatcli.store.sessions import SessionFolder
 
 app = typer.Typer(cls=cli_help.Group, help="The checkpoints on disk.", no_args_is_help=True)

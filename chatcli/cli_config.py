@@ -25,8 +25,8 @@ from chatcli.cli_options import (
 )
 from chatcli.config import FOLDERS, MODELS, SETTINGS, Remembered, Value
 from chatcli.errors import UsageError
-from chatcli.plain import clean, clean_line, decodable
 from chatcli.settings import POCKET
+from chatcli.text import clean, clean_line, decodable
 
 
 def complete_key(incomplete: str) -> list[str]:

@@ -12,15 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from chatcli import ending
+from chatcli import ending, files
 from chatcli.cli_options import print_json
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
 from chatcli.images import Image
-from chatcli.plain import clean, decodable
 from chatcli.repl import script, several
 from chatcli.repl.arrival import Arrival
-from chatcli.store import files
+from chatcli.text import clean, decodable
 
 SEPARATOR = "---"
 Each = Annotated[

@@ -20,7 +20,8 @@ from typing import Annotated, Any, TextIO, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import cli_tuning, config, plain, template_args
+from chatcli import cli_tuning, config, template_args
+from chatcli import text as plain
 from chatcli.cli_tuning import OWN
 from chatcli.config import Value
 from chatcli.errors import ChatcliError, RankLost, UsageError

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chatcli import exchange
+from chatcli import exchange, files
 from chatcli.cli_options import (
     JsonOption,
     Name,
@@ -22,11 +22,10 @@ from chatcli.cli_options import (
 )
 from chatcli.conversation import Message
 from chatcli.errors import ChatcliError, SessionNotFound
-from chatcli.plain import clean, decodable
 from chatcli.repl import results
-from chatcli.store import files
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFolder, recovered
+from chatcli.text import clean, decodable
 
 LISTED = 50
 STANDARD = Path("-")

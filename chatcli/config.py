@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chatcli import files
 from chatcli.errors import FolderError, UsageError
-from chatcli.plain import shorten
 from chatcli.settings import (
     KV_BITS,
     KV_GROUP_SIZES,
@@ -27,7 +27,7 @@ from chatcli.settings import (
     PANELS,
     POCKET,
 )
-from chatcli.store import files
+from chatcli.text import shorten
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import opening
+from chatcli import files, opening
 from chatcli.conversation import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
@@ -25,7 +25,6 @@ from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
 from chatcli.settings import KEPT, Running, Sampling, Settings, adapter_folder
-from chatcli.store import files
 from chatcli.store.sessions import SessionFile
 
 

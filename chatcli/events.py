@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chatcli.markers import ToolCall
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 
 @dataclass(frozen=True)

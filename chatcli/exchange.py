@@ -19,15 +19,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from chatcli import ending
+from chatcli import ending, files
 from chatcli.conversation import Conversation, Entry, Message, Picture, Role, Turn, new_id, spoken
 from chatcli.errors import BadName, ChatcliError, FolderError, ImagesRefused, NotImportable
 from chatcli.images import Image
-from chatcli.plain import clean, clean_line, decodable
-from chatcli.store import files
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 from chatcli.store.transcript import arguments_of, picture_of
+from chatcli.text import clean, clean_line, decodable
 
 FORMAT, VERSION = "chatcli", 1
 ID = re.compile(r"\w{1,128}", re.ASCII)

@@ -21,7 +21,7 @@ from chatcli.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
 from chatcli.settings import Running, Sampling, Settings
 from chatcli.shared_checkpoints import SharedCheckpoints, Word
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 # How long what is under way may take once rank 0 has left, or is gone (seconds).
 GRACE, GONE = 10.0, 1.0

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chatcli import files
 from chatcli.conversation import Picture
 from chatcli.errors import ChatcliError, ImagesRefused, NotAnImage
-from chatcli.plain import clean_line, decodable, file_size
-from chatcli.store import files
+from chatcli.text import clean_line, decodable, file_size
 
 # How a file of each kind begins, and what Pillow calls the kind.
 SIGNATURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif"}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatcli.plain import clean_line, shorten
 from chatcli.stop import begun
+from chatcli.text import clean_line, shorten
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
 # A gpt-oss message whose header has not come yet: text, if no header ever comes.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chatcli.errors import MemoryFull
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 # Snapshots of windows and states that are kept to go back to, beside the live ones.
 SNAPSHOTS = 2

@@ -9,9 +9,9 @@ from typing import Any
 
 import platformdirs
 
+from chatcli import files
 from chatcli.conversation import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
-from chatcli.store import files
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import cache_growth, device, engine_speculative, hub, model, sampler, sharing, upkeep
+from chatcli import cache_growth, device, engine_speculative, files, hub, model, sampler, sharing, upkeep
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
@@ -17,15 +17,14 @@ from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
 from chatcli.settings import Sampling, Settings
 from chatcli.speculative import Speculation
-from chatcli.store import files
 from chatcli.store.budget import Budget, default_limit
 from chatcli.store.images import Gallery
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Memory, Template
+from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import Chat
 from chatcli.vision import Vision
-from chatcli.worker import Worker
 
 
 class Runtime:

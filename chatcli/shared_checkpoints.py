@@ -25,7 +25,7 @@ from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
 from chatcli.ranks import Ranks
 from chatcli.store.segments import SegmentStore
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 ONE_BY_ONE = "Several ranks generate the replies one by one."
 

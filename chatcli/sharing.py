@@ -16,7 +16,7 @@ from chatcli.ranks import Ranks
 from chatcli.settings import Settings
 from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
 from chatcli.store.segments import SegmentStore
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatcli.errors import UsageError
-from chatcli.plain import decodable
 from chatcli.store.transcript import DEEPEST_ARGUMENT, is_shallow
+from chatcli.text import decodable
 
 LEVELS = ("low", "medium", "high")
 # The names in use for how much a model is to think, and for whether it is to.

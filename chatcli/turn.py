@@ -30,12 +30,12 @@ from chatcli.events import (
 from chatcli.hearing import Hearing
 from chatcli.images import Image
 from chatcli.markers import ReplySplitter
-from chatcli.plain import decodable
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
 from chatcli.speculative import Speculation, follow
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template
+from chatcli.text import decodable
 from chatcli.vision import legible
 
 # A beginning before any message that is shorter costs more to keep than to compute.

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from chatcli import files
 from chatcli.errors import ChatcliError
-from chatcli.store import eviction, files, images
+from chatcli.store import eviction, images
 from chatcli.store.eviction import Removal
 from chatcli.store.listing import SUFFIX
 from chatcli.store.sessions import SessionFolder

@@ -20,7 +20,7 @@ from pyte.screens import Char
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from tests import terminal as tty  # noqa: E402
+from tests.support import terminal as tty  # noqa: E402
 
 CHATCLI = [sys.executable, "-m", "chatcli"]
 PANEL = r"━ [\d.]+% (?:reused|ready)"

@@ -17,9 +17,9 @@ from tokenizers import Tokenizer
 
 from chatcli.repl import terminals
 from chatcli.store.segments import SegmentStore
-from tests.checkpointing import FINGERPRINT
-from tests.house import House
-from tests.tiny import CONFIGS, OPEN_THINK, write_model
+from tests.support.checkpointing import FINGERPRINT
+from tests.support.core import House
+from tests.support.tiny import CONFIGS, OPEN_THINK, write_model
 
 # Gemma 3 has sliding windows and full attention as gpt-oss has; the tests of caches have them both.
 FAMILIES = [name for name in CONFIGS if name != "gemma3_text"]
@@ -228,7 +228,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         families = {params.get("model"), params.get("family")}
-        if families & {*AT_NIGHT.get(item.path.stem, ())}:
+        if families & {*AT_NIGHT.get(item.module.__name__.removeprefix("tests."), ())}:
             item.add_marker(pytest.mark.slow)
 
 

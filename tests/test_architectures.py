@@ -26,9 +26,9 @@ from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, chain, root_id
 from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore
-from chatcli.worker import Worker
-from tests import tiny
-from tests.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches
+from chatcli.threads.mlx_thread import Worker
+from tests.support import tiny
+from tests.support.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches
 
 FINGERPRINT = "f" * 32
 STEP = 16

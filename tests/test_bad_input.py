@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Finished, Program, at_night, escapes_in, everything, segment_files
-from tests.tiny import write_model
+from tests.support.tiny import write_model
 
 EVIL = "\x1b]0;evil\x07\x1b[31m \x9b2J \x85 \x90 end"
 RAISES = "{{ raise_exception('this model takes no such \x1b[31mconversation') }}"

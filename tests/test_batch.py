@@ -17,9 +17,9 @@ from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
 from chatcli.memory import MemoryLimit
 from chatcli.settings import Sampling
-from tests.architectures import build
-from tests.house import MESSAGES, House, finish, outcome
-from tests.scripted import ScriptedHouse
+from tests.support.architectures import build
+from tests.support.core import MESSAGES, House, finish, outcome
+from tests.support.scripted import ScriptedHouse
 
 QUESTIONS = (
     "What is my dog's name?",

@@ -18,7 +18,7 @@ from chatcli.bench.restore import Shape
 from chatcli.bench.store import Plan, StoreBench
 from chatcli.store import inventory, listing
 from chatcli.store.catalog import model_folder, rows_files
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 TURNS = 6
 TINY = Shape(2, 2, 8, 160)

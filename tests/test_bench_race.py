@@ -17,7 +17,7 @@ from chatcli.bench.peers import Cold, Saved, Served
 from chatcli.bench.race import Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
 from chatcli.errors import UsageError
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 from tests.conftest import at_night
 
 REPLY = 12

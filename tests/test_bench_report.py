@@ -20,7 +20,7 @@ from chatcli.bench.standing import MARGIN, ahead_of_ours, percentile, standing
 from chatcli.bench.table import Table
 from chatcli.bench.workloads import Workload
 from chatcli.repl.display import Screen
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 COLD, PEER, OURS = "no reuse", "a peer", "chatcli"
 NAMES = (COLD, "mlx-lm's server", "mlx-lm, a file each turn", OURS, "chatcli, drafted")

@@ -9,14 +9,7 @@ import pytest
 from chatcli.prefix import Segment
 from chatcli.store.catalog import BEGINNING, rows_path
 from chatcli.store.segments import SegmentStore
-from tests.checkpointing import (
-    path_of,
-    prompt_of,
-    rewrite,
-    rows_of,
-    whole,
-    write_all,
-)
+from tests.support.checkpointing import path_of, prompt_of, rewrite, rows_of, whole, write_all
 
 # Four tokens that both share, then a segment of each that is alike for 69 tokens.
 START, ALIKE = 4, 69

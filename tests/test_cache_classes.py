@@ -27,7 +27,7 @@ from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
 from chatcli.store.rows import Rows
 from chatcli.store.segments import Checkpoint, SegmentStore
-from tests.checkpointing import FINGERPRINT, path_of, prompt_of
+from tests.support.checkpointing import FINGERPRINT, path_of, prompt_of
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "full": KVCache,

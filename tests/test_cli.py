@@ -17,7 +17,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.store import catalog
 from tests.conftest import Program, everything, segment_files
-from tests.tiny import OPEN_THINK, SPECIAL, write_model
+from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 MESSAGES = [
     "My dog is called Biscuit and I live in Lisbon.",

@@ -14,7 +14,7 @@ import pytest
 from chatcli.conversation import Message
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program
-from tests.terminal import ENTER, Terminal
+from tests.support.terminal import ENTER, Terminal
 
 PACKAGE = Path(__file__).parents[1]
 

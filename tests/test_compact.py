@@ -18,7 +18,7 @@ from chatcli.store.catalog import ROWS_NAME, SHORT, Found, locate
 from chatcli.store.compact import FAN, LARGE, files_to_join, shorten, small_files
 from chatcli.store.container import Container
 from chatcli.store.segments import SegmentStore
-from tests.checkpointing import (
+from tests.support.checkpointing import (
     FINGERPRINT,
     expected,
     path_of,

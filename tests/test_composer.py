@@ -26,7 +26,7 @@ from chatcli.repl.composer import Composer
 from chatcli.repl.escape import ESCAPE_DELAY, is_final
 from chatcli.repl.paste import FIRST
 from chatcli.repl.rows import Rows
-from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
+from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
 
 DOWN, LEFT, RIGHT = "\x1b[B", "\x1b[D", "\x1b[C"
 BACKSPACE, DELETE, UNDO, EXPAND, EDIT, SEARCH = "\x7f", "\x1b[3~", "\x1f", "\x0f", "\x07", "\x12"

@@ -20,10 +20,10 @@ from chatcli.store import inventory, segments
 from chatcli.store.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate, state_path
 from chatcli.store.container import Container, Tensor
 from chatcli.store.segments import SegmentStore
-from tests.checkpointing import Raw, raw, rewrite, whole
 from tests.conftest import at_night, segment_files
-from tests.house import MESSAGES, House
-from tests.tiny import write_model
+from tests.support.checkpointing import Raw, raw, rewrite, whole
+from tests.support.core import MESSAGES, House
+from tests.support.tiny import write_model
 
 FAMILIES = ["qwen3_5", "gpt_oss"]
 # One more turn than fills the joined file.

@@ -10,9 +10,9 @@ import pytest
 from chatcli import opening, turn
 from chatcli.conversation import Conversation
 from tests.conftest import FAMILIES
-from tests.house import MESSAGES, SYSTEM
-from tests.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHouse
-from tests.tiny import write_model
+from tests.support.core import MESSAGES, SYSTEM
+from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHouse
+from tests.support.tiny import write_model
 
 WORDS = "dog the quick brown fox jumps over lazy what name is remember "
 # Several chunks, of which the last is neither nearly empty nor nearly full.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Program
-from tests.crash_harness import House, Victim, size
+from tests.support.crash_harness import House, Victim, size
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 

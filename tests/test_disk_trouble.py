@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from chatcli.plain import clean
+from chatcli.text import clean
 from tests.conftest import (
     DEADLINE,
     Finished,
@@ -29,7 +29,7 @@ from tests.conftest import (
     segment_files,
     user_messages,
 )
-from tests.terminal import CTRL_C, Terminal
+from tests.support.terminal import CTRL_C, Terminal
 from tests.test_shell import command, open_shell, ready, say
 
 OFF = "checkpoints are off"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Finished, Program, escapes_in, everything
-from tests.terminal import COLUMNS, Terminal
+from tests.support.terminal import COLUMNS, Terminal
 
 ROOT = Path(__file__).parents[1]
 ROOT_USER = os.geteuid() == 0

@@ -20,7 +20,7 @@ from chatcli.errors import EmptyPrompt, MemoryFull, SessionLocked, TurnOutOfRang
 from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import DEADLINE, Program, user_messages
-from tests.house import MESSAGES, SYSTEM, open_all_along, outcome
+from tests.support.core import MESSAGES, SYSTEM, open_all_along, outcome
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"mlx", "mlx_lm", "numpy", "transformers", "typer", "prompt_toolkit", "rich"}

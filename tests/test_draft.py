@@ -10,7 +10,7 @@ import pytest
 from chatcli import draft, turn
 from chatcli.conversation import Conversation
 from tests.conftest import at_night
-from tests.house import MESSAGES, SYSTEM, House, finish, outcome
+from tests.support.core import MESSAGES, SYSTEM, House, finish, outcome
 
 LONG = " ".join(MESSAGES) * 7
 

@@ -23,7 +23,7 @@ from chatcli.repl.tree_picker import TreeRows
 from chatcli.settings import Sampling
 from chatcli.store.listing import Summary
 from tests.conftest import Program
-from tests.house import MESSAGES, House, finish
+from tests.support.core import MESSAGES, House, finish
 from tests.test_memory import SHORT, need
 from tests.test_shell import open_shell
 

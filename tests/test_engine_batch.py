@@ -17,7 +17,7 @@ from chatcli.engine_batch import Batch
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings import Sampling
-from tests.architectures import ARCHITECTURES, VOCABULARY, build
+from tests.support.architectures import ARCHITECTURES, VOCABULARY, build
 from tests.test_architectures import PROMPT
 
 # Tokens before each sequence, and those of its prompt that are left to run.

@@ -19,8 +19,8 @@ import pytest
 from chatcli.download import PATTERNS
 from chatcli.events import Download
 from tests.conftest import Program
-from tests.hub_server import COMMIT, Hub, serving, sha256
-from tests.tiny import write_model
+from tests.support.hub_server import COMMIT, Hub, serving, sha256
+from tests.support.tiny import write_model
 
 NAME = "org/model"
 SIZE = 4 << 20

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Program
-from tests.hub_server import Hub, serving
-from tests.terminal import CTRL_D, Terminal
+from tests.support.hub_server import Hub, serving
+from tests.support.terminal import CTRL_D, Terminal
+from tests.support.tiny import write_model
 from tests.test_shell import ready
-from tests.tiny import write_model
 
 NAME = "org/tiny"
 ESCAPE = "\x1b"

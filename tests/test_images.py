@@ -21,8 +21,8 @@ from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
 from chatcli.images import pixels, read
 from chatcli.settings import Running
-from tests.house import SYSTEM, House, finish, outcome
-from tests.sight import SEEING, write_picture, write_seeing
+from tests.support.core import SYSTEM, House, finish, outcome
+from tests.support.sight import SEEING, write_picture, write_seeing
 
 # Longer than two images, so that an image lies across chunks, and two conversations share some.
 CHUNKS = Running(prefill_step_size=8)

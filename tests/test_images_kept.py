@@ -26,8 +26,8 @@ from chatcli.models import about
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program, entries, everything
-from tests.house import House, outcome
-from tests.sight import write_picture, write_seeing
+from tests.support.core import House, outcome
+from tests.support.sight import write_picture, write_seeing
 
 ASKED = "What is this?"
 

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
 
 from tests.conftest import Program
-from tests.sight import write_picture, write_seeing
-from tests.terminal import CTRL_D, ENTER, TAB, Terminal
+from tests.support.sight import write_picture, write_seeing
+from tests.support.terminal import CTRL_D, ENTER, TAB, Terminal
 from tests.test_shell import command, ready, say, turns_of
 
 CHIP, OTHER = "[image: cat.png 16×12]", "[image: my dog.png 16×12]"

@@ -22,7 +22,7 @@ from chatcli.store.rows import joined
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import entries, segment_files
-from tests.house import House
+from tests.support.core import House
 
 FIXTURE = Path(__file__).parent / "fixtures" / "format-1"
 FAMILIES = ["qwen3", "qwen3_5"]

@@ -27,10 +27,10 @@ from chatcli.settings import Settings
 from chatcli.store import catalog, readahead
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program, at_night, segment_files
-from tests.house import MESSAGES, House
-from tests.terminal import CTRL_C, CTRL_D
+from tests.support.core import MESSAGES, House
+from tests.support.terminal import CTRL_C, CTRL_D
+from tests.support.tiny import write_model
 from tests.test_shell import open_shell, ready
-from tests.tiny import write_model
 
 PATIENCE = 20.0
 

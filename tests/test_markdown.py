@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chatcli.repl.markdown import MarkdownStream
-from tests.live_part import LivePart
+from tests.support.live_part import LivePart
 
 REPLY = """\
 # Sorting

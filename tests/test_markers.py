@@ -13,7 +13,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.markers import Part, ReplySplitter, closing_tokens
 from chatcli.model import load
-from tests import tiny
+from tests.support import tiny
 
 XTML = ["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
 HARMONY = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>"]

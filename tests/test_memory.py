@@ -20,7 +20,7 @@ from chatcli.events import Notice
 from chatcli.memory import Growth, MemoryLimit, Window
 from chatcli.prompt_cache import RowLog
 from tests.conftest import Program, everything
-from tests.house import SYSTEM, House, finish, outcome
+from tests.support.core import SYSTEM, House, finish, outcome
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 30
 SHORT = "My dog is called Biscuit."

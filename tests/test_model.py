@@ -13,7 +13,7 @@ from mlx_lm.utils import load_tokenizer
 from chatcli import model
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
 from chatcli.markers import ReplySplitter
-from tests import tiny
+from tests.support import tiny
 
 HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
 

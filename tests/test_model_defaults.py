@@ -14,8 +14,8 @@ from chatcli import model
 from chatcli.errors import ModelBroken
 from chatcli.settings import Sampling
 from tests.conftest import Program
-from tests.house import House
-from tests.tiny import SPECIAL, write_model
+from tests.support.core import House
+from tests.support.tiny import SPECIAL, write_model
 
 OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
 # A tokenizer's class in a file of the model's, which leaves a mark when it runs.

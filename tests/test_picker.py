@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.terminal import BRACKETED_PASTE, CTRL_C, CURSOR_SHOWN, ENTER, Terminal
+from tests.support.terminal import BRACKETED_PASTE, CTRL_C, CURSOR_SHOWN, ENTER, Terminal
 
 UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
 PAGE_UP, PAGE_DOWN, HOME, END = "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F"

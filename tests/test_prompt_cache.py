@@ -22,9 +22,9 @@ from chatcli.settings import Sampling
 from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Piece, Rows
 from chatcli.store.segments import Checkpoint, SegmentStore
-from tests.checkpointing import FINGERPRINT, path_of
 from tests.conftest import at_night
-from tests.tiny import CONFIGS, write_model
+from tests.support.checkpointing import FINGERPRINT, path_of
+from tests.support.tiny import CONFIGS, write_model
 
 WINDOW = 32
 TOKENS = [5 + (number * 37 + number**2 // 3) % 300 for number in range(400)]

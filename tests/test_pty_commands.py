@@ -10,7 +10,7 @@ import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what there is to test)
 from chatcli.repl.registry import all_commands
 from tests.conftest import Program
-from tests.terminal import CTRL_C, ENTER
+from tests.support.terminal import CTRL_C, ENTER
 from tests.test_pty_window import ESCAPE, Window, again, came_back
 from tests.test_shell import BUSY, ready
 

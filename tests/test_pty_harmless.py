@@ -7,7 +7,7 @@ from pathlib import Path
 from chatcli.conversation import Message
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import ESCAPES, Program
-from tests.terminal import ENTER
+from tests.support.terminal import ENTER
 from tests.test_pty_window import ESCAPE, Window, again, answered, leave
 from tests.test_shell import PANEL, ready
 

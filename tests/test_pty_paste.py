@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import Program
-from tests.terminal import CTRL_C, ENTER
+from tests.support.terminal import CTRL_C, ENTER
 from tests.test_pty_window import Window, flat, leave
 from tests.test_shell import BUSY, PANEL, ready, turns_of
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import ESCAPES, Program, escapes_in
-from tests.terminal import CTRL_D, ENTER, Terminal
+from tests.support.terminal import CTRL_D, ENTER, Terminal
 from tests.test_pty_window import Window, again, answered, leave
 
 TOLD = "My dog is called Biscuit."

@@ -14,13 +14,13 @@ from tokenizers.pre_tokenizers import ByteLevel
 from wcwidth import wcwidth
 
 from chatcli.conversation import Message
-from chatcli.plain import clean
 from chatcli.store.sessions import SessionFolder
+from chatcli.text import clean
 from tests.conftest import Program, say_only
-from tests.terminal import CTRL_C, ENTER, Answering
+from tests.support.terminal import CTRL_C, ENTER, Answering
+from tests.support.tiny import OPEN_THINK, write_model
 from tests.test_pty_window import ESCAPE, Window, again, flat, leave
 from tests.test_shell import ready, turns_of
-from tests.tiny import OPEN_THINK, write_model
 
 FLAG, FAMILY = "🇫🇷", "👩\u200d👩\u200d👧"
 HEART, THUMB, ACCENT = "❤\ufe0f", "👍🏽", "cafe\u0301"

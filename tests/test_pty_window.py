@@ -18,9 +18,9 @@ from rich.console import Console
 from chatcli.events import TurnRecord
 from chatcli.repl.panel import hit_line
 from tests.conftest import Program, at_night, say_only
-from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.tiny import OPEN_THINK, write_model
 from tests.test_shell import BUSY, PANEL, ready, turns_of
-from tests.tiny import OPEN_THINK, write_model
 
 ESCAPE = "\x1b"
 WIDEST = 120

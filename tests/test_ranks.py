@@ -18,12 +18,12 @@ from chatcli.errors import MemoryFull
 from chatcli.memory import Growth, MemoryLimit, Tightest, Window
 from chatcli.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
-from tests.house import MESSAGES, SYSTEM, House
-from tests.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.core import MESSAGES, SYSTEM, House
+from tests.support.launch import PIPES, Together, ends, free_ports, some_output
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.tiny import write_model
 from tests.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
 from tests.test_two_processes import wait_until
-from tests.tiny import write_model
-from tests.together import PIPES, Together, ends, free_ports, some_output
 
 TOKENS = 12
 ESCAPE = "\x1b"

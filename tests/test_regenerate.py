@@ -12,7 +12,7 @@ from chatcli import regenerate, turn
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings import Sampling
-from tests.house import MESSAGES, House, finish, outcome
+from tests.support.core import MESSAGES, House, finish, outcome
 
 
 def regenerated(chat: turn.Chat) -> TurnRecord:

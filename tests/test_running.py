@@ -18,8 +18,8 @@ from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.prompt_cache import RowLog
 from chatcli.settings import AS_IT_IS, Running
 from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
-from tests.house import MESSAGES, House, open_all_along, outcome, reopened
-from tests.tiny import write_model
+from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
+from tests.support.tiny import write_model
 
 # Quantized numbers come in groups of 32 at least.
 WIDE = ("qwen3", "qwen3_5")

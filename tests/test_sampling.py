@@ -23,7 +23,7 @@ from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.settings import Sampling, Settings
 from tests.conftest import Program, by_turns, night_but
-from tests.house import MESSAGES, House, open_all_along, outcome, reopened
+from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
 
 PENALTIES = {
     "repetition": Sampling(repetition_penalty=1.6, repetition_context_size=90),

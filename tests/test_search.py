@@ -12,11 +12,11 @@ import pytest
 
 from chatcli.conversation import Entry, Message
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.plain import clean_line
 from chatcli.store import search
 from chatcli.store.search import Hit, find, fold, names, newest, split
 from chatcli.store.sessions import SessionFolder
 from chatcli.store.transcript import encode, entry_line, parse
+from chatcli.text import clean_line
 from tests.conftest import Program
 
 HEADER = {

@@ -9,7 +9,7 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store.catalog import TOKENS
 from chatcli.store.container import Tensor
 from chatcli.store.segments import SegmentStore
-from tests.checkpointing import (
+from tests.support.checkpointing import (
     CHAIN,
     FIRST,
     ONE,

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chatcli import files
 from chatcli.prefix import Segment, root_id
-from chatcli.store import files, inventory
+from chatcli.store import inventory
 from chatcli.store.container import Tensor
 from chatcli.store.inventory import Usage
 from chatcli.store.segments import Checkpoint, SegmentStore
-from tests.checkpointing import (
+from tests.support.checkpointing import (
     CHAIN,
     FINGERPRINT,
     FIRST,

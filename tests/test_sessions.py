@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import opening
+from chatcli import files, opening
 from chatcli.conversation import Message
 from chatcli.errors import (
     BadName,
@@ -28,7 +28,7 @@ from chatcli.errors import (
     SessionUnreadable,
     SessionVersionError,
 )
-from chatcli.store import files, sessions
+from chatcli.store import sessions
 from chatcli.store.sessions import SessionFile, SessionFolder, Summary, recovered, slug
 from chatcli.store.transcript import parse
 from tests.conftest import everything
@@ -462,7 +462,7 @@ def test_a_session_that_cannot_be_opened_is_not_left_locked(folder: SessionFolde
 ASKER = """
 import sys
 from pathlib import Path
-from chatcli.store import files
+from chatcli import files
 print("ready", flush=True)
 while True:
     files.is_locked(Path(sys.argv[1]))

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from chatcli.events import Alternatives, TurnRecord
-from chatcli.plain import clean
 from chatcli.repl import alternatives
+from chatcli.text import clean
 from tests.conftest import Program
 from tests.test_pty_window import Window, again, answered, leave
 from tests.test_shell import ready

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ESCAPES, Program
-from tests.terminal import (
+from tests.support.terminal import (
     ALT_ENTER,
     BRACKETED_PASTE,
     CTRL_C,
@@ -25,8 +25,8 @@ from tests.terminal import (
     UP,
     Terminal,
 )
+from tests.support.tiny import write_model
 from tests.test_cli import block, generation_prompt, size
-from tests.tiny import write_model
 
 PANEL = r"━ [\d.]+% (?:reused|ready)"
 BUSY = "Esc stops"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Program, at_night
-from tests.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
 from tests.test_shell import (
     BUSY,
     PANEL,

@@ -35,9 +35,9 @@ from chatcli.repl.waiting import Sent, Waiting
 from chatcli.settings import Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from tests.conftest import everything
+from tests.support.tiny import write_model
 from tests.test_loading import Watched
 from tests.test_two_processes import wait_until
-from tests.tiny import write_model
 
 PATIENCE = 20.0
 NEVER = threading.Event()

@@ -9,7 +9,7 @@ import pytest
 
 from chatcli.turn import Chat
 from tests.conftest import at_night
-from tests.house import MESSAGES, House, outcome
+from tests.support.core import MESSAGES, House, outcome
 
 ELSEWHERE = "Now something else."
 AGAIN = "And once more?"

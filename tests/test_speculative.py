@@ -46,11 +46,11 @@ from chatcli.runtime import Runtime
 from chatcli.settings import Running, Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store.segments import SegmentStore
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 from tests.conftest import Program, at_night
-from tests.house import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
-from tests.scripted import PLAIN, ScriptedHouse, until
-from tests.tiny import OPEN_THINK, SPECIAL, write_model
+from tests.support.core import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
+from tests.support.scripted import PLAIN, ScriptedHouse, until
+from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 NEVER = threading.Event()
 PROMPT = [30 + 7 * number % 300 for number in range(40)]

@@ -14,9 +14,9 @@ from chatcli.events import TextDelta, TurnDone, TurnRecord
 from chatcli.settings import Sampling
 from chatcli.stop import StopTexts
 from tests.conftest import Program, by_turns
-from tests.house import House
-from tests.scripted import PLAIN, ScriptedHouse
-from tests.tiny import write_model
+from tests.support.core import House
+from tests.support.scripted import PLAIN, ScriptedHouse
+from tests.support.tiny import write_model
 
 ASKED = ("My dog is called Biscuit.", "What is my dog's name?", "And where do I live?")
 LETTERS = st.text("ab\n", max_size=12)

@@ -12,9 +12,9 @@ from chatcli.conversation import Message
 from chatcli.errors import TemplateRefused
 from chatcli.prefix import chain, common_prefix
 from chatcli.template import Template
-from tests import tiny
 from tests.conftest import at_night
-from tests.templates import (
+from tests.support import tiny
+from tests.support.templates import (
     ANSWERED,
     DATE,
     MOVES_SYSTEM,

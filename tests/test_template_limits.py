@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from chatcli.conversation import Message
 from chatcli.prefix import common_prefix
 from chatcli.template import Memory, Template
-from tests import tiny
-from tests.templates import (
+from tests.support import tiny
+from tests.support.templates import (
     ANSWERED,
     CHANGES_LAST,
     DATE,

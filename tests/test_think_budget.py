@@ -15,8 +15,8 @@ from chatcli import regenerate, turn
 from chatcli.events import ThinkingDelta
 from chatcli.markers import closing_tokens
 from chatcli.think_budget import ThinkBudget
-from tests.house import MESSAGES, House, finish, outcome
-from tests.tiny import OPEN_THINK, SPECIAL, write_model
+from tests.support.core import MESSAGES, House, finish, outcome
+from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 XTML = [*SPECIAL, "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
 XTML = [mark for mark in XTML if mark not in ("<think>", "</think>")]

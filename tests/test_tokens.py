@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 
 from chatcli.prefix import common_prefix
 from chatcli.tokens import SEAM, Encoder, Seams, cutting_marks
-from tests import tiny
+from tests.support import tiny
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]
 # Pieces of text that meet at the seams: spaces, parts of marks, marks that others contain.

@@ -28,9 +28,9 @@ from chatcli.settings import Sampling, Settings
 from chatcli.store.sessions import SessionFolder
 from chatcli.template import Memory, Template
 from chatcli.template_variables import variables
-from tests import tiny
 from tests.conftest import Program, entries
-from tests.templates import DATE, GPT_OSS, PATHS
+from tests.support import tiny
+from tests.support.templates import DATE, GPT_OSS, PATHS
 
 NEVER = threading.Event()
 EFFORT = (

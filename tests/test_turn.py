@@ -13,10 +13,10 @@ from chatcli import opening, turn
 from chatcli.conversation import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
-from tests import tiny
 from tests.conftest import at_night
-from tests.house import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
-from tests.templates import TEMPLATES
+from tests.support import tiny
+from tests.support.core import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened
+from tests.support.templates import TEMPLATES
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from chatcli import turn
 from chatcli.bench.scripted import Script
 from chatcli.events import TurnRecord
 from tests.conftest import FAMILIES
-from tests.house import outcome
-from tests.scripted import PLAIN, ScriptedHouse
-from tests.tiny import write_model
+from tests.support.core import outcome
+from tests.support.scripted import PLAIN, ScriptedHouse
+from tests.support.tiny import write_model
 
 TURNS = 40
 BY_DAY = 15

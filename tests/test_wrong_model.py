@@ -22,8 +22,8 @@ from chatcli.conversation import Message
 from chatcli.events import TurnRecord
 from chatcli.prefix import common_prefix
 from tests.conftest import Program
-from tests.house import House
-from tests.tiny import OPEN_THINK, OWN_THINK, write_model
+from tests.support.core import House
+from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model
 
 FAMILY = "gemma3_text"
 # Part of a segment is taken over in whole chunks of a prefill.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from chatcli.bench.measure import Spread
 from chatcli.bench.standing import Share
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 NONE = "–"
 # Wider headings would take a table beyond 80 columns.

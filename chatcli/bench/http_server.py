@@ -18,7 +18,7 @@ from typing import Any
 
 from chatcli.bench import http_guard
 from chatcli.errors import ChatcliError
-from chatcli.plain import shorten
+from chatcli.text import shorten
 
 HOST = "127.0.0.1"
 # Seconds: for weights to be loaded, for an answer to go on, between two looks, for a look.

@@ -28,7 +28,7 @@ from chatcli.store import catalog, inventory
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.template import Memory, Template
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 
 class Timed(Checkpoints):

@@ -22,7 +22,7 @@ from chatcli.bench.scripted import Script, render
 from chatcli.model import LoadedModel
 from chatcli.prefix import common_prefix
 from chatcli.prompt_cache import nbytes
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 Cache = list[Any]
 # As far from a prompt's end as mlx-lm's server looks for the thinking token.

@@ -23,7 +23,7 @@ from chatcli.prefix import Segment
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.store.catalog import rows_files
 from chatcli.store.segments import Checkpoint, SegmentStore
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 FINGERPRINT = "b" * 32
 SEGMENTS = 80

@@ -21,8 +21,8 @@ from chatcli.bench.scripted import Script, Scripted, script
 from chatcli.bench.workloads import Workload
 from chatcli.errors import UsageError
 from chatcli.model import LoadedModel
-from chatcli.plain import file_size
-from chatcli.worker import Worker
+from chatcli.text import file_size
+from chatcli.threads.mlx_thread import Worker
 
 ROUNDS = 9
 QUICK, USUAL, FULL = range(3)

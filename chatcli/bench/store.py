@@ -17,7 +17,7 @@ from chatcli.bench import restore, scale, talk
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
 from chatcli.bench.talk import Talk
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 ROUNDS = 15
 QUICK = 10

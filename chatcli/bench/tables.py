@@ -8,7 +8,7 @@ from chatcli.bench.scale import Scale
 from chatcli.bench.store import MOST_OVERHEAD, MOST_SLOWDOWN, StoreBench, targets
 from chatcli.bench.table import Table
 from chatcli.bench.talk import Talk
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 
 def tables(found: StoreBench) -> list[Table]:

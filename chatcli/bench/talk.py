@@ -29,7 +29,7 @@ from chatcli.store.catalog import ROWS_NAME
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFolder
 from chatcli.template import Template
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 LONGEST_REPLY = 16
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."

@@ -24,7 +24,7 @@ from chatcli.doctor import (
 )
 from chatcli.doctor.finding import Finding, problem
 from chatcli.errors import ChatcliError
-from chatcli.plain import shorten
+from chatcli.text import shorten
 
 MIB = 1 << 20
 # What a check may meet on a broken machine, beside what it expects.

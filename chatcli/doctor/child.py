@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from chatcli.errors import ChatcliError
-from chatcli.plain import shorten
+from chatcli.text import shorten
 
 LONGEST = 300
 # The child imports from where this process does, not from the folder in which it happens to be.

@@ -14,10 +14,10 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from chatcli import files
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok, problem
-from chatcli.plain import file_size
-from chatcli.store import files
+from chatcli.text import file_size
 
 MIB = 1 << 20
 STEP = 8 * MIB

@@ -10,7 +10,7 @@ from pathlib import Path
 from chatcli import device
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 # What a small model, its cache and Python take.
 LITTLE = 2 * 10**9

@@ -12,7 +12,7 @@ from chatcli.doctor import child
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.doctor.versions import mlx_package, pip
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 # The first import after an installation reads hundreds of megabytes, and may compile kernels.
 PATIENCE = 120.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from chatcli import hub
 from chatcli.doctor import disk
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
-from chatcli.plain import file_size
+from chatcli.text import file_size
 
 MOVE = "Set HF_HOME to a folder that can be written."
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")

@@ -13,11 +13,11 @@ from pathlib import Path
 from chatcli import upkeep
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.errors import SegmentDamaged
-from chatcli.plain import file_size
 from chatcli.store import budget, eviction, inventory, listing
 from chatcli.store.container import Container
 from chatcli.store.inventory import Item, Problem
 from chatcli.store.sessions import SessionFolder
+from chatcli.text import file_size
 
 # So many headers of each model are read; names are hashes, so the first are any.
 SAMPLE = 2000

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
-from chatcli.plain import shorten
 from chatcli.repl import terminals
 from chatcli.repl.clipboard import TOOLS
+from chatcli.text import shorten
 
 Environment = Mapping[str, str]
 

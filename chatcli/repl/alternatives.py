@@ -8,8 +8,8 @@ from rich.text import Text
 
 from chatcli import ending
 from chatcli.events import Alternatives, TurnRecord
-from chatcli.plain import clean
 from chatcli.repl.panel import ACCENT, DIM
+from chatcli.text import clean
 
 # Columns of a terminal from which replies stand side by side, and those that each takes at least.
 WIDE = 100

@@ -15,7 +15,7 @@ from pathlib import Path
 from chatcli import attached, images
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.images import Image
-from chatcli.plain import clean_line, file_size
+from chatcli.text import clean_line, file_size
 
 # Bytes. A larger file is no context for one message.
 LARGEST = 2_000_000

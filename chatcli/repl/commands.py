@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import exchange, hub, opening
+from chatcli import exchange, files, hub, opening
 from chatcli.conversation import spoken
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.plain import shorten
 from chatcli.repl import draft_model as draft_models
 from chatcli.repl import told
 from chatcli.repl.registry import command, explained
@@ -29,10 +28,10 @@ from chatcli.repl.results import (
 )
 from chatcli.repl.state import State
 from chatcli.settings import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
-from chatcli.store import files
 from chatcli.store import search as searching
 from chatcli.store.images import Gallery
 from chatcli.template_args import LEVELS
+from chatcli.text import shorten
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}

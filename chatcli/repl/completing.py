@@ -8,8 +8,8 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
-from chatcli.plain import file_size
 from chatcli.repl import attach
+from chatcli.text import file_size
 
 
 class Completions(Completer):

@@ -45,7 +45,6 @@ from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.plain import shorten
 from chatcli.repl import attach, escape
 from chatcli.repl.completing import Completions
 from chatcli.repl.editor import edited
@@ -61,6 +60,7 @@ from chatcli.repl.paste import (
 )
 from chatcli.repl.picker_text import is_steady, steady
 from chatcli.repl.rows import LONGEST, Rows
+from chatcli.text import shorten
 
 PROMPT, INDENT = "› ", "  "
 PLACEHOLDERS = ("Say something, or / for commands", "Say something, or /", "Say something")

@@ -33,7 +33,6 @@ from chatcli.events import (
     TurnDone,
     TurnRecord,
 )
-from chatcli.plain import age, clean, clean_line, file_size, shorten
 from chatcli.repl import alternatives, results
 from chatcli.repl.arrival import Arrival
 from chatcli.repl.excerpts import excerpts
@@ -41,6 +40,7 @@ from chatcli.repl.folding import wrap
 from chatcli.repl.panel import ACCENT, DIM, ContextTable, hit_line, hit_panel, stats
 from chatcli.repl.reply import Reply
 from chatcli.store import search
+from chatcli.text import age, clean, clean_line, file_size, shorten
 
 Context = Callable[[], int | None]
 TAB = 4

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from chatcli.errors import UsageError
-from chatcli.plain import shorten
+from chatcli.text import shorten
 
 
 def edited(text: str, editor: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chatcli.plain import age, clean_line
 from chatcli.repl.panel import ACCENT, DIM
 from chatcli.store.search import Found, Hit
+from chatcli.text import age, clean_line
 
 WHO = {"user": "you", "assistant": "reply"}
 

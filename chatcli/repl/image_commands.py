@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatcli import images, vision
+from chatcli import files, images, vision
 from chatcli.repl import attach
 from chatcli.repl.registry import command
 from chatcli.repl.results import Result, Said
 from chatcli.repl.state import State
-from chatcli.store import files
 
 
 def _files(typed: str) -> list[str]:

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
+from chatcli import files
 from chatcli.events import Download
-from chatcli.plain import clean_line
-from chatcli.store import files
+from chatcli.text import clean_line
 
 T = TypeVar("T")
 

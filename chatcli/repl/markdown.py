@@ -12,10 +12,10 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
-from chatcli.plain import clean
 from chatcli.repl.markdown_layout import Cut, Layout, Page, Start
 from chatcli.repl.markdown_rows import NOWHERE, texts
 from chatcli.repl.markdown_rules import source_lines
+from chatcli.text import clean
 
 # Seconds between two drawings, and how many times longer than a drawing the rest after it is.
 FRAME = 1 / 20

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from chatcli.plain import clean
+from chatcli.text import clean
 
 # Only colours that are readable on white and on black.
 COLOURS = {

@@ -13,7 +13,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from chatcli.plain import clean
 from chatcli.repl.folding import DIM, full_breaks
 from chatcli.repl.markdown_code import Highlighter
 from chatcli.repl.markdown_prose import Prose
@@ -28,6 +27,7 @@ from chatcli.repl.markdown_rows import (
     stacked,
 )
 from chatcli.repl.markdown_rules import DECIDED, parser, source_lines
+from chatcli.text import clean
 
 PROSE_WIDTH = 100
 LISTS = ("bullet_list", "ordered_list")

@@ -12,8 +12,8 @@ from markdown_it.tree import SyntaxTreeNode as Node
 from rich.style import Style
 from rich.text import Text
 
-from chatcli.plain import clean
 from chatcli.repl.folding import DIM, last_unit
+from chatcli.text import clean
 
 CODE = Style(color="cyan")
 INLINE = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}

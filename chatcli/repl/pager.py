@@ -11,8 +11,8 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.styles import Style
 
 from chatcli.conversation import Conversation, Turn
-from chatcli.plain import clean
 from chatcli.repl.picker_text import wrapped
+from chatcli.text import clean
 
 STYLE = {"asked": "ansicyan bold", "thinking": "ansibrightblack italic", "dim": "ansibrightblack"}
 THINKING = "class:thinking"

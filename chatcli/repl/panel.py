@@ -21,9 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chatcli.events import TurnRecord
-from chatcli.plain import clean_line, file_size
 from chatcli.repl import results
 from chatcli.repl.folding import wrap
+from chatcli.text import clean_line, file_size
 
 ACCENT = "cyan"
 INDENT = "  "

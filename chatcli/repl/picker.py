@@ -35,8 +35,8 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from chatcli.errors import ChatcliError
-from chatcli.plain import clean_line
 from chatcli.repl.picker_text import fit, padded, wrapped
+from chatcli.text import clean_line
 
 T = TypeVar("T")
 Draw = Callable[[int, int], list[StyleAndTextTuples]]

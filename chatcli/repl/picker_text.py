@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prompt_toolkit.utils import get_cwidth
 
-from chatcli.plain import UNITS, clean, clean_line, since
+from chatcli.text import UNITS, clean, clean_line, since
 
 # More of a message never fits into a row.
 LONGEST = 600

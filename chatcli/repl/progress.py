@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from chatcli import plain
+from chatcli.text import clean_line
 
 Told = Callable[[int, int, str], None]
 PARTS = 10
@@ -34,7 +34,7 @@ def bar(title: str) -> Iterator[Told]:
         task = progress.add_task(title, total=None)
 
         def tell(done: int, total: int, what: str) -> None:
-            text = f"{title}  {plain.clean_line(what)}"
+            text = f"{title}  {clean_line(what)}"
             progress.update(task, completed=done, total=total, description=text)
 
         yield tell

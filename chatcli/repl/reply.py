@@ -23,10 +23,10 @@ from chatcli.events import (
     ToolCalled,
     TurnDone,
 )
-from chatcli.plain import clean
 from chatcli.repl.folding import rows, wrap
 from chatcli.repl.markdown import MarkdownStream
 from chatcli.repl.panel import DIM, INDENT, seconds
+from chatcli.text import clean
 
 BOX = "  ┊ "
 MARK = "✻"

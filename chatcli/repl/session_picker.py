@@ -17,11 +17,11 @@ from prompt_toolkit.utils import get_cwidth
 from chatcli import ending
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
-from chatcli.plain import clean_line
 from chatcli.repl.behind import Behind
 from chatcli.repl.picker import Action, Picker, Question, Rows
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, padded, wrapped
 from chatcli.store.listing import Summary
+from chatcli.text import clean_line
 
 # Seconds without a key after which a session is read for its preview, or the folder is searched.
 READ_REST, SEARCH_REST = 0.1, 0.2

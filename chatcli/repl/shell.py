@@ -31,7 +31,6 @@ import chatcli.repl.image_commands
 import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
-from chatcli.plain import shorten
 from chatcli.repl import (
     attach,
     clipboard,
@@ -56,6 +55,7 @@ from chatcli.repl.state import State
 from chatcli.repl.tree_picker import choose_entry
 from chatcli.repl.waiting import Sent, Unsent, Waiting
 from chatcli.store.sessions import recovered
+from chatcli.text import shorten
 
 # Seconds without a key after which what is typed is drafted, and in which a second Ctrl-C leaves.
 PAUSE = 0.3

@@ -9,10 +9,10 @@ import threading
 
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
-from chatcli.plain import clean
 from chatcli.repl import results, script
 from chatcli.repl.display import Pipe
 from chatcli.repl.state import State
+from chatcli.text import clean
 
 PROMPT = "> "
 

@@ -16,17 +16,17 @@ from chatcli import opening, vision
 from chatcli.conversation import Conversation
 from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
-from chatcli.executor import SerialExecutor
 from chatcli.images import Image
 from chatcli.opening import Wanted
-from chatcli.plain import decodable, shorten
 from chatcli.ranks import Ranks
 from chatcli.repl import editing, told
 from chatcli.repl.loading import Loading, absolute, short, wait
 from chatcli.settings import Sampling, Settings, aliased
 from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
-from chatcli.worker import Worker
+from chatcli.text import decodable, shorten
+from chatcli.threads.executor import SerialExecutor
+from chatcli.threads.mlx_thread import Worker
 
 if TYPE_CHECKING:
     from chatcli.runtime import Runtime

@@ -16,9 +16,9 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli import ending
 from chatcli.conversation import Conversation, Entry, Role
-from chatcli.plain import clean_line
 from chatcli.repl.picker import Action, Picker, Question, Rows
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, wrapped
+from chatcli.text import clean_line
 
 Cost = Callable[[str], "int | None"]
 Label = Callable[[str, str], None]

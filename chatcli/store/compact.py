@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from chatcli import files
 from chatcli.prefix import Segment
-from chatcli.store import files
 from chatcli.store.catalog import (
     SHORT,
     TOKENS,

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store import catalog, files, inventory
+from chatcli.store import catalog, inventory
 from chatcli.store.catalog import DAMAGED, SHORT
 from chatcli.store.compact import shorten
 from chatcli.store.inventory import (

@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from chatcli import files
 from chatcli.conversation import Picture
 from chatcli.errors import ImagesRefused
 from chatcli.images import Image
-from chatcli.store import files
 
 FOLDER, SCRATCH = "images", "tmp"
 MEND = "Put it back there, or go on before it: /rewind TURN."

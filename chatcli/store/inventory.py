@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, legacy
 from chatcli.store.catalog import (
     DAMAGED,
     OLD_INDEX,

@@ -15,9 +15,10 @@ import numpy as np
 import safetensors
 import xxhash
 
+from chatcli import files
 from chatcli.errors import SegmentDamaged
 from chatcli.prefix import Segment
-from chatcli.store import SEGMENT_VERSION, files
+from chatcli.store import SEGMENT_VERSION
 from chatcli.store.catalog import DAMAGED, SUFFIX, rows_path, state_path
 from chatcli.store.container import DTYPES, PREFIX, Tensor, pack
 

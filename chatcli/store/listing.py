@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from chatcli import attached
+from chatcli import attached, files
 from chatcli.errors import ChatcliError, FolderError
-from chatcli.store import files
 from chatcli.store.transcript import DAMAGE, decode, header, parse
 
 READERS, AHEAD = 16, 256

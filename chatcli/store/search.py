@@ -18,9 +18,9 @@ from unicodedata import normalize
 
 from chatcli.conversation import Conversation, Entry
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.plain import clean_line
 from chatcli.store import listing
 from chatcli.store.transcript import DAMAGE, decode, header, parse
+from chatcli.text import clean_line
 
 # Accents and other marks above and below letters, as NFKD sets them apart.
 MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")

@@ -18,14 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
+from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.executor import SerialExecutor
 from chatcli.prefix import Segment
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, files, legacy
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, catalog, legacy
 from chatcli.store.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
 from chatcli.store.compact import compact
 from chatcli.store.container import Container, Tensor, Tensors, pieces, size_of
 from chatcli.store.rows import Piece, Rows
+from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files between our finding and our opening them.
 ATTEMPTS = 3

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from chatcli import files
 from chatcli.conversation import Conversation, Entry, Message, new_id
 from chatcli.errors import (
     FolderError,
@@ -28,8 +29,7 @@ from chatcli.errors import (
     SessionNotFound,
     SessionUnreadable,
 )
-from chatcli.executor import SerialExecutor
-from chatcli.store import files, listing
+from chatcli.store import listing
 from chatcli.store.listing import SUFFIX, Summary
 from chatcli.store.transcript import (
     SESSION_VERSION,
@@ -39,6 +39,7 @@ from chatcli.store.transcript import (
     parse,
     recovered,
 )
+from chatcli.threads.executor import SerialExecutor
 
 __all__ = ["SessionFile", "SessionFolder", "Summary", "recovered", "slug"]
 

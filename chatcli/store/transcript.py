@@ -17,7 +17,7 @@ from typing import Any
 from chatcli.conversation import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
 from chatcli.images import FORMATS
-from chatcli.plain import clean_line, decodable
+from chatcli.text import clean_line, decodable
 
 SESSION_VERSION = 1
 DECODER = json.JSONDecoder()

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from chatcli.plain import clean, clean_line, decodable, shorten
+from chatcli.text import clean, clean_line, decodable, shorten
 
 ATTACKS = [
     "\x1b[31mred\x1b[0m",

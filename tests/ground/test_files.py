@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from chatcli import files
 from chatcli.errors import BadName, FolderError
-from chatcli.store import files
+from tests import ROOT
 
 
 def mode(path: Path) -> int:
@@ -189,7 +190,7 @@ def test_create_sweeps_what_dead_processes_left_and_no_more(tmp_path: Path) -> N
 WRITER = """
 import sys, time
 from pathlib import Path
-from chatcli.store import files
+from chatcli import files
 with files._flushed(Path(sys.argv[1]), b"half a fi"):
     print("writing", flush=True)
     time.sleep(60)
@@ -200,7 +201,7 @@ with files._flushed(Path(sys.argv[1]), b"half a fi"):
 def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process in the middle of writing `tmp_path / "living"`."""
     command = [sys.executable, "-c", WRITER, str(tmp_path / "living")]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
     assert started.stdout is not None
     assert b"writing\n" == started.stdout.readline()
     yield started

@@ -16,7 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from chatcli.executor import SerialExecutor
+from chatcli.threads.executor import SerialExecutor
 
 P = ParamSpec("P")
 T = TypeVar("T")

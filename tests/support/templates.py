@@ -14,7 +14,7 @@ from chatcli.conversation import Message
 from chatcli.prefix import common_prefix
 from chatcli.template import Template
 from chatcli.tokens import SEAM
-from tests import tiny
+from tests.support import tiny
 
 DATE = "2025-03-01"
 

@@ -11,7 +11,7 @@ import numpy as np
 from mlx.utils import tree_flatten
 from PIL import Image
 
-from tests.tiny import SPECIAL, write_tokenizer
+from tests.support.tiny import SPECIAL, write_tokenizer
 
 CODE = "plain_muse.py"
 MARKS = ["<|image_start|>", "<|patch|>", "<|image_end|>"]

@@ -24,8 +24,8 @@ from chatcli.settings import Sampling
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.template import Template
-from chatcli.worker import Worker
-from tests.house import SYSTEM, finish
+from chatcli.threads.mlx_thread import Worker
+from tests.support.core import SYSTEM, finish
 
 REPLY_TOKENS = 64
 

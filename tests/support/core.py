@@ -15,7 +15,7 @@ from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
 from chatcli.settings import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
-from chatcli.worker import Worker
+from chatcli.threads.mlx_thread import Worker
 
 NEUTRAL = Sampling()
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
