@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chatcli import engine_batch, prompt_cache, turn
-from chatcli.conversation import Entry
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Entry
 from chatcli.engine import Token
 from chatcli.engine_batch import Batch
 from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
@@ -32,7 +33,6 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
-from chatcli.images import Image
 from chatcli.memory import MemoryLimit
 from chatcli.regenerate import last_question
 from chatcli.settings import Sampling

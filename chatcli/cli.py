@@ -313,7 +313,7 @@ def ask(
     options: Options,
 ) -> None:
     """Run one turn without a terminal, or many beside each other."""
-    from chatcli.images import read
+    from chatcli.conversation.images import read
     from chatcli.repl import display, script
 
     images = [read(path) for path in image or ()]

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from chatcli import ending, files
+from chatcli import files
 from chatcli.cli_options import print_json
+from chatcli.conversation import finish
+from chatcli.conversation.images import Image
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
-from chatcli.images import Image
 from chatcli.repl import script, several
 from chatcli.repl.arrival import Arrival
 from chatcli.text import clean, decodable
@@ -112,6 +113,6 @@ class InOrder:
             print(clean(f"chatcli: question {event.number}: {event.why}"), file=sys.stderr)
         else:
             print(clean(event.record.text), flush=True)
-            told = ending.sentence(event.record, self._context())
+            told = finish.sentence(event.record, self._context())
             if told and sys.stderr.isatty():
                 print(clean(f"chatcli: question {event.number}: {told}"), file=sys.stderr)

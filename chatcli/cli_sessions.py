@@ -20,7 +20,7 @@ from chatcli.cli_options import (
     sessions_folder,
     show_result,
 )
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.repl import results
 from chatcli.store.images import Gallery

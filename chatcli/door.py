@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files, opening
-from chatcli.conversation import Turn
+from chatcli.conversation.images import Image, read
+from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
-from chatcli.images import Image, read
 from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import moves

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from chatcli import turn
-from chatcli.conversation import Message
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
-from chatcli.images import Image
 from chatcli.prefix import Segment
 from chatcli.speculative import follow
 from chatcli.turn import Chat

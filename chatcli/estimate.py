@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chatcli import turn
-from chatcli.conversation import Entry
+from chatcli.conversation.tree import Entry
 from chatcli.turn import Chat
 
 

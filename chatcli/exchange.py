@@ -19,10 +19,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from chatcli import ending, files
-from chatcli.conversation import Conversation, Entry, Message, Picture, Role, Turn, new_id, spoken
+from chatcli import files
+from chatcli.conversation import finish
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation, Entry, Message, Picture, Role, Turn, new_id, spoken
 from chatcli.errors import BadName, ChatcliError, FolderError, ImagesRefused, NotImportable
-from chatcli.images import Image
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 from chatcli.store.transcript import arguments_of, picture_of
@@ -139,7 +140,7 @@ def markdown(name: str, conversation: Conversation, *, thinking: bool = False) -
     for turn in conversation.turns():
         parts += [f"## {turn.number} · You", _printed(turn.user.message.shown)]
         if turn.reply is not None:
-            parts.append(f"### Reply {ending.mark(turn.reply.finish_reason)}".rstrip())
+            parts.append(f"### Reply {finish.mark(turn.reply.finish_reason)}".rstrip())
             if thinking and turn.reply.message.thinking:
                 parts.append(_quoted(f"*Thinking*\n\n{turn.reply.message.thinking}"))
             parts.append(_printed(turn.reply.message.content))
@@ -231,7 +232,7 @@ def _turn(turn: Turn, thinking: bool, render: Callable[[str], str]) -> str:
     if turn.reply is not None:
         said = turn.reply.message
         thought = _folded("Thinking", said.thinking) if thinking and said.thinking else ""
-        mark = ending.mark(turn.reply.finish_reason)
+        mark = finish.mark(turn.reply.finish_reason)
         cut = f'<p class="cut">{mark}</p>' if mark else ""
         # Markdown can spell control characters out, so what comes of it is cleaned too.
         text = clean(render(_printed(said.content)))

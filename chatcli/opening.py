@@ -10,7 +10,7 @@ from typing import Any
 import platformdirs
 
 from chatcli import files
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
 from chatcli.store.sessions import SessionFile, SessionFolder, slug
 

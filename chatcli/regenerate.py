@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chatcli import turn
-from chatcli.conversation import Entry
-from chatcli.ending import WORDS
+from chatcli.conversation.finish import WORDS
+from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import Event
 from chatcli.turn import Chat, Prompt

@@ -10,7 +10,7 @@ from functools import reduce
 
 from chatcli import cache_growth, device, engine_speculative, files, hub, model, sampler, sharing, upkeep
 from chatcli.checkpoints import Checkpoints
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.memory import Growth, MemoryLimit
 from chatcli.model import LoadedModel

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from jinja2.exceptions import TemplateError
 
 from chatcli import template_args, template_variables
-from chatcli.conversation import Message, Picture
+from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.tokens import Encoder, Seams, common_text, control_tokens
 from chatcli.vision import Vision, pictures

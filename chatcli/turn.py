@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chatcli import ending, prefix, vision
+from chatcli import prefix, vision
 from chatcli.checkpoints import Checkpoints, Match
-from chatcli.conversation import Conversation, Entry, Message
+from chatcli.conversation import finish
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.engine import Request
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
@@ -28,7 +30,6 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
-from chatcli.images import Image
 from chatcli.markers import ReplySplitter
 from chatcli.prefix import Segment
 from chatcli.settings import Sampling
@@ -347,7 +348,7 @@ def generate(
     yield from heard.finish()
     record.logprobs = chat.checkpoints.floats(heard.logprobs)
     if len(record.tokens) - len(prompt.said) == room < context:
-        yield Notice(f"{ending.CUT} because the memory is full: allow more with --memory-limit.")
+        yield Notice(f"{finish.CUT} because the memory is full: allow more with --memory-limit.")
     used = len(prompt.tokens) + record.generated_tokens
     if speculation is not None and (why := speculation.take_notice(used)):
         yield Notice(why)

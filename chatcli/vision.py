@@ -17,10 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from chatcli import images, models
-from chatcli.conversation import Message, Picture
+from chatcli import models
+from chatcli.conversation import images
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
-from chatcli.images import Image
 from chatcli.store.images import Gallery
 
 # Numbers of 31 bits, as a checkpoint's file has them.

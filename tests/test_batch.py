@@ -12,7 +12,7 @@ import pytest
 
 from chatcli import batch, regenerate, turn
 from chatcli.checkpoints import Checkpoints
-from chatcli.conversation import Entry
+from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
 from chatcli.memory import MemoryLimit

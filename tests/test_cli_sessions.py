@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program
 from tests.support.terminal import ENTER, Terminal

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chatcli import turn
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import SegmentDamaged
 from chatcli.events import TurnRecord
 from chatcli.prefix import Segment

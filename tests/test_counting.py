@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli import opening, turn
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from tests.conftest import FAMILIES
 from tests.support.core import MESSAGES, SYSTEM
 from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHouse

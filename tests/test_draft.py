@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli import draft, turn
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from tests.conftest import at_night
 from tests.support.core import MESSAGES, SYSTEM, House, finish, outcome
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from chatcli import regenerate, turn
-from chatcli.conversation import Conversation, Entry, Message
+from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, NothingToRepeat
 from chatcli.events import Event
 from chatcli.repl import results

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chatcli import exchange
-from chatcli.conversation import Conversation, Message
+from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import BadName, SessionExists
 from chatcli.exchange import Imported, NotImportable
 from chatcli.store.sessions import SessionFolder

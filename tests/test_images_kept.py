@@ -18,10 +18,11 @@ pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image proces
 import numpy as np
 from PIL import Image as Pillow
 
-from chatcli import exchange, images, opening, upkeep
-from chatcli.conversation import Message
+from chatcli import exchange, opening, upkeep
+from chatcli.conversation import images
+from chatcli.conversation.images import read
+from chatcli.conversation.tree import Message
 from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
-from chatcli.images import read
 from chatcli.models import about
 from chatcli.store.images import Gallery
 from chatcli.store.sessions import SessionFolder

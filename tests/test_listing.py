@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.conversation import Entry, Message
+from chatcli.conversation.tree import Entry, Message
 from chatcli.store.listing import Summary
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.store.transcript import encode, entry_line, parse

@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
 from chatcli import model as models_
 from chatcli import opening
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.opening import Wanted
 from chatcli.repl import registry

@@ -27,7 +27,7 @@ HERE = "◀ here"
 START = """
 import json, sys, time
 from pathlib import Path
-from chatcli.conversation import Conversation, Entry, Message
+from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import SessionExists, SessionUnreadable
 from chatcli.store.listing import Summary
 from chatcli.repl.session_picker import SessionActions, pick_session

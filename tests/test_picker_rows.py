@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
-from chatcli.conversation import Conversation, Entry, Message, Role
+from chatcli.conversation.tree import Conversation, Entry, Message, Role
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, padded, wrapped
 from chatcli.repl.session_picker import SessionActions, SessionRows
 from chatcli.repl.tree_picker import TreeRows, grown, guides, matching, unfolded

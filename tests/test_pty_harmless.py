@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import ESCAPES, Program
 from tests.support.terminal import ENTER

@@ -13,7 +13,7 @@ import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 from wcwidth import wcwidth
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.store.sessions import SessionFolder
 from chatcli.text import clean
 from tests.conftest import Program, say_only

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.conversation import Entry, Message
+from chatcli.conversation.tree import Entry, Message
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.store import search
 from chatcli.store.search import Hit, find, fold, names, newest, split

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from chatcli import files, opening
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import (
     BadName,
     ChatcliError,
@@ -502,7 +502,7 @@ def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder
 TIGHT = """
 import resource, signal, subprocess, sys
 from pathlib import Path
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import FolderError
 from chatcli.store.sessions import SessionFolder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -22,7 +22,7 @@ from prompt_toolkit.utils import get_cwidth
 import chatcli.repl.commands
 import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
 from chatcli import pocket
-from chatcli.conversation import Conversation, Entry, Message
+from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.opening import Wanted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
 from chatcli.prefix import chain, common_prefix
 from chatcli.template import Template

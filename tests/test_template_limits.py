@@ -11,7 +11,7 @@ from mlx_lm.utils import load_tokenizer
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.prefix import common_prefix
 from chatcli.template import Memory, Template
 from tests.support import tiny

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
 from chatcli import exchange, opening, template_args, turn
-from chatcli.conversation import Conversation, Message
+from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.markers import ToolCall

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chatcli import opening
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
 from chatcli.store.sessions import SessionFolder, recovered
 from chatcli.store.transcript import Transcript, encode, parse

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chatcli import opening, turn
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from tests.conftest import at_night

@@ -18,7 +18,7 @@ import pytest
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from chatcli import model, prompt_cache, turn
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
 from chatcli.prefix import common_prefix
 from tests.conftest import Program

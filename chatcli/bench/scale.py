@@ -18,7 +18,7 @@ import numpy as np
 
 from chatcli import prefix
 from chatcli.bench.measure import Spread, timed
-from chatcli.conversation import Entry, Message
+from chatcli.conversation.tree import Entry, Message
 from chatcli.prefix import Segment
 from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, budget, catalog
 from chatcli.store.catalog import TOKENS

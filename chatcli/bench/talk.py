@@ -18,7 +18,7 @@ from mlx_lm.models.cache import save_prompt_cache
 from chatcli import opening, prompt_cache, turn
 from chatcli.cache_state import arrays_in
 from chatcli.checkpoints import Checkpoints
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.prefix import Segment

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chatcli import ending
+from chatcli.conversation import finish
 from chatcli.events import Alternatives, TurnRecord
 from chatcli.repl.panel import ACCENT, DIM
 from chatcli.text import clean
@@ -54,7 +54,7 @@ def _cell(number: int, record: TurnRecord) -> RenderableType:
 
 def _facts(record: TurnRecord) -> str:
     thought = " · thought first" if record.thinking else ""
-    cut = ending.word(record.finish_reason)
+    cut = finish.word(record.finish_reason)
     return f"{len(record.tokens):,} tokens{thought}{f' · {cut}' if cut else ''}"
 
 

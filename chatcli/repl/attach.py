@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatcli import attached, images
+from chatcli.conversation import attachments as attached
+from chatcli.conversation import images
+from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.images import Image
 from chatcli.text import clean_line, file_size
 
 # Bytes. A larger file is no context for one message.

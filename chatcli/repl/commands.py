@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from chatcli import exchange, files, hub, opening
-from chatcli.conversation import spoken
+from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.repl import draft_model as draft_models
 from chatcli.repl import told

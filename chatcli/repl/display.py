@@ -19,9 +19,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
-from chatcli import __version__, ending
+from chatcli import __version__
 from chatcli.bench.table import Table as BenchTable
-from chatcli.conversation import Conversation, Entry, spoken
+from chatcli.conversation import finish
+from chatcli.conversation.tree import Conversation, Entry, spoken
 from chatcli.events import (
     Alternatives,
     Batched,
@@ -194,14 +195,14 @@ class Pipe:
         if isinstance(event, ToolCalled):
             return self._out, f"{event}\n"
         if isinstance(event, Notice):
-            self._told_cut |= ending.told_already(event)
+            self._told_cut |= finish.told_already(event)
             return self._err, f"chatcli: {event.text}\n"
         if isinstance(event, Alternatives):
             return self._out, alternatives.lines(event)
         return self._ended(event.record) if isinstance(event, TurnDone) else None
 
     def _ended(self, record: TurnRecord) -> tuple[TextIO, str]:
-        told = None if self._told_cut else ending.sentence(record, self._context())
+        told = None if self._told_cut else finish.sentence(record, self._context())
         self._told_cut = False
         # A program that reads has --json for that: its standard error is the thinking.
         wanted = told is not None and self._err.isatty()
@@ -287,7 +288,7 @@ def _transcript(result: results.Transcript) -> RenderableType:
         if turn.reply is not None:
             if result.thinking and turn.reply.message.thinking:
                 lines.append(_spoken("  ┊ ", turn.reply.message.thinking, f"{DIM} italic"))
-            said, mark = turn.reply.message.content, ending.mark(turn.reply.finish_reason)
+            said, mark = turn.reply.message.content, finish.mark(turn.reply.finish_reason)
             lines.append(_spoken("  ", said, "", said_most, mark))
     if lines and result.last is None:
         day = spoken(result.conversation.date)
@@ -342,7 +343,7 @@ def _turn_label(
         label.append("  ◀ here", "bold green")
     if reply is None:
         return label.append("\n    (no reply)", DIM)
-    answer = ending.marked(shorten(reply.message.content, 56), reply.finish_reason)
+    answer = finish.marked(shorten(reply.message.content, 56), reply.finish_reason)
     return label.append(f"\n    {answer}", DIM)
 
 

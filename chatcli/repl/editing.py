@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError
-from chatcli.images import Image
 
 if TYPE_CHECKING:
     from chatcli.repl.state import State

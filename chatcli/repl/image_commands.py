@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatcli import files, images, vision
+from chatcli import files, vision
+from chatcli.conversation import images
 from chatcli.repl import attach
 from chatcli.repl.registry import command
 from chatcli.repl.results import Result, Said

@@ -10,7 +10,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.styles import Style
 
-from chatcli.conversation import Conversation, Turn
+from chatcli.conversation.tree import Conversation, Turn
 from chatcli.repl.picker_text import wrapped
 from chatcli.text import clean
 

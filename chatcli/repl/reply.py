@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from chatcli import ending
+from chatcli.conversation import finish
 from chatcli.events import (
     Event,
     Notice,
@@ -86,13 +86,13 @@ class Reply:
         elif isinstance(event, ToolCalled):
             self._called(event)
         elif isinstance(event, Notice):
-            self._told_cut |= ending.told_already(event)
+            self._told_cut |= finish.told_already(event)
             self._part()
         elif isinstance(event, TurnDone):
             self._ended(event)
 
     def _ended(self, done: TurnDone) -> None:
-        told = None if self._told_cut else ending.note(done, self._context())
+        told = None if self._told_cut else finish.note(done, self._context())
         self.finish()
         if told is not None:
             self._print(wrap(Text(told, DIM), self._console.width - len(INDENT) - 1))

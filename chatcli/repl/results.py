@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcli.bench.table import Table
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
 from chatcli.repl.registry import Command
 from chatcli.store.listing import Summary

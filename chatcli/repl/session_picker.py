@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from chatcli import ending
-from chatcli.conversation import Conversation
+from chatcli.conversation import finish
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
 from chatcli.repl.behind import Behind
 from chatcli.repl.picker import Action, Picker, Question, Rows
@@ -270,13 +270,13 @@ def _last_turns(conversation: Conversation, width: int, height: int) -> Iterator
     for turn in turns:
         yield from _message(
             f"{turn.number} › ",
-            ending.marked(turn.user.message.brief, None),
+            finish.marked(turn.user.message.brief, None),
             width,
             asked,
             "class:strong",
         )
         if turn.reply is not None:
-            yield from _message("    ", ending.said(turn.reply), width, answered, "")
+            yield from _message("    ", finish.said(turn.reply), width, answered, "")
 
 
 def _message(mark: str, text: str, width: int, height: int, style: str) -> Iterator[StyleAndTextTuples]:

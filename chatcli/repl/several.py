@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from chatcli import vision
+from chatcli.conversation.images import Image
 from chatcli.errors import UsageError
 from chatcli.events import Alternatives, Event
-from chatcli.images import Image
 from chatcli.repl.state import State
 
 # One digit chooses one.

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chatcli import opening, vision
-from chatcli.conversation import Conversation
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
-from chatcli.images import Image
 from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import editing, told

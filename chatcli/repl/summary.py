@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from chatcli import opening
-from chatcli.conversation import Entry, Message, Turn, new_id
+from chatcli.conversation.tree import Entry, Message, Turn, new_id
 from chatcli.errors import ContextFull
 from chatcli.events import Event, Notice, TurnDone
 from chatcli.repl.state import SUMMARY, State, without_summary

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from chatcli import ending
-from chatcli.conversation import Conversation, Entry, Role
+from chatcli.conversation import finish
+from chatcli.conversation.tree import Conversation, Entry, Role
 from chatcli.repl.picker import Action, Picker, Question, Rows
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, wrapped
 from chatcli.text import clean_line
@@ -269,7 +269,7 @@ class TreeRows(Rows[Chosen]):
         mark = "● " if node.is_on_path else "○ "
         is_user = entry.message.role == "user"
         turn = f"{node.turn:>{self._digits}} › " if is_user else " " * (self._digits + 3)
-        words, cut = first_words(entry.message.brief), ending.mark(entry.finish_reason)
+        words, cut = first_words(entry.message.brief), finish.mark(entry.finish_reason)
         label = f"[{first_words(self._labels[entry.id])}] " if entry.id in self._labels else ""
         end = HERE if entry.id == self._current else f"  ▸ {row.hidden:,} more" * bool(row.hidden)
         parts = [
@@ -315,7 +315,7 @@ class TreeRows(Rows[Chosen]):
         node = self._rows[index].node
         yield [("class:dim", fit(self._heading(node), width))]
         content = node.entry.message.shown
-        for line in wrapped(content if content.strip() else ending.said(node.entry), width):
+        for line in wrapped(content if content.strip() else finish.said(node.entry), width):
             yield [("", line)]
 
     def _heading(self, node: Node) -> str:
@@ -323,7 +323,7 @@ class TreeRows(Rows[Chosen]):
         parts = ["you" if entry.message.role == "user" else "reply", f"turn {node.turn}"]
         if entry.created > 0:
             parts.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created)))
-        if told := ending.word(entry.finish_reason):
+        if told := finish.word(entry.finish_reason):
             parts.append(told)
         if entry.id in self._labels:
             parts.append(f"[{first_words(self._labels[entry.id])}]")

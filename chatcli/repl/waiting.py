@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatcli.images import Image
+from chatcli.conversation.images import Image
 from chatcli.repl.picker_text import first_words, fit
 
 STYLE = {"waiting": "ansiyellow", "waiting.hint": "ansibrightblack"}

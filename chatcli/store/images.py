@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chatcli import files
-from chatcli.conversation import Picture
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Picture
 from chatcli.errors import ImagesRefused
-from chatcli.images import Image
 
 FOLDER, SCRATCH = "images", "tmp"
 MEND = "Put it back there, or go on before it: /rewind TURN."

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from chatcli import attached, files
+from chatcli import files
+from chatcli.conversation import attachments
 from chatcli.errors import ChatcliError, FolderError
 from chatcli.store.transcript import DAMAGE, decode, header, parse
 
@@ -171,7 +172,7 @@ def _summary(name: str, entry: os.DirEntry[str]) -> tuple[float, Summary]:
 def _parsed(name: str, data: bytes, modified: float) -> Summary:
     conversation = parse(name, data).conversation
     turns = conversation.turns()
-    words = attached.words(turns[0].user.message.content) if turns else ""
+    words = attachments.words(turns[0].user.message.content) if turns else ""
     return Summary(name, len(turns), words, conversation.model, modified)
 
 
@@ -187,7 +188,7 @@ def _forward(name: str, data: bytes, modified: float) -> Summary | None:
     start = data.find(USER) + 1
     try:
         first = decode(data[start : data.find(b"\n", start)])["content"] if turns else ""
-        words = attached.words(first)
+        words = attachments.words(first)
     except DAMAGE:
         return None
     return Summary(name, turns, words, conversation.model, modified)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 
 # Linux reads no more than its read-ahead size for one piece of advice, by default this much.
 ADVISED = 128 << 10

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
-from chatcli.conversation import Conversation, Entry
+from chatcli.conversation.tree import Conversation, Entry
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.store import listing
 from chatcli.store.transcript import DAMAGE, decode, header, parse

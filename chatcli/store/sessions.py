@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
-from chatcli.conversation import Conversation, Entry, Message, new_id
+from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.errors import (
     FolderError,
     SessionExists,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from chatcli.conversation import Conversation, Entry, Message, Picture
+from chatcli.conversation.images import FORMATS
+from chatcli.conversation.tree import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
-from chatcli.images import FORMATS
 from chatcli.text import clean_line, decodable
 
 SESSION_VERSION = 1

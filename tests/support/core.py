@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import opening, turn
+from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
-from chatcli.images import read
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
 from chatcli.settings import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings

@@ -17,7 +17,7 @@ import mlx.core as mx
 from chatcli import draft, model, opening, prompt_cache, turn
 from chatcli.bench.scripted import Scripted, script
 from chatcli.checkpoints import Checkpoints
-from chatcli.conversation import Conversation
+from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.settings import Sampling

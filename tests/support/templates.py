@@ -10,7 +10,7 @@ from typing import Any
 from mlx_lm.utils import load_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from chatcli.conversation import Message
+from chatcli.conversation.tree import Message
 from chatcli.prefix import common_prefix
 from chatcli.template import Template
 from chatcli.tokens import SEAM

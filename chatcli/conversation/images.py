@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
-from chatcli.conversation import Picture
+from chatcli.conversation.tree import Picture
 from chatcli.errors import ChatcliError, ImagesRefused, NotAnImage
 from chatcli.text import clean_line, decodable, file_size
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from chatcli.conversation import Conversation, Entry, Message, Role, new_id, spoken
+from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id, spoken
 from chatcli.errors import TurnOutOfRange
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from chatcli import attached
+from chatcli.conversation import attachments
 from chatcli.errors import TurnOutOfRange
 
 Role = Literal["system", "user", "assistant"]
@@ -49,7 +49,7 @@ class Message:
     @property
     def brief(self) -> str:
         """The same without the text of the files that it names."""
-        return "\n".join([*map(str, self.images), attached.words(self.content)])
+        return "\n".join([*map(str, self.images), attachments.words(self.content)])
 
 
 @dataclass(frozen=True)

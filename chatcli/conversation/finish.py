@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatcli.conversation import Entry
+from chatcli.conversation.tree import Entry
 from chatcli.events import Notice, TurnDone, TurnRecord
 
 # What did not come to its end, by its finish reason.
