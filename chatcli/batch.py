@@ -35,7 +35,7 @@ from chatcli.events import (
 from chatcli.hearing import Hearing
 from chatcli.memory import MemoryLimit
 from chatcli.regenerate import last_question
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.turn import Chat, Prompt
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."

@@ -10,7 +10,7 @@ from mlx_lm.models.cache import ArraysCache, RotatingKVCache
 from chatcli.cache_state import arrays_in
 from chatcli.memory import Growth, Window
 from chatcli.prompt_cache import ROWS, WINDOWS, PromptCache, has_rows, leaves, new, rows_of
-from chatcli.settings import AS_IT_IS, Running
+from chatcli.settings.values import AS_IT_IS, Running
 
 # Tokens that tell whether a cache of an unknown class grows.
 PROBED = 64

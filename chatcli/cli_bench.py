@@ -15,7 +15,7 @@ import typer
 from chatcli import __version__, cli_help
 from chatcli.cli_options import JsonOption, ModelOption, print_json, show_result
 from chatcli.errors import UsageError
-from chatcli.settings import POCKET
+from chatcli.settings.values import POCKET
 
 if TYPE_CHECKING:
     from chatcli.bench.report import Outcome

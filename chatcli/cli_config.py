@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from chatcli import config
 from chatcli.cli_options import (
     PREFIX,
     Configured,
@@ -23,9 +22,10 @@ from chatcli.cli_options import (
     from_environment,
     print_json,
 )
-from chatcli.config import FOLDERS, MODELS, SETTINGS, Remembered, Value
 from chatcli.errors import UsageError
-from chatcli.settings import POCKET
+from chatcli.settings import config_file as config
+from chatcli.settings.config_file import FOLDERS, MODELS, SETTINGS, Remembered, Value
+from chatcli.settings.values import POCKET
 from chatcli.text import clean, clean_line, decodable
 
 

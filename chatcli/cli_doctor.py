@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli import __version__, cli_config, config, files
+from chatcli import __version__, cli_config, files
 from chatcli.cli_options import (
     Configured,
     JsonOption,
@@ -22,6 +22,7 @@ from chatcli.cli_options import (
     print_json,
 )
 from chatcli.doctor.finding import Finding, Status
+from chatcli.settings import config_file as config
 from chatcli.text import clean_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from chatcli import device, hub, models, pocket
 from chatcli.cli_options import JsonOption, configured, print_json, show_result
 from chatcli.models import About
-from chatcli.settings import POCKET
+from chatcli.settings.values import POCKET
 from chatcli.text import file_size
 
 HINT = "No model of the hub is here yet: chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit gets one."

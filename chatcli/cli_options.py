@@ -20,15 +20,16 @@ from typing import Annotated, Any, TextIO, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import cli_tuning, config, template_args
+from chatcli import cli_tuning, template_args
 from chatcli import text as plain
 from chatcli.cli_tuning import OWN
-from chatcli.config import Value
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.opening import Wanted, default_sessions
 from chatcli.ranks import Ranks, here
 from chatcli.repl import results
-from chatcli.settings import KEPT, POCKET, Running, Sampling, Settings, aliased
+from chatcli.settings import config_file as config
+from chatcli.settings.config_file import Value
+from chatcli.settings.values import KEPT, POCKET, Running, Sampling, Settings, aliased
 from chatcli.store.sessions import SessionFolder
 
 PREFIX = "CHATCLI_"

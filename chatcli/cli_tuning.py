@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from chatcli.config import bias_of
-from chatcli.settings import (
+from chatcli.settings.config_file import bias_of
+from chatcli.settings.values import (
     LEAST_KV_SIZE,
     MOST_DRAFT_TOKENS,
     MOST_XTC_THRESHOLD,

@@ -24,7 +24,7 @@ from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
-from chatcli.settings import KEPT, Running, Sampling, Settings, adapter_folder
+from chatcli.settings.values import KEPT, Running, Sampling, Settings, adapter_folder
 from chatcli.store.sessions import SessionFile
 
 

@@ -17,7 +17,7 @@ from chatcli.embedding import Given
 from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.think_budget import ThinkBudget
 
 # Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.

@@ -21,7 +21,7 @@ from chatcli.errors import MemoryFull
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.sampler import Sampler
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 
 # Sequences in a batch. More gain little: each step reads the weights once, but every cache.
 MOST = 16

@@ -19,7 +19,7 @@ from chatcli.engine import Request
 from chatcli.prefix import Segment
 from chatcli.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
-from chatcli.settings import Running, Sampling, Settings
+from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.shared_checkpoints import SharedCheckpoints, Word
 from chatcli.threads.mlx_thread import Worker
 

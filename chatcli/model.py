@@ -28,8 +28,8 @@ import xxhash
 
 from chatcli import adapter, hub, models, pocket, prompt_cache, sharding
 from chatcli.ranks import Ranks
-from chatcli.settings import AS_IT_IS, Running, Sampling
-from chatcli.settings import POCKET as POCKET
+from chatcli.settings.values import AS_IT_IS, Running, Sampling
+from chatcli.settings.values import POCKET as POCKET
 from chatcli.vision import Vision
 
 SAMPLES = 64

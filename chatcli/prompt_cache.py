@@ -32,7 +32,7 @@ from mlx_lm.models.cache import (
 from chatcli import row_reading
 from chatcli.cache_state import arrays_in, freeze, thaw
 from chatcli.errors import CacheRefused
-from chatcli.settings import AS_IT_IS, Running
+from chatcli.settings.values import AS_IT_IS, Running
 from chatcli.store.container import Tensor
 from chatcli.store.rows import Rows as StoredRows
 

@@ -15,7 +15,7 @@ from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.memory import Growth, MemoryLimit
 from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
-from chatcli.settings import Sampling, Settings
+from chatcli.settings.values import Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store.budget import Budget, default_limit
 from chatcli.store.images import Gallery

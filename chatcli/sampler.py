@@ -9,7 +9,7 @@ import mlx.core as mx
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from chatcli.errors import TokenUnknown
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 
 # mlx-lm's own: how far penalties look back (tokens), and what XTC takes for likely.
 CONTEXT_SIZE = 20

@@ -13,7 +13,7 @@ from chatcli.errors import ModelBroken
 from chatcli.memory import MemoryLimit, Tightest, told
 from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
-from chatcli.settings import Settings
+from chatcli.settings.values import Settings
 from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
 from chatcli.store.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker

@@ -32,7 +32,7 @@ from chatcli.events import (
 from chatcli.hearing import Hearing
 from chatcli.markers import ReplySplitter
 from chatcli.prefix import Segment
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.speculative import Speculation, follow
 from chatcli.store.sessions import SessionFile
 from chatcli.template import Template

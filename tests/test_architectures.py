@@ -24,7 +24,7 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Request
 from chatcli.model import LoadedModel
 from chatcli.prefix import Segment, chain, root_id
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 from tests.support import tiny

@@ -16,7 +16,7 @@ from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
 from chatcli.memory import MemoryLimit
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from tests.support.architectures import build
 from tests.support.core import MESSAGES, House, finish, outcome
 from tests.support.scripted import ScriptedHouse

@@ -12,10 +12,10 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from chatcli import config
 from chatcli.cli_options import Options, Panel
 from chatcli.errors import UsageError
-from chatcli.settings import PANELS, aliased
+from chatcli.settings import config_file
+from chatcli.settings.values import PANELS, aliased
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program
 
@@ -73,7 +73,7 @@ def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> Non
 
 def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
     told = held(chatcli)
-    assert set(config.SETTINGS) == set(told)
+    assert set(config_file.SETTINGS) == set(told)
     assert ("pocket", "default") == told["model"]
     assert (str(chatcli.sessions), "env") == told["sessions"]
     assert {"default"} == {source for key, (_, source) in told.items() if key != "sessions"}
@@ -148,7 +148,7 @@ def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
     ).replace('"org/fast"\n', '"org/fast"\n"qwen3.5" = "org/qwen"\n')
     run(chatcli, "config", "--unset", "temp")
     run(chatcli, "config", "--unset", "models.fast")
-    left = config.read(path)
+    left = config_file.read(path)
     assert ({"top_p": 0.5}, {"qwen3.5": "org/qwen"}) == (left.values, left.models)
     assert {"future", "newer"} == set(left.unknown)
     assert path.read_text("utf-8").startswith("# mine\n")
@@ -203,7 +203,7 @@ def test_another_file_can_be_named(chatcli: Program) -> None:
 def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, clue: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    (problem,) = config.read(path).problems.values()
+    (problem,) = config_file.read(path).problems.values()
     assert clue in problem and str(path) in problem
 
 
@@ -222,7 +222,7 @@ def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> Non
     run(chatcli, "config", "temp", "0.25")
     run(chatcli, "config", "--unset", "models.pocket")
     assert "" == run(chatcli, "list").errors
-    assert 0.25 == config.read(path).values["temp"]
+    assert 0.25 == config_file.read(path).values["temp"]
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_an_unknown_key_is_a_warning_told_once(chatcli: Program) -> None:
 )
 def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> None:
     with pytest.raises(UsageError) as refused:
-        config.from_word(config.key_of(key), word, key)
+        config_file.from_word(config_file.key_of(key), word, key)
     assert clue in str(refused.value)
 
 
@@ -329,18 +329,18 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
 )
 def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word: str, value: object) -> None:
     path = tmp_path / "config.toml"
-    given = config.from_word(key, word, key)
+    given = config_file.from_word(key, word, key)
     assert (value, type(value)) == (given, type(given))
-    assert not config.change(path, key, given)
-    assert {key: value} == config.read(path).values
-    assert config.change(path, key, None)
-    assert {} == config.read(path).values
+    assert not config_file.change(path, key, given)
+    assert {key: value} == config_file.read(path).values
+    assert config_file.change(path, key, None)
+    assert {} == config_file.read(path).values
 
 
 def test_every_setting_is_an_option_and_choices_agree() -> None:
     hints = get_type_hints(Options, include_extras=True)
-    assert set(config.SETTINGS) <= {field.name for field in fields(Options)}
-    for key in config.SETTINGS:
+    assert set(config_file.SETTINGS) <= {field.name for field in fields(Options)}
+    for key in config_file.SETTINGS:
         names = [name for one in hints[key].__metadata__ for name in one.param_decls]
         names += [one.default for one in hints[key].__metadata__]
         option = f"--{key.replace('_', '-')}"
@@ -353,7 +353,7 @@ def test_several_processes_lose_no_setting(chatcli: Program) -> None:
     quiet = {"stdout": subprocess.DEVNULL, "env": environment(chatcli)}
     at_once = [chatcli.start("config", key, word, **quiet) for key, word in changes.items()]
     assert {0} == {process.wait(60) for process in at_once}
-    assert set(changes) == set(config.read(file_of(chatcli)).values)
+    assert set(changes) == set(config_file.read(file_of(chatcli)).values)
 
 
 def editor(program: Program, script: str) -> str:
@@ -370,7 +370,7 @@ def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program)
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'grep -q temp "$1"'))
     assert not path.exists()
     run(chatcli, "config", "--edit", EDITOR="false", VISUAL=editor(chatcli, 'echo seed=5 >> "$1"'))
-    assert {"seed": 5} == config.read(path).values
+    assert {"seed": 5} == config_file.read(path).values
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
     wrong = run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo "a b" > "$1"'), expect=2)
     assert "not TOML at line 1" in wrong.errors

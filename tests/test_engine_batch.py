@@ -16,7 +16,7 @@ from chatcli.engine import Request
 from chatcli.engine_batch import Batch
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import PromptCache, RowLog
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from tests.support.architectures import ARCHITECTURES, VOCABULARY, build
 from tests.test_architectures import PROMPT
 

@@ -20,7 +20,7 @@ from chatcli.conversation.images import pixels, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
-from chatcli.settings import Running
+from chatcli.settings.values import Running
 from tests.support.core import SYSTEM, House, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 

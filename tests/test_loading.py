@@ -23,7 +23,7 @@ from chatcli.errors import ModelBroken
 from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.state import State
-from chatcli.settings import Settings
+from chatcli.settings.values import Settings
 from chatcli.store import catalog, readahead
 from chatcli.store.sessions import SessionFolder
 from tests.conftest import Program, at_night, segment_files

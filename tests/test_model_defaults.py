@@ -12,7 +12,7 @@ import pytest
 
 from chatcli import model
 from chatcli.errors import ModelBroken
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from tests.conftest import Program
 from tests.support.core import House
 from tests.support.tiny import SPECIAL, write_model

@@ -18,7 +18,7 @@ from chatcli import engine, model, prompt_cache
 from chatcli.engine import Request
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import RowLog
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store.container import Container, Tensor, pack
 from chatcli.store.rows import Piece, Rows
 from chatcli.store.segments import Checkpoint, SegmentStore

@@ -11,7 +11,7 @@ import pytest
 from chatcli import regenerate, turn
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from tests.support.core import MESSAGES, House, finish, outcome
 
 

@@ -16,7 +16,7 @@ from chatcli import cache_growth, engine, prompt_cache
 from chatcli import model as models_
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.prompt_cache import RowLog
-from chatcli.settings import AS_IT_IS, Running
+from chatcli.settings.values import AS_IT_IS, Running
 from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
 from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
 from tests.support.tiny import write_model

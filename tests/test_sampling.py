@@ -21,7 +21,7 @@ from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.results import Said
 from chatcli.repl.state import State
-from chatcli.settings import Sampling, Settings
+from chatcli.settings.values import Sampling, Settings
 from tests.conftest import Program, by_turns, night_but
 from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
 

@@ -32,7 +32,7 @@ from chatcli.repl.results import Opened, Said, Streamed
 from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.waiting import Sent, Waiting
-from chatcli.settings import Running, Sampling, Settings
+from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from tests.conftest import everything
 from tests.support.tiny import write_model

@@ -43,7 +43,7 @@ from chatcli.repl.registry import find
 from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.runtime import Runtime
-from chatcli.settings import Running, Sampling, Settings
+from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker

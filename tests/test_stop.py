@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatcli import turn
 from chatcli.events import TextDelta, TurnDone, TurnRecord
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.stop import StopTexts
 from tests.conftest import Program, by_turns
 from tests.support.core import House

@@ -24,7 +24,7 @@ from chatcli.repl import registry, told
 from chatcli.repl.display import Pipe, Screen
 from chatcli.repl.results import Said
 from chatcli.repl.state import State
-from chatcli.settings import Sampling, Settings
+from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions import SessionFolder
 from chatcli.template import Memory, Template
 from chatcli.template_variables import variables

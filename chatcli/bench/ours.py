@@ -23,7 +23,7 @@ from chatcli.events import Settled, TurnDone, TurnRecord
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.prefix import Segment
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store import catalog, inventory
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile, SessionFolder

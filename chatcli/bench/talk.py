@@ -23,7 +23,7 @@ from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.prefix import Segment
 from chatcli.prompt_cache import PromptCache
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store import catalog, inventory
 from chatcli.store.catalog import ROWS_NAME
 from chatcli.store.segments import SegmentStore

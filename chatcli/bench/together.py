@@ -25,7 +25,7 @@ from chatcli.bench.scripted import render
 from chatcli.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
 from chatcli.opening import Wanted
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFolder
 from chatcli.template import Template

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from chatcli.config import Remembered
 from chatcli.doctor import (
     disk,
     memory,
@@ -24,6 +23,7 @@ from chatcli.doctor import (
 )
 from chatcli.doctor.finding import Finding, problem
 from chatcli.errors import ChatcliError
+from chatcli.settings.config_file import Remembered
 from chatcli.text import shorten
 
 MIB = 1 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from chatcli.config import SETTINGS, Remembered
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
+from chatcli.settings.config_file import SETTINGS, Remembered
 
 PREFIX = "CHATCLI_"
 OTHERS = ("CONFIG", "DEBUG")

@@ -27,7 +27,7 @@ from chatcli.repl.results import (
     Tree,
 )
 from chatcli.repl.state import State
-from chatcli.settings import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
+from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store import search as searching
 from chatcli.store.images import Gallery
 from chatcli.template_args import LEVELS

@@ -21,7 +21,7 @@ from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import editing, told
 from chatcli.repl.loading import Loading, absolute, short, wait
-from chatcli.settings import Sampling, Settings, aliased
+from chatcli.settings.values import Sampling, Settings, aliased
 from chatcli.store import readahead
 from chatcli.store.sessions import SessionFile, SessionFolder, recovered
 from chatcli.text import decodable, shorten

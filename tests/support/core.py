@@ -13,7 +13,7 @@ from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
-from chatcli.settings import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
+from chatcli.settings.values import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
 

@@ -20,7 +20,7 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.opening import Wanted
-from chatcli.settings import Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store.segments import SegmentStore
 from chatcli.store.sessions import SessionFile, SessionFolder
 from chatcli.template import Template

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatcli import files
 from chatcli.errors import FolderError, UsageError
-from chatcli.settings import (
+from chatcli.settings.values import (
     KV_BITS,
     KV_GROUP_SIZES,
     LEAST_KV_SIZE,
