@@ -14,18 +14,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from chatcli import device, engine, engine_speculative, prefix, prompt_cache
+from chatcli import device, engine, engine_speculative, prompt_cache
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.memory import Limit
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment, root_id
 from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.speed import Speed
-from chatcli.store.container import Tensor
-from chatcli.store.rows import Rows
-from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.store.segments import prefix
+from chatcli.store.segments.container import Tensor
+from chatcli.store.segments.prefix import Segment, root_id
+from chatcli.store.segments.rows import Rows
+from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.threads.mlx_thread import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.

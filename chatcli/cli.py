@@ -49,7 +49,7 @@ from chatcli.opening import Wanted
 from chatcli.ranks import Ranks
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
-from chatcli.store.sessions import SessionFolder, recovered
+from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.text import clean, decodable
 from chatcli.threads import executor
 

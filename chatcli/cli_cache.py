@@ -22,7 +22,7 @@ from chatcli.cli_options import (
     show_result,
 )
 from chatcli.repl import results
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 
 app = typer.Typer(cls=cli_help.Group, help="The checkpoints on disk.", no_args_is_help=True)
 
@@ -32,15 +32,15 @@ def stats(
     limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
     """Show what the checkpoints take on disk, model by model."""
-    from chatcli import upkeep
-    from chatcli.store import budget, inventory
+    from chatcli.store import maintenance
+    from chatcli.store.segments import budget, inventory
 
     folder = sessions_folder(sessions)
     most = limit_of(limit)
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
         most = budget.default_limit(folder) if most is None else most
-    names = upkeep.model_names(folder)
+    names = maintenance.model_names(folder)
     if as_json:
         print_json(
             {
@@ -66,8 +66,8 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Read every checkpoint and transcript, and name whatever is damaged."""
-    from chatcli import upkeep
-    from chatcli.store import inventory, segments
+    from chatcli.store import maintenance
+    from chatcli.store.segments import inventory, segments
 
     folder = sessions_folder(sessions)
     with files.explained(f"read the checkpoints in {folder}"):
@@ -75,7 +75,7 @@ def verify(
     for problem in damaged if repair else ():
         segments.set_aside(problem.path)
     repaired = repair and not any(problem.path.exists() for problem in damaged)
-    transcripts = upkeep.damaged_transcripts(SessionFolder(folder))
+    transcripts = maintenance.damaged_transcripts(SessionFolder(folder))
     if as_json:
         found = [{"file": str(one.path), "reason": one.reason} for one in damaged]
         print_json({"damaged": found, "transcripts": transcripts, "repaired": repaired})
@@ -95,14 +95,14 @@ def gc(
     as_json: JsonOption = False,
 ) -> None:
     """Remove what no session needs, and what is over the limit."""
-    from chatcli import upkeep
-    from chatcli.store import budget, eviction
+    from chatcli.store import maintenance
+    from chatcli.store.segments import budget, eviction
 
     folder = sessions_folder(sessions)
     most = limit_of(limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
         most = budget.default_limit(folder) if most is None else most
-        removals = upkeep.collectable(SessionFolder(folder), most)
+        removals = maintenance.collectable(SessionFolder(folder), most)
         freed = sum(one.size for one in removals) if dry_run else eviction.remove(removals)
     if as_json:
         told = [{"file": str(one.path), "bytes": one.size, "reason": one.reason} for one in removals]
@@ -114,7 +114,7 @@ def gc(
 @app.command()
 def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
-    from chatcli.store import inventory
+    from chatcli.store.segments import inventory
 
     freed = inventory.clear(sessions_folder(sessions))
     if as_json:

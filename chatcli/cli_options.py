@@ -30,7 +30,7 @@ from chatcli.repl import results
 from chatcli.settings import config_file as config
 from chatcli.settings.config_file import Value
 from chatcli.settings.values import KEPT, POCKET, Running, Sampling, Settings, aliased
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 
 PREFIX = "CHATCLI_"
 # Set by the shell that asks for completions: what is said then would land in the command line.

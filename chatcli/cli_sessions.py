@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chatcli import exchange, files
+from chatcli import files
 from chatcli.cli_options import (
     JsonOption,
     Name,
@@ -22,9 +22,10 @@ from chatcli.cli_options import (
 )
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound
+from chatcli.exchange import export as exchange
 from chatcli.repl import results
-from chatcli.store.images import Gallery
-from chatcli.store.sessions import SessionFolder, recovered
+from chatcli.store.sessions.folder import SessionFolder, recovered
+from chatcli.store.sessions.images import Gallery
 from chatcli.text import clean, decodable
 
 LISTED = 50
@@ -66,7 +67,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find the messages that hold all of these words, in every session and on every branch."""
-    from chatcli.store import search as searching
+    from chatcli.store.sessions import search as searching
 
     wanted = [decodable(word) for word in words]
     folder = sessions_folder(sessions)
@@ -163,7 +164,7 @@ def delete(
     sessions: SessionsOption = None,
 ) -> None:
     """Delete a session and the checkpoints that no other session uses."""
-    from chatcli import upkeep
+    from chatcli.store import maintenance
 
     folder = SessionFolder(sessions_folder(sessions))
     found = folder.resolve(name)
@@ -173,7 +174,7 @@ def delete(
         )
     if found != name or (not yes and sys.stdin.isatty()):
         typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
-    freed = upkeep.delete(folder, found)
+    freed = maintenance.delete(folder, found)
     print(clean(f"Deleted '{found}' and {freed:,} bytes of checkpoints."))
 
 

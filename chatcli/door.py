@@ -25,7 +25,7 @@ from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
 from chatcli.settings.values import KEPT, Running, Sampling, Settings, adapter_folder
-from chatcli.store.sessions import SessionFile
+from chatcli.store.sessions.folder import SessionFile
 
 
 class Reply:

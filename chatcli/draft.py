@@ -11,8 +11,8 @@ from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
-from chatcli.prefix import Segment
 from chatcli.speculative import follow
+from chatcli.store.segments.prefix import Segment
 from chatcli.turn import Chat
 
 

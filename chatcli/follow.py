@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chatcli import prefix, sharding
+from chatcli import sharding
 from chatcli.checkpoints import Match
 from chatcli.engine import Request
-from chatcli.prefix import Segment
 from chatcli.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.shared_checkpoints import SharedCheckpoints, Word
+from chatcli.store.segments import prefix
+from chatcli.store.segments.prefix import Segment
 from chatcli.threads.mlx_thread import Worker
 
 # How long what is under way may take once rank 0 has left, or is gone (seconds).

@@ -12,7 +12,7 @@ import platformdirs
 from chatcli import files
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import SessionNotFound, TurnOutOfRange
-from chatcli.store.sessions import SessionFile, SessionFolder, slug
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 
 
 @dataclass(frozen=True)

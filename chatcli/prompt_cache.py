@@ -33,8 +33,8 @@ from chatcli import row_reading
 from chatcli.cache_state import arrays_in, freeze, thaw
 from chatcli.errors import CacheRefused
 from chatcli.settings.values import AS_IT_IS, Running
-from chatcli.store.container import Tensor
-from chatcli.store.rows import Rows as StoredRows
+from chatcli.store.segments.container import Tensor
+from chatcli.store.segments.rows import Rows as StoredRows
 
 UNQUANTIZED = (
     "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session keeps it."

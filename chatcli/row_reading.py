@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from chatcli.store.container import storage
-from chatcli.store.rows import Rows as StoredRows
+from chatcli.store.segments.container import storage
+from chatcli.store.segments.rows import Rows as StoredRows
 
 # Reading less than this takes less time than starting threads for it (bytes).
 LARGE = 16 << 20

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import cache_growth, device, engine_speculative, files, hub, model, sampler, sharing, upkeep
+from chatcli import cache_growth, device, engine_speculative, files, hub, model, sampler, sharing
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
@@ -17,10 +17,11 @@ from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
 from chatcli.settings.values import Sampling, Settings
 from chatcli.speculative import Speculation
-from chatcli.store.budget import Budget, default_limit
-from chatcli.store.images import Gallery
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFile
+from chatcli.store import maintenance
+from chatcli.store.segments.budget import Budget, default_limit
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFile
+from chatcli.store.sessions.images import Gallery
 from chatcli.template import Memory, Template
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import Chat
@@ -177,7 +178,7 @@ class Runtime:
         """The segments of sessions that are open in other processes; the writer's thread asks."""
         own = self._session
         own_path = own.path if own is not None else None
-        return upkeep.open_segments(self.settings.sessions, own_path)
+        return maintenance.open_segments(self.settings.sessions, own_path)
 
     def close(self) -> str | None:
         """Wait for what is being written. Returns what went wrong there and is not told yet."""

@@ -21,10 +21,10 @@ from chatcli.engine_speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
 from chatcli.memory import Limit
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
 from chatcli.ranks import Ranks
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 
 ONE_BY_ONE = "Several ranks generate the replies one by one."

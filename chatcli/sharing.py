@@ -15,7 +15,7 @@ from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
 from chatcli.settings.values import Settings
 from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 
 

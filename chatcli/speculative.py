@@ -10,12 +10,13 @@ import contextlib
 import threading
 from collections.abc import Generator, Sequence
 
-from chatcli import embedding, prefix
+from chatcli import embedding
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Fit, Speculator
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment
+from chatcli.store.segments import prefix
+from chatcli.store.segments.prefix import Segment
 
 
 class Speculation:

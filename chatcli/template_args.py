@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chatcli.errors import UsageError
-from chatcli.store.transcript import DEEPEST_ARGUMENT, is_shallow
+from chatcli.store.sessions.transcript import DEEPEST_ARGUMENT, is_shallow
 from chatcli.text import decodable
 
 LEVELS = ("low", "medium", "high")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chatcli import prefix, vision
+from chatcli import vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
@@ -31,10 +31,11 @@ from chatcli.events import (
 )
 from chatcli.hearing import Hearing
 from chatcli.markers import ReplySplitter
-from chatcli.prefix import Segment
 from chatcli.settings.values import Sampling
 from chatcli.speculative import Speculation, follow
-from chatcli.store.sessions import SessionFile
+from chatcli.store.segments import prefix
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.sessions.folder import SessionFile
 from chatcli.template import Template
 from chatcli.text import decodable
 from chatcli.vision import legible

@@ -22,7 +22,7 @@ from chatcli.conversation import images
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
-from chatcli.store.images import Gallery
+from chatcli.store.sessions.images import Gallery
 
 # Numbers of 31 bits, as a checkpoint's file has them.
 BITS = 0x7FFFFFFF

@@ -16,7 +16,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from chatcli.repl import terminals
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments.segments import SegmentStore
 from tests.support.checkpointing import FINGERPRINT
 from tests.support.core import House
 from tests.support.tiny import CONFIGS, OPEN_THINK, write_model

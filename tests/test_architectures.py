@@ -23,9 +23,9 @@ from transformers import PreTrainedTokenizerFast
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Request
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment, chain, root_id
 from chatcli.settings.values import Sampling
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments.prefix import Segment, chain, root_id
+from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 from tests.support import tiny
 from tests.support.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches

@@ -16,8 +16,9 @@ from chatcli.bench import measure, restore, scale, store, tables, talk
 from chatcli.bench.measure import Spread
 from chatcli.bench.restore import Shape
 from chatcli.bench.store import Plan, StoreBench
-from chatcli.store import inventory, listing
-from chatcli.store.catalog import model_folder, rows_files
+from chatcli.store.segments import inventory
+from chatcli.store.segments.catalog import model_folder, rows_files
+from chatcli.store.sessions import listing
 from chatcli.threads.mlx_thread import Worker
 
 TURNS = 6

@@ -23,10 +23,10 @@ from mlx_lm.models.cache import (
 
 from chatcli import prompt_cache
 from chatcli.cache_state import arrays_in
-from chatcli.prefix import Segment
 from chatcli.prompt_cache import RowLog
-from chatcli.store.rows import Rows
-from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.rows import Rows
+from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from tests.support.checkpointing import FINGERPRINT, path_of, prompt_of
 
 MAKERS: dict[str, Callable[[], Any]] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import upkeep
-from chatcli.store import inventory
+from chatcli.store import maintenance
+from chatcli.store.segments import inventory
 from tests.conftest import Program, everything, segment_files
 
 LINES = ("My dog is called Biscuit.", "I live in Lisbon.", "What is my dog's name?")
@@ -56,7 +56,7 @@ def test_stats_names_a_model_as_its_sessions_do_and_one_of_no_session_by_its_fin
     chatcli.ask(spoof, "-S", "talk", "-n", 2)
     (model,) = chatcli.run("cache", "stats", "--json").json()["models"]
     assert str(chatcli.model) == model["model"]
-    assert {model["fingerprint"]: model["model"]} == upkeep.model_names(chatcli.sessions)
+    assert {model["fingerprint"]: model["model"]} == maintenance.model_names(chatcli.sessions)
     row = chatcli.run("cache", "stats").text.splitlines()[1].split()
     assert [chatcli.model.name, model["fingerprint"][:8]] == row[:2]
     (chatcli.sessions / "talk.jsonl").unlink()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.store import catalog
+from chatcli.store.segments import catalog
 from tests.conftest import Program, everything, segment_files
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.conversation.tree import Message
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program
 from tests.support.terminal import ENTER, Terminal
 

@@ -16,7 +16,7 @@ from chatcli.cli_options import Options, Panel
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.values import PANELS, aliased
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program
 
 WRITTEN = """\

@@ -15,11 +15,11 @@ from chatcli import turn
 from chatcli.conversation.tree import Message
 from chatcli.errors import SegmentDamaged
 from chatcli.events import TurnRecord
-from chatcli.prefix import Segment
-from chatcli.store import inventory, segments
-from chatcli.store.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate, state_path
-from chatcli.store.container import Container, Tensor
-from chatcli.store.segments import SegmentStore
+from chatcli.store.segments import inventory, segments
+from chatcli.store.segments.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate, state_path
+from chatcli.store.segments.container import Container, Tensor
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import SegmentStore
 from tests.conftest import at_night, segment_files
 from tests.support.checkpointing import Raw, raw, rewrite, whole
 from tests.support.core import MESSAGES, House

@@ -10,7 +10,7 @@ import pytest
 
 from chatcli.doctor import store as doctor_store
 from chatcli.doctor.finding import Finding
-from chatcli.store import inventory
+from chatcli.store.segments import inventory
 from tests.conftest import everything
 
 GIB = 1 << 30

@@ -18,7 +18,7 @@ import chatcli
 from chatcli import Chat
 from chatcli.errors import EmptyPrompt, MemoryFull, SessionLocked, TurnOutOfRange, UsageError
 from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import DEADLINE, Program, user_messages
 from tests.support.core import MESSAGES, SYSTEM, open_all_along, outcome
 

@@ -21,7 +21,7 @@ from chatcli.repl.display import Pipe, Screen
 from chatcli.repl.session_picker import SessionActions, SessionRows
 from chatcli.repl.tree_picker import TreeRows
 from chatcli.settings.values import Sampling
-from chatcli.store.listing import Summary
+from chatcli.store.sessions.listing import Summary
 from tests.conftest import Program
 from tests.support.core import MESSAGES, House, finish
 from tests.test_memory import SHORT, need

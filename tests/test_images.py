@@ -15,12 +15,13 @@ pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image proces
 
 import mlx.core as mx
 
-from chatcli import batch, draft, prefix, regenerate, turn
+from chatcli import batch, draft, regenerate, turn
 from chatcli.conversation.images import pixels, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
 from chatcli.settings.values import Running
+from chatcli.store.segments import prefix
 from tests.support.core import SYSTEM, House, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 

@@ -24,8 +24,8 @@ from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.state import State
 from chatcli.settings.values import Settings
-from chatcli.store import catalog, readahead
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.segments import catalog, readahead
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program, at_night, segment_files
 from tests.support.core import MESSAGES, House
 from tests.support.terminal import CTRL_C, CTRL_D

@@ -29,7 +29,7 @@ import json, sys, time
 from pathlib import Path
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import SessionExists, SessionUnreadable
-from chatcli.store.listing import Summary
+from chatcli.store.sessions.listing import Summary
 from chatcli.repl.session_picker import SessionActions, pick_session
 from chatcli.repl.tree_picker import pick_entry
 

@@ -12,7 +12,7 @@ from chatcli.conversation.tree import Conversation, Entry, Message, Role
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, padded, wrapped
 from chatcli.repl.session_picker import SessionActions, SessionRows
 from chatcli.repl.tree_picker import TreeRows, grown, guides, matching, unfolded
-from chatcli.store.listing import Summary
+from chatcli.store.sessions.listing import Summary
 
 HOSTILE = "a\x1b[31mred\x9b2J\x07\r\u202ebc"
 

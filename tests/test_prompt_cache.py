@@ -19,9 +19,9 @@ from chatcli.engine import Request
 from chatcli.model import LoadedModel
 from chatcli.prompt_cache import RowLog
 from chatcli.settings.values import Sampling
-from chatcli.store.container import Container, Tensor, pack
-from chatcli.store.rows import Piece, Rows
-from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.container import Container, Tensor, pack
+from chatcli.store.segments.rows import Piece, Rows
+from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from tests.conftest import at_night
 from tests.support.checkpointing import FINGERPRINT, path_of
 from tests.support.tiny import CONFIGS, write_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chatcli.conversation.tree import Message
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import ESCAPES, Program
 from tests.support.terminal import ENTER
 from tests.test_pty_window import ESCAPE, Window, again, answered, leave

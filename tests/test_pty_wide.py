@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from wcwidth import wcwidth
 
 from chatcli.conversation.tree import Message
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import clean
 from tests.conftest import Program, say_only
 from tests.support.terminal import CTRL_C, ENTER, Answering

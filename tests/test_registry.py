@@ -11,7 +11,7 @@ from chatcli.errors import UsageError
 from chatcli.repl import commands, registry
 from chatcli.repl.registry import all_commands, completions, find, is_command
 from chatcli.repl.results import Quit, Said
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 
 # Importing them registers them.
 assert commands.__doc__

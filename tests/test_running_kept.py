@@ -11,7 +11,7 @@ import pytest
 from chatcli import Chat, opening
 from chatcli.cli_options import Options
 from chatcli.settings.values import AS_IT_IS, Running
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program
 from tests.test_running import write_adapter
 

@@ -33,7 +33,7 @@ from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.waiting import Sent, Waiting
 from chatcli.settings.values import Running, Sampling, Settings
-from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from tests.conftest import everything
 from tests.support.tiny import write_model
 from tests.test_loading import Watched

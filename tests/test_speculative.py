@@ -24,7 +24,6 @@ from chatcli import (
     prompt_cache,
     regenerate,
     turn,
-    upkeep,
 )
 from chatcli import model as models_
 from chatcli.bench.scripted import Scripted
@@ -45,7 +44,8 @@ from chatcli.repl.state import State
 from chatcli.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.speculative import Speculation
-from chatcli.store.segments import SegmentStore
+from chatcli.store import maintenance
+from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 from tests.conftest import Program, at_night
 from tests.support.core import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
@@ -600,12 +600,14 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
         folder = house.folder
     kept = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
     assert 2 == len(kept)
-    assert [] == [one for one in upkeep.collectable(folder, 1 << 40) if "limit" not in one.reason]
+    assert [] == [one for one in maintenance.collectable(folder, 1 << 40) if "limit" not in one.reason]
     assert [] == list(
-        upkeep.eviction.unneeded(tmp_path, upkeep.eviction.named(upkeep.transcripts(tmp_path)), grace=0)
+        maintenance.eviction.unneeded(
+            tmp_path, maintenance.eviction.named(maintenance.transcripts(tmp_path)), grace=0
+        )
     )
-    upkeep.delete(folder, "talk")
-    upkeep.delete(folder, "other")
+    maintenance.delete(folder, "talk")
+    maintenance.delete(folder, "other")
     assert [] == list(tmp_path.glob("kv/*/*/*.safetensors"))
 
 

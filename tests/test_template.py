@@ -10,7 +10,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
-from chatcli.prefix import chain, common_prefix
+from chatcli.store.segments.prefix import chain, common_prefix
 from chatcli.template import Template
 from tests.conftest import at_night
 from tests.support import tiny

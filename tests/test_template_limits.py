@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.conversation.tree import Message
-from chatcli.prefix import common_prefix
+from chatcli.store.segments.prefix import common_prefix
 from chatcli.template import Memory, Template
 from tests.support import tiny
 from tests.support.templates import (

@@ -18,7 +18,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.prefix import common_prefix
+from chatcli.store.segments.prefix import common_prefix
 from chatcli.tokens import SEAM, Encoder, Seams, cutting_marks
 from tests.support import tiny
 

@@ -14,10 +14,11 @@ from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import exchange, opening, template_args, turn
+from chatcli import opening, template_args, turn
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
+from chatcli.exchange import export
 from chatcli.markers import ToolCall
 from chatcli.opening import Wanted
 from chatcli.repl import registry, told
@@ -25,7 +26,7 @@ from chatcli.repl.display import Pipe, Screen
 from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.settings.values import Sampling, Settings
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.template import Memory, Template
 from chatcli.template_variables import variables
 from tests.conftest import Program, entries
@@ -173,8 +174,8 @@ def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> No
     folder = SessionFolder(tmp_path)
     with opening.branch(folder, "talk", None, "twin") as twin:
         assert ("high", {"preserve_thinking": True}) == facts(twin.conversation)
-    exported = exchange.as_text(exchange.whole("talk", folder.read("talk").conversation))
-    with exchange.save(folder, exchange.read(exported.encode()), "copy") as copy:
+    exported = export.as_text(export.whole("talk", folder.read("talk").conversation))
+    with export.save(folder, export.read(exported.encode()), "copy") as copy:
         assert ("high", {"preserve_thinking": True}) == facts(copy.conversation)
 
 

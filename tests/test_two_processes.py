@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.store.sessions import SessionFolder
-from chatcli.store.transcript import Transcript
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.transcript import Transcript
 from tests.conftest import DEADLINE, Finished, Program, entries, everything, user_messages
 
 LOCKED = "is open in another chatcli"

@@ -20,7 +20,7 @@ from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 from chatcli import model, prompt_cache, turn
 from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
-from chatcli.prefix import common_prefix
+from chatcli.store.segments.prefix import common_prefix
 from tests.conftest import Program
 from tests.support.core import House
 from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model

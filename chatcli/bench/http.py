@@ -16,7 +16,7 @@ from typing import Any
 from chatcli.bench.contender import Answer, Contender, Request, gaps
 from chatcli.bench.http_server import HOST, Command, Event, Server
 from chatcli.bench.scripted import Script
-from chatcli.store.inventory import bytes_below
+from chatcli.store.segments.inventory import bytes_below
 
 CHAT = "/v1/chat/completions"
 HEALTH = "/health"

@@ -22,11 +22,11 @@ from chatcli.engine import Token
 from chatcli.events import Settled, TurnDone, TurnRecord
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
-from chatcli.prefix import Segment
 from chatcli.settings.values import Sampling
-from chatcli.store import catalog, inventory
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.store.segments import catalog, inventory
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.template import Memory, Template
 from chatcli.threads.mlx_thread import Worker
 

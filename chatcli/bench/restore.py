@@ -14,15 +14,16 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from chatcli import prefix, prompt_cache
+from chatcli import prompt_cache
 from chatcli.bench.measure import Contender, Contest, contest, give_memory_back
 from chatcli.bench.talk import Spoken, arrays_of, restored
 from chatcli.checkpoints import Checkpoints
 from chatcli.model import LoadedModel
-from chatcli.prefix import Segment
 from chatcli.prompt_cache import PromptCache, RowLog
-from chatcli.store.catalog import rows_files
-from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.store.segments import prefix
+from chatcli.store.segments.catalog import rows_files
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.threads.mlx_thread import Worker
 
 FINGERPRINT = "b" * 32

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from chatcli import prefix
 from chatcli.bench.measure import Spread, timed
 from chatcli.conversation.tree import Entry, Message
-from chatcli.prefix import Segment
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, budget, catalog
-from chatcli.store.catalog import TOKENS
-from chatcli.store.container import Tensor, pack
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFolder
-from chatcli.store.transcript import SESSION_VERSION, encode, entry_line
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION
+from chatcli.store.segments import budget, catalog, prefix
+from chatcli.store.segments.catalog import TOKENS
+from chatcli.store.segments.container import Tensor, pack
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.transcript import SESSION_VERSION, encode, entry_line
 
 FINGERPRINT = "c" * 32
 SYSTEM = list(range(24))

@@ -21,13 +21,13 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
-from chatcli.prefix import Segment
 from chatcli.prompt_cache import PromptCache
 from chatcli.settings.values import Sampling
-from chatcli.store import catalog, inventory
-from chatcli.store.catalog import ROWS_NAME
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.segments import catalog, inventory
+from chatcli.store.segments.catalog import ROWS_NAME
+from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.template import Template
 from chatcli.threads.mlx_thread import Worker
 

@@ -26,8 +26,8 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.template import Template
 from chatcli.turn import Chat
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from chatcli import upkeep
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.errors import SegmentDamaged
-from chatcli.store import budget, eviction, inventory, listing
-from chatcli.store.container import Container
-from chatcli.store.inventory import Item, Problem
-from chatcli.store.sessions import SessionFolder
+from chatcli.store import maintenance
+from chatcli.store.segments import budget, eviction, inventory
+from chatcli.store.segments.container import Container
+from chatcli.store.segments.inventory import Item, Problem
+from chatcli.store.sessions import listing
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import file_size
 
 # So many headers of each model are read; names are hashes, so the first are any.
@@ -27,7 +28,7 @@ NEARLY_FULL = 0.9
 def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
     """Every transcript, parsed if `whole`, else opened. Raises `FolderError`."""
     damaged = (
-        upkeep.damaged_transcripts(SessionFolder(folder))
+        maintenance.damaged_transcripts(SessionFolder(folder))
         if whole
         else [one.problem for one in listing.summaries(folder) if one.problem]
     )
@@ -117,7 +118,7 @@ def leftovers(folder: Path) -> Iterator[Finding]:
     found = [
         *eviction.leftovers(folder),
         *eviction.held_twice(folder),
-        *eviction.unneeded(folder, eviction.named(upkeep.transcripts(folder))),
+        *eviction.unneeded(folder, eviction.named(maintenance.transcripts(folder))),
     ]
     size = sum(one.size for one in found)
     data = {"files": len(found), "bytes": size}

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import exchange, files, hub, opening
+from chatcli import files, hub, opening
 from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
+from chatcli.exchange import export as exchange
 from chatcli.repl import draft_model as draft_models
 from chatcli.repl import told
 from chatcli.repl.registry import command, explained
@@ -28,8 +29,8 @@ from chatcli.repl.results import (
 )
 from chatcli.repl.state import State
 from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
-from chatcli.store import search as searching
-from chatcli.store.images import Gallery
+from chatcli.store.sessions import search as searching
+from chatcli.store.sessions.images import Gallery
 from chatcli.template_args import LEVELS
 from chatcli.text import shorten
 

@@ -40,7 +40,7 @@ from chatcli.repl.excerpts import excerpts
 from chatcli.repl.folding import wrap
 from chatcli.repl.panel import ACCENT, DIM, ContextTable, hit_line, hit_panel, stats
 from chatcli.repl.reply import Reply
-from chatcli.store import search
+from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 
 Context = Callable[[], int | None]

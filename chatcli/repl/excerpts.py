@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chatcli.repl.panel import ACCENT, DIM
-from chatcli.store.search import Found, Hit
+from chatcli.store.sessions.search import Found, Hit
 from chatcli.text import age, clean_line
 
 WHO = {"user": "you", "assistant": "reply"}

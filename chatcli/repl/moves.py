@@ -16,7 +16,7 @@ from chatcli.errors import TemplateRefused, TurnOutOfRange, UsageError
 from chatcli.events import Event
 from chatcli.repl import editing
 from chatcli.repl.state import State
-from chatcli.store.images import Gallery
+from chatcli.store.sessions.images import Gallery
 
 
 def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:

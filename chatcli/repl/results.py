@@ -12,12 +12,12 @@ from chatcli.bench.table import Table
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
 from chatcli.repl.registry import Command
-from chatcli.store.listing import Summary
-from chatcli.store.search import Found
+from chatcli.store.sessions.listing import Summary
+from chatcli.store.sessions.search import Found
 
 if TYPE_CHECKING:
-    from chatcli.store.eviction import Removal
-    from chatcli.store.inventory import Problem, Usage
+    from chatcli.store.segments.eviction import Removal
+    from chatcli.store.segments.inventory import Problem, Usage
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from chatcli.errors import ChatcliError, SessionUnreadable
 from chatcli.repl.behind import Behind
 from chatcli.repl.picker import Action, Picker, Question, Rows
 from chatcli.repl.picker_text import Matcher, ago, first_words, fit, padded, wrapped
-from chatcli.store.listing import Summary
+from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line
 
 # Seconds without a key after which a session is read for its preview, or the folder is searched.

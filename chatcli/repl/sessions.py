@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from chatcli import upkeep
 from chatcli.repl.session_picker import SessionActions
-from chatcli.store import search
-from chatcli.store.sessions import SessionFolder
+from chatcli.store import maintenance
+from chatcli.store.sessions import search
+from chatcli.store.sessions.folder import SessionFolder
 
 
 def actions_on(folder: SessionFolder) -> SessionActions:
@@ -13,6 +13,6 @@ def actions_on(folder: SessionFolder) -> SessionActions:
     return SessionActions(
         load=lambda name: folder.read(name).conversation,
         rename=folder.rename,
-        delete=lambda name: upkeep.delete(folder, name),
+        delete=lambda name: maintenance.delete(folder, name),
         search=lambda words: search.names(folder.folder, words),
     )

@@ -54,7 +54,7 @@ from chatcli.repl.stage import Stage
 from chatcli.repl.state import State
 from chatcli.repl.tree_picker import choose_entry
 from chatcli.repl.waiting import Sent, Unsent, Waiting
-from chatcli.store.sessions import recovered
+from chatcli.store.sessions.folder import recovered
 from chatcli.text import shorten
 
 # Seconds without a key after which what is typed is drafted, and in which a second Ctrl-C leaves.

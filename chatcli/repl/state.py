@@ -22,8 +22,8 @@ from chatcli.ranks import Ranks
 from chatcli.repl import editing, told
 from chatcli.repl.loading import Loading, absolute, short, wait
 from chatcli.settings.values import Sampling, Settings, aliased
-from chatcli.store import readahead
-from chatcli.store.sessions import SessionFile, SessionFolder, recovered
+from chatcli.store.segments import readahead
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, recovered
 from chatcli.text import decodable, shorten
 from chatcli.threads.executor import SerialExecutor
 from chatcli.threads.mlx_thread import Worker

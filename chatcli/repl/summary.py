@@ -16,7 +16,7 @@ from chatcli.conversation.tree import Entry, Message, Turn, new_id
 from chatcli.errors import ContextFull
 from chatcli.events import Event, Notice, TurnDone
 from chatcli.repl.state import SUMMARY, State, without_summary
-from chatcli.store.sessions import SessionFile
+from chatcli.store.sessions.folder import SessionFile
 
 SUMMARIZE = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chatcli import template_args
 from chatcli.errors import UsageError
 from chatcli.opening import Wanted
-from chatcli.store.sessions import SessionFile
+from chatcli.store.sessions.folder import SessionFile
 
 if TYPE_CHECKING:
     from chatcli.repl.state import State

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
-from chatcli.prefix import Segment, chain, root_id
-from chatcli.store.catalog import rows_path, state_path
-from chatcli.store.container import Container, Tensor, pack
-from chatcli.store.rows import Rows, joined
-from chatcli.store.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.catalog import rows_path, state_path
+from chatcli.store.segments.container import Container, Tensor, pack
+from chatcli.store.segments.prefix import Segment, chain, root_id
+from chatcli.store.segments.rows import Rows, joined
+from chatcli.store.segments.segments import Checkpoint, SegmentStore
 
 FINGERPRINT = "f" * 32
 FAN = 8

@@ -14,7 +14,7 @@ from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.runtime import Runtime
 from chatcli.settings.values import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
-from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
 
 NEUTRAL = Sampling()

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.store import inventory
-from chatcli.store.catalog import ROWS_NAME
-from chatcli.store.sessions import SessionFolder
+from chatcli.store.segments import inventory
+from chatcli.store.segments.catalog import ROWS_NAME
+from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program, segment_files
 
 PATIENCE = 60.0

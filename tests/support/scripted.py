@@ -21,8 +21,8 @@ from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
-from chatcli.store.segments import SegmentStore
-from chatcli.store.sessions import SessionFile, SessionFolder
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.template import Template
 from chatcli.threads.mlx_thread import Worker
 from tests.support.core import SYSTEM, finish

@@ -11,7 +11,7 @@ from mlx_lm.utils import load_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from chatcli.conversation.tree import Message
-from chatcli.prefix import common_prefix
+from chatcli.store.segments.prefix import common_prefix
 from chatcli.template import Template
 from chatcli.tokens import SEAM
 from tests.support import tiny

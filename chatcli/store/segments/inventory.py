@@ -1,0 +1,313 @@
+"""Everything under `kv/`, file by file: what it is, what is wrong with it; refuses to remove any."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chatcli import files
+from chatcli.errors import SegmentDamaged
+from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION
+from chatcli.store.segments import catalog, legacy
+from chatcli.store.segments.catalog import (
+    DAMAGED,
+    OLD_INDEX,
+    ROWS_NAME,
+    SHARD_NAME,
+    SHORT,
+    STATE_NAME,
+    SUFFIX,
+    Kind,
+)
+from chatcli.store.segments.container import Container
+
+MODEL_NAME = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one model's checkpoints take on disk (bytes): `damaged_bytes` were set aside."""
+
+    fingerprint: str
+    rows_files: int
+    segments: int
+    rows_bytes: int
+    states: int
+    state_bytes: int
+    damaged_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.rows_bytes + self.state_bytes + self.damaged_bytes
+
+
+@dataclass(frozen=True)
+class Item:
+    """One whole file: the segments that it holds, or the one whose state it is.
+
+    `used` is when it was last used, in seconds since the epoch. Of rows, `seconds` is what they took
+    to compute.
+    """
+
+    path: Path
+    kind: Kind
+    size: int
+    used: float
+    ids: tuple[str, ...]
+    parent: str = ""
+    start: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that is not what its name says."""
+
+    path: Path
+    reason: str
+
+
+def models(sessions: Path) -> list[Path]:
+    """Each model's folder. Raises `OSError`."""
+    try:
+        found = sorted((sessions / "kv").iterdir())
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        if sessions.is_dir():
+            return []  # something else is in the place of `kv`
+        raise
+    return [path for path in found if path.is_dir() and path.suffix != DAMAGED]
+
+
+def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything in one model's folder that is not being written. Raises `OSError`."""
+    for shard in _shards(folder):
+        if SHARD_NAME.fullmatch(shard.name):
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                os.scandir(shard) as found,
+            ):
+                yield from found
+
+
+def _shards(folder: Path) -> list[Path]:
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(folder.iterdir())
+    return []
+
+
+def usage(sessions: Path) -> list[Usage]:
+    """What each model's checkpoints take in a sessions folder. Raises `OSError`."""
+    return [_usage_of(folder) for folder in models(sessions)]
+
+
+def _usage_of(folder: Path) -> Usage:
+    sizes: dict[str, list[int]] = {f".rows{SUFFIX}": [], f".state{SUFFIX}": [], DAMAGED: []}
+    inside = 0
+    for entry in entries(folder):
+        ending = next((known for known in sizes if entry.name.endswith(known)), None)
+        if ending:
+            with contextlib.suppress(FileNotFoundError):
+                sizes[ending].append(entry.stat(follow_symlinks=False).st_size)
+                inside += _segments_in(entry)
+    rows, states, damaged = sizes.values()
+    return Usage(folder.name, len(rows), inside, sum(rows), len(states), sum(states), sum(damaged))
+
+
+def _segments_in(entry: os.DirEntry[str]) -> int:
+    """How many segments' rows a file holds. Only one that holds several is opened."""
+    if not holds_several(entry.name):
+        return int(entry.name.endswith(f".rows{SUFFIX}"))
+    try:
+        with Container(Path(entry.path)) as file:
+            return len(catalog.segment_ends(file))
+    except (OSError, SegmentDamaged):
+        return 0
+
+
+def holds_several(name: str) -> bool:
+    """Whether a file's name is that of several segments' rows."""
+    parts = ROWS_NAME.fullmatch(name)
+    return parts is not None and parts[2] != parts[3]
+
+
+def clear(sessions: Path) -> int:
+    """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
+    with files.explained(f"delete the checkpoints in {sessions}"):
+        if sessions.exists():
+            os.listdir(sessions)  # noqa: PTH208 - a file or a closed folder is told, not cleared
+        freed = total_bytes(sessions)
+        while (sessions / "kv").exists():
+            # Another process may take a file away first: then there is one less to delete.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(sessions / "kv")
+    return freed
+
+
+def total_bytes(sessions: Path) -> int:
+    """All that the checkpoints take, unfinished files included. Raises `OSError`."""
+    return bytes_below(sessions / "kv")
+
+
+def bytes_below(folder: str | Path) -> int:
+    """What all files in a folder take, at any depth. Raises `OSError`."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                total += bytes_below(entry.path)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def states(folder: Path) -> Iterator[Item]:
+    """One model's states: their names say all that there is to know."""
+    for entry in entries(folder):
+        if found := STATE_NAME.fullmatch(entry.name):
+            with contextlib.suppress(FileNotFoundError):
+                facts = entry.stat()
+                yield Item(Path(entry.path), "state", facts.st_size, facts.st_mtime, (found[1],))
+
+
+def rows(folder: Path) -> Iterator[Item | Problem]:
+    """One model's rows by their headers, and those whose headers are not whole.
+
+    What cannot be read now is left out.
+    """
+    for entry in entries(folder):
+        if entry.name.endswith(f".rows{SUFFIX}"):
+            path = Path(entry.path)
+            try:
+                yield read_rows(path)
+            except SegmentDamaged as error:
+                yield Problem(path, str(error))
+            except OSError:
+                continue
+
+
+def read_rows(path: Path) -> Item:
+    """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
+    facts = path.stat()
+    ids, told = _read_rows(path) if ROWS_NAME.fullmatch(path.name) else _read_old(path)
+    try:
+        start, seconds = int(told["start"]), float(told["seconds"])
+    except (KeyError, ValueError) as error:
+        raise SegmentDamaged("its numbers are none") from error
+    return Item(path, "rows", facts.st_size, facts.st_mtime, tuple(ids), told["parent"], start, seconds)
+
+
+def _read_rows(path: Path) -> tuple[list[str], dict[str, str]]:
+    with Container(path) as file:
+        if _checked_kind(file) != "rows" or "parent" not in file.metadata:
+            raise SegmentDamaged("it is not rows")
+        one = len(catalog.segment_ends(file)) == 1
+        ids = [file.metadata.get("id", "")] if one else catalog.segment_ids(file)
+        if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
+            raise SegmentDamaged("it is under another file's name")
+        return ids, file.metadata
+
+
+def _read_old(path: Path) -> tuple[list[str], dict[str, str]]:
+    """A file of format 1, all of it."""
+    _, told = legacy.unpack(path.read_bytes())
+    if f"{told.get('id')}.{told.get('kind')}{SUFFIX}" != path.name:
+        raise SegmentDamaged("it is under another file's name")
+    if told.get("fingerprint") != path.parent.parent.name:
+        raise SegmentDamaged("it belongs to another model")
+    return [told["id"]], {"parent": "", **told, "seconds": "0"}
+
+
+def _checked_kind(file: Container) -> Kind:
+    told = file.metadata
+    if (told.get("format"), told.get("version")) != (SEGMENT_FORMAT, SEGMENT_VERSION):
+        raise SegmentDamaged("it is no segment of this format")
+    if told.get("fingerprint") != file.path.parent.parent.name:
+        raise SegmentDamaged("it belongs to another model")
+    if told.get("kind") == "rows":
+        return "rows"
+    if told.get("kind") == "state":
+        return "state"
+    raise SegmentDamaged("it is neither rows nor state")
+
+
+def verify(sessions: Path) -> Iterator[Problem]:
+    """Read every byte of every checkpoint; what is wrong comes back. Raises `OSError`."""
+    for folder in models(sessions):
+        if not MODEL_NAME.fullmatch(folder.name):
+            yield Problem(folder, "it is no model's folder")
+            continue
+        for entry in entries(folder):
+            if not entry.name.endswith((DAMAGED, OLD_INDEX)):
+                path = Path(entry.path)
+                reason = _problem_of(path)
+                if reason:
+                    yield Problem(path, reason)
+
+
+def _problem_of(path: Path) -> str | None:
+    try:
+        _check(path)
+    except SegmentDamaged as error:
+        return str(error)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None
+
+
+def _check(path: Path) -> None:
+    """Read a file, whatever its name says it is. Raises `SegmentDamaged` and `OSError`."""
+    name = path.name
+    if name.endswith(SUFFIX) and not (ROWS_NAME.fullmatch(name) or STATE_NAME.fullmatch(name)):
+        _read_old(path)
+        return
+    try:
+        with Container(path) as file:
+            _check_name(file)
+            _check_numbers(file)
+            file.check()
+    except SegmentDamaged:
+        if not (STATE_NAME.fullmatch(name) and _is_old(path)):
+            raise
+
+
+def _check_name(file: Container) -> None:
+    kind, path = _checked_kind(file), file.path
+    if kind == "state":
+        name = catalog.state_name(file.metadata.get("id", ""))
+    else:
+        ids = catalog.segment_ids(file)
+        key = catalog.key(file.metadata["parent"], catalog.first_tokens(file))
+        name = catalog.rows_name(key, ids[0], ids[-1])
+        if file.metadata["id"] != ids[-1]:
+            raise SegmentDamaged("its id is not that of its tokens")
+    if path.name != name or path.parent.name != name[:2]:
+        raise SegmentDamaged("it is under another file's name")
+
+
+def _check_numbers(file: Container) -> None:
+    told = file.metadata
+    try:
+        json.loads(told["scalars"] if told["kind"] == "state" else "{}")
+        int(told["start"]), float(told["seconds"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise SegmentDamaged("its numbers are none") from error
+
+
+def _is_old(path: Path) -> bool:
+    """Whether a state is whole, but of format 1."""
+    try:
+        _, told = _read_old(path)
+    except SegmentDamaged:
+        return False
+    return told.get("version") == "1"

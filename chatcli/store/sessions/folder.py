@@ -1,0 +1,440 @@
+"""The folder of sessions and an open session's file: names, locks, appends; refuses to know tensors.
+
+Each line is one fact, flushed before it is acted on, under a lock that its writer holds for as long
+as the session is open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import difflib
+import fcntl
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from chatcli import files
+from chatcli.conversation.tree import Conversation, Entry, Message, new_id
+from chatcli.errors import (
+    FolderError,
+    SessionExists,
+    SessionLocked,
+    SessionNotFound,
+    SessionUnreadable,
+)
+from chatcli.store.sessions import listing
+from chatcli.store.sessions.listing import SUFFIX, Summary
+from chatcli.store.sessions.transcript import (
+    SESSION_VERSION,
+    Transcript,
+    encode,
+    entry_line,
+    parse,
+    recovered,
+)
+from chatcli.threads.executor import SerialExecutor
+
+__all__ = ["SessionFile", "SessionFolder", "Summary", "recovered", "slug"]
+
+LONGEST_SLUG = 32
+# What says nothing at the end of a name.
+FILLERS = re.compile(
+    "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
+    "|the|their|to|was|were|when|where|which|while|who|with|your"
+)
+SHOWN_BY = "'chatcli list' shows them all; in a chat, /resume does."
+# Who asks whether a session is open holds its lock for microseconds.
+LOCK_PATIENCE = 0.1
+LOCK_STEP = 0.005
+
+
+class SessionFolder:
+    """The folder of sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._opened: weakref.WeakSet[SessionFile] = weakref.WeakSet()
+
+    def names(self) -> list[str]:
+        """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
+        return listing.by_age(self.folder)
+
+    def count(self) -> int:
+        """How many sessions there are. Raises `FolderError` if the folder cannot be read."""
+        return len(listing.names(self.folder))
+
+    def latest(self) -> str:
+        """The session that was used last. Raises `SessionNotFound` if there is none."""
+        names = self.names()
+        if not names:
+            raise SessionNotFound("There is no saved session yet: start one with 'chatcli'.")
+        return names[0]
+
+    def resolve(self, name: str) -> str:
+        """A session's full name from itself or an unambiguous beginning of it."""
+        if self.exists(files.check_name(name)):
+            return name
+        names = sorted(listing.names(self.folder))
+        matches = [other for other in names if other.startswith(name)]
+        if len(matches) == 1:
+            return matches[0]
+        raise SessionNotFound(_not_found(name, names, matches))
+
+    def exact(self, name: str) -> str:
+        """`name` if there is such a session: what cannot be undone takes no beginnings of names."""
+        files.check_name(name)
+        names = listing.names(self.folder)
+        if name not in names:
+            raise SessionNotFound(_not_found(name, names, []))
+        return name
+
+    def exists(self, name: str) -> bool:
+        with files.explained(f"read the sessions folder {self.folder}"):
+            return self._path(name).exists()
+
+    def free_name(self, wanted: str) -> str:
+        """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken."""
+        taken = set(listing.names(self.folder))
+        numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
+        return next(name for name in (wanted, *numbered) if name not in taken)
+
+    def read(self, name: str) -> Transcript:
+        """A session without locking it."""
+        path = self._path(self.resolve(name))
+        return parse(path.stem, listing.read(path))
+
+    def summaries(self, newest: int | None = None) -> list[Summary]:
+        """Every session or the newest for a listing; one that cannot be read has its problem there."""
+        return listing.summaries(self.folder, newest)
+
+    def in_use(self) -> list[str]:
+        """The sessions that some process has open right now, this one included."""
+        names = listing.names(self.folder)
+        return [name for name in names if files.is_locked(self._path(name))]
+
+    def create(
+        self,
+        name: str,
+        *,
+        model: str | None,
+        system: str | None,
+        date: str | None = None,
+        branched_from: str | None = None,
+    ) -> SessionFile:
+        """A new, locked, empty session that keeps `date` (default: today). Raises `SessionExists`."""
+        files.check_name(name)
+        files.private_folder(self.folder)
+        header = {
+            "type": "session",
+            "version": SESSION_VERSION,
+            "created": round(time.time(), 3),
+            "date": date or datetime.date.today().isoformat(),
+            "model": model,
+            "system": system,
+            "branched_from": branched_from,
+        }
+        with files.explained(f"write to the sessions folder {self.folder}"):
+            try:
+                files.create(self._path(name), encode(header))
+            except FileExistsError:
+                raise SessionExists(
+                    f"There is a session '{name}' already: choose another name, "
+                    f"or go on with 'chatcli resume {name}'."
+                ) from None
+        return self.open(name)
+
+    def open(self, name: str) -> SessionFile:
+        """A session, locked for writing. Raises `SessionLocked` if another process has it."""
+        path = self._path(self.resolve(name))
+        with files.explained(f"open the session '{path.stem}' for writing"), self._ours(path):
+            opened = SessionFile(path)
+        self._opened.add(opened)
+        return opened
+
+    @contextlib.contextmanager
+    def _ours(self, path: Path) -> Iterator[None]:
+        """Say so where it is not another process that has the session open."""
+        try:
+            yield
+        except SessionLocked:
+            if any(one.path == path and not one.closed for one in self._opened):
+                raise SessionLocked(
+                    f"The session '{path.stem}' is the one that is open here: /new leaves it, "
+                    "and /rename gives it another name."
+                ) from None
+            raise
+
+    def rename(self, name: str, new_name: str) -> str:
+        """Give a session another name. Raises `SessionExists`, and `SessionLocked` if it is open."""
+        with self.open(self.exact(name)):
+            return self.rename_open(name, new_name)
+
+    def rename_open(self, name: str, new_name: str) -> str:
+        """`rename`, for a session that the caller has open."""
+        old = self._path(self.exact(name))
+        new = self._path(files.check_name(new_name))
+        with files.explained(f"rename the session '{old.stem}'"):
+            try:
+                new.hardlink_to(old)
+            except FileExistsError:
+                raise SessionExists(f"There is a session '{new_name}' already.") from None
+            old.unlink()
+        return new.stem
+
+    def delete(self, name: str) -> str:
+        """Remove a session's transcript, also a damaged one.
+
+        Raises `SessionLocked` if it is open, `SessionVersionError` if a newer chatcli wrote it.
+        """
+        path = self._path(self.exact(name))
+        with files.explained(f"delete the session '{name}'"):
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                with self._ours(path):
+                    _lock(descriptor, path.stem)
+                _check_still_there(descriptor, path)
+                with contextlib.suppress(SessionUnreadable):
+                    parse(path.stem, _read_all(descriptor))
+                path.unlink()
+            finally:
+                os.close(descriptor)
+        return path.stem
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}{SUFFIX}"
+
+
+class SessionFile:
+    """An open session: its conversation in memory, its file locked and appended to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.closed = False
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
+        try:
+            _lock(self._descriptor, path.stem)
+            _check_still_there(self._descriptor, path)
+            data = _read_all(self._descriptor)
+            self.transcript = parse(path.stem, data)
+            torn_at = self.transcript.torn_at
+            self._size = len(data) if torn_at is None else torn_at
+            self._torn = torn_at is not None
+            self._flusher = SerialExecutor("chatcli-flush")
+            self._writing = threading.RLock()
+            self._flushing: Future[None] | None = None
+            self._mend()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.transcript.conversation
+
+    def _mend(self) -> None:
+        """Cut off what a write left unfinished, here or in a process that was killed."""
+        if self._torn:
+            os.ftruncate(self._descriptor, self._size)
+            self._torn = False
+
+    def write(self, line: Mapping[str, Any], *, wait: bool = True) -> None:
+        """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept.
+
+        Without `wait` the system has it, whatever happens to this process, and the disk soon.
+        """
+        data = encode(line)
+        with self._writing, files.explained(f"save to the session '{self.name}'"):
+            self._mend()
+            self._check_ours()
+            try:
+                _write_all(self._descriptor, data)
+                self._flush(wait)
+            except BaseException:
+                self._torn = True
+                with contextlib.suppress(OSError):
+                    self._mend()
+                raise
+            self._size += len(data)
+
+    def _flush(self, wait: bool) -> None:
+        """Flush to the disk, here or behind; what went wrong behind is raised by the next one."""
+        flushing, self._flushing = self._flushing, None
+        if flushing is not None:
+            flushing.result()
+        if wait:
+            os.fsync(self._descriptor)
+        else:
+            self._flushing = self._flusher.submit(os.fsync, self._descriptor)
+
+    def _check_ours(self) -> None:
+        """Raise `FolderError` if what is written now would not be found under the session's name."""
+        facts = os.fstat(self._descriptor)
+        if not _same(facts, self.path):
+            raise FolderError(
+                f"Cannot save to the session '{self.name}': its file was deleted, moved or replaced. "
+                "In a chat, /branch keeps the conversation in a new session."
+            )
+        if facts.st_size != self._size:
+            raise FolderError(
+                f"Cannot save to the session '{self.name}': another program has changed its file. "
+                "Leave, look at it, and open the session again."
+            )
+
+    def append(self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any) -> Entry:
+        """Hang a message under `parent`; on disk when this returns, or as `write` has it."""
+        entry = Entry(new_id(), parent, message, time.time(), **facts)
+        self.write(entry_line(entry), wait=wait)
+        return self.conversation.add(entry)
+
+    def copy(self, entry: Entry) -> None:
+        """Take over an entry of another session, as it is."""
+        self.write(entry_line(entry))
+        self.conversation.add(entry)
+
+    def note(self, entry: Entry, record: Mapping[str, Any]) -> None:
+        """Add numbers to a reply that is written already."""
+        self.write({"type": "note", "id": entry.id, "record": dict(record)})
+        self.conversation.note(entry.id, record)
+
+    def move_head(self, entry_id: str | None) -> None:
+        """Continue from another entry from now on."""
+        if entry_id != self.conversation.head:
+            self.write({"type": "head", "id": entry_id})
+            self.conversation.head = entry_id
+
+    def set_system(self, system: str | None) -> None:
+        if system != self.conversation.system:
+            self.write({"type": "system", "content": system})
+            self.conversation.system = system
+
+    def set_model(self, model: str) -> None:
+        if model != self.conversation.model:
+            self.write({"type": "model", "model": model})
+            self.conversation.model = model
+
+    def set_date(self, date: str) -> None:
+        """`date` is ISO 8601."""
+        if date != self.conversation.date:
+            self.write({"type": "date", "date": date})
+            self.conversation.date = date
+
+    def set_template(self, effort: str | None, arguments: Mapping[str, Any]) -> None:
+        """What the template is told from now on: how much to think, and what else it knows."""
+        conversation = self.conversation
+        if (effort, arguments) != (conversation.effort, conversation.template_args):
+            self.write({"type": "template", "effort": effort, "args": dict(arguments)})
+            conversation.effort, conversation.template_args = effort, dict(arguments)
+
+    def set_running(self, running: Mapping[str, Any]) -> None:
+        """How the model is run from now on, as `Running.asked` tells it."""
+        if running != self.conversation.running:
+            self.write({"type": "running", "running": dict(running)})
+            self.conversation.running = dict(running)
+
+    def set_label(self, entry_id: str, label: str) -> None:
+        """Bookmark an entry; an empty label takes the bookmark away."""
+        self.write({"type": "label", "id": entry_id, "label": label})
+        self.conversation.labels.pop(entry_id, None)
+        if label:
+            self.conversation.labels[entry_id] = label
+
+    def moved(self, path: Path) -> None:
+        """The file has been renamed."""
+        with self._writing:
+            self.path = path
+
+    def close(self) -> None:
+        """Let the file go, flushed. Raises `FolderError`, and has let it go then too."""
+        self.closed = True
+        self._flusher.shutdown()
+        os.close(self._descriptor)
+        if self._flushing is not None:
+            with files.explained(f"save to the session '{self.name}'"):
+                self._flushing.result()
+
+    def __enter__(self) -> SessionFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def slug(text: str) -> str:
+    """A session's name: the first words of its first message, the last of which says something."""
+    words = re.findall(r"[^\W_]+", re.sub("['’]", "", text.lower()))
+    kept: list[str] = []
+    for word in words:
+        if len("-".join((*kept, word))) > LONGEST_SLUG:
+            break
+        kept.append(word)
+    end = len(kept)
+    while end and FILLERS.fullmatch(kept[end - 1]):
+        end -= 1
+    return "-".join(kept[:end] or kept) or time.strftime("chat-%Y%m%d-%H%M%S")
+
+
+def _lock(descriptor: int, name: str) -> None:
+    """Raises `SessionLocked` if the lock does not come free soon."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while not _locked(descriptor):
+        if time.monotonic() > deadline:
+            raise SessionLocked(
+                f"The session '{name}' is open in another chatcli: close it there, "
+                f"or go on in a copy with 'chatcli branch {name}'."
+            )
+        time.sleep(LOCK_STEP)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _check_still_there(descriptor: int, path: Path) -> None:
+    """Raise `SessionNotFound` if another process took the file away before it was locked."""
+    if not _same(os.fstat(descriptor), path):
+        raise SessionNotFound(f"There is no session '{path.stem}' any more.")
+
+
+def _same(facts: os.stat_result, path: Path) -> bool:
+    try:
+        return os.path.samestat(facts, path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _read_all(descriptor: int) -> bytes:
+    """Through the locked file itself: where locks are emulated, closing another one frees them."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size + 1, 0)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _not_found(name: str, names: list[str], matches: list[str]) -> str:
+    if matches:
+        return f"'{name}' could be any of {_listed(matches)}: give more of the name."
+    close = difflib.get_close_matches(name, names, 3)
+    hint = f" Did you mean {_listed(close)}?" if close else f" {SHOWN_BY}"
+    return f"There is no session '{name}'.{hint}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:5])

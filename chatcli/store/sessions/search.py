@@ -1,0 +1,262 @@
+"""Words in the messages of every session, last used first; refuses to write.
+
+Ten thousand sessions are searched while a person waits. So the text of a message is looked at where it
+lies in its line, and only a session that holds the words is parsed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from unicodedata import normalize
+
+from chatcli.conversation.tree import Conversation, Entry
+from chatcli.errors import ChatcliError, UsageError
+from chatcli.store.sessions import listing
+from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
+from chatcli.text import clean_line
+
+# Accents and other marks above and below letters, as NFKD sets them apart.
+MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
+QUERY = re.compile(r'"([^"]*)"?|([^\s"]+)')
+# What JSON may write in another way within a text.
+ESCAPED = re.compile(r'["\\\x00-\x1f]')
+# How lines begin as this program writes them: a message's, and those that are none.
+MESSAGE = re.compile(
+    rb'\n\{"type": "(?:user|(assistant))", "id": "\w+", "parent": (?:null|"\w+"), "content": "'
+)
+OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|label)", "')
+AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
+# Characters of an excerpt, and of those before what was found.
+LONGEST, LEAD = 160, 40
+OCCURRENCES = 100
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A message that holds the words. `turn` is its number along the path that leads to it.
+
+    `on_path`: the session's current path goes through it. `excerpt` is one clean line, `marks` the
+    places of the words in it: (start, end). `last_used` is the session's, in seconds since the epoch.
+    """
+
+    session: str
+    turn: int
+    role: str
+    entry: str
+    on_path: bool
+    excerpt: str
+    last_used: float
+    marks: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search for these words gave. `more`: there are older hits too."""
+
+    words: Sequence[str]
+    hits: Sequence[Hit]
+    more: bool = False
+
+
+def split(text: str) -> list[str]:
+    """A line of words as a person types it; quoted ones are one phrase."""
+    return [phrase or word for phrase, word in QUERY.findall(text) if phrase or word]
+
+
+def find(
+    folder: Path,
+    words: Sequence[str],
+    *,
+    thinking: bool = False,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Iterator[Hit]:
+    """The messages that hold all of these words and phrases, in capitals or not, with accents or not.
+
+    They are given as they are found. `tell` gets a sentence about each session that cannot be read.
+    Raises `UsageError` if there is no word, `FolderError` if the folder cannot be read.
+    """
+    query = Query(words)
+    if not query.patterns:
+        raise UsageError("There is nothing to search for: give a word.")
+    for name, last_used, data in listing.contents(folder, tell):
+        try:
+            if _holds(name, data, query, thinking):
+                conversation = parse(name, data).conversation
+                yield from _hits(name, last_used, conversation, query, thinking)
+        except ChatcliError as error:
+            tell(str(error))
+
+
+def newest(found: Iterator[Hit], words: Sequence[str], most: int | None) -> Found:
+    """The first hits of a search, at most so many (None: all of them)."""
+    hits = list(islice(found, None if most is None else most + 1))
+    return Found(words, hits[:most], most is not None and len(hits) > most)
+
+
+def names(folder: Path, words: str) -> set[str]:
+    """The sessions with a message that holds all of these words, as `split` reads them.
+
+    What cannot be read is left out. Raises `FolderError` if the folder cannot be read.
+    """
+    query, found = Query(split(words)), set()
+    for name, _, data in listing.contents(folder, lambda _: None) if query.patterns else ():
+        with contextlib.suppress(ChatcliError):
+            if _holds(name, data, query, thinking=False):
+                found.add(name)
+    return found
+
+
+class Query:
+    """What a message must hold: every word and every phrase."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        terms = [term for word in words if (term := fold(word).split())]
+        self.patterns = [re.compile(r"\s+".join(map(re.escape, term))) for term in terms]
+        self._phrases = [pattern for pattern, term in zip(self.patterns, terms, strict=True) if len(term) > 1]
+        self._words = [word for term in terms for word in term]
+        self._pieces = [max(ESCAPED.split(word), key=len).encode() for word in self._words]
+
+    def held_by(self, text: str) -> bool:
+        folded = fold(text)
+        return all(word in folded for word in self._words) and all(
+            phrase.search(folded) for phrase in self._phrases
+        )
+
+    def may_be_in(self, raw: bytes) -> bool:
+        """False if no text in this JSON holds the words. Raises `UnicodeDecodeError`."""
+        if b"\\u" in raw or b"\\/" in raw:
+            return True
+        folded = fold_bytes(raw)
+        return all(piece in folded for piece in self._pieces)
+
+    def place(self, folded: str) -> int:
+        """Where to begin to read: most of the words follow within an excerpt."""
+        starts = sorted(
+            (match.start(), number)
+            for number, pattern in enumerate(self.patterns)
+            for match in islice(pattern.finditer(folded), OCCURRENCES)
+        )
+        seen = [
+            len({number for at, number in starts[index:] if at < start + LONGEST - LEAD})
+            for index, (start, _) in enumerate(starts)
+        ]
+        return starts[seen.index(max(seen))][0] if starts else 0
+
+
+def fold(text: str) -> str:
+    """`text` without what does not count: capitals, accents, compatibility forms."""
+    return fold_bytes(text.encode()).decode()
+
+
+def fold_bytes(text: bytes) -> bytes:
+    """`fold`, of UTF-8. Raises `UnicodeDecodeError`."""
+    lower = text.lower()
+    return lower if text.isascii() else BEYOND_ASCII.sub(lambda run: _fold_run(run[0]), lower)
+
+
+@lru_cache(4096)
+def _fold_run(run: bytes) -> bytes:
+    """No letter's folding depends on the letters around it, so each run is folded by itself."""
+    return MARKS.sub("", normalize("NFKD", run.decode()).casefold()).encode()
+
+
+def _holds(name: str, data: bytes, query: Query, thinking: bool) -> bool:
+    """Whether a message of a session holds the words. Raises `ChatcliError` if it cannot be read."""
+    header(name, data[: max(data.find(b"\n"), 0)])
+    # With letters beyond ASCII it is quicker to look at each message.
+    if data.isascii() and not query.may_be_in(data):
+        return False
+    try:
+        return any(
+            query.may_be_in(raw) and query.held_by(decode(b'"' + raw + b'"'))
+            for raw in _texts(data, thinking)
+        )
+    except DAMAGE:
+        entries = parse(name, data).conversation.entries.values()
+        return any(query.held_by(_text(entry, thinking)) for entry in entries)
+
+
+def _texts(data: bytes, thinking: bool) -> Iterator[bytes]:
+    """The messages of a session as they are within their lines.
+
+    Raises `ValueError` at a line that is not as this program writes it. JSON has no raw line feed
+    or quote within a text, so what ends a text is never part of it.
+    """
+    at, end = data.find(b"\n"), data.rfind(b"\n")
+    while at < end:
+        after = data.find(b"\n", at + 1)
+        if found := MESSAGE.match(data, at):
+            stop = data.index(AFTER_CONTENT, found.end(), after)
+            raw = data[found.end() : stop]
+            if thinking and found[1]:
+                start = data.index(BEFORE_THINKING, stop, after) + len(BEFORE_THINKING)
+                raw += rb"\n\n" + data[start : data.index(AFTER_THINKING, start, after)]
+            yield raw
+        elif not OTHER.match(data, at):
+            raise ValueError(at)
+        at = after
+
+
+def _text(entry: Entry, thinking: bool) -> str:
+    message = entry.message
+    if not thinking or not message.thinking:
+        return message.content
+    return f"{message.content}\n\n{message.thinking}"
+
+
+def _hits(
+    name: str, last_used: float, conversation: Conversation, query: Query, thinking: bool
+) -> Iterator[Hit]:
+    """The hits of one session, oldest message first."""
+    on_path = {entry.id for entry in conversation.path()}
+    turns: dict[str | None, int] = {None: 0}
+    for entry in conversation.entries.values():
+        role = entry.message.role
+        turns[entry.id] = turns[entry.parent] + (role == "user")
+        if query.held_by(text := _text(entry, thinking)):
+            excerpt = _excerpt(text, query)
+            yield Hit(
+                name,
+                turns[entry.id],
+                role,
+                entry.id,
+                entry.id in on_path,
+                excerpt,
+                last_used,
+                tuple(_marks(excerpt, query)),
+            )
+
+
+def _excerpt(text: str, query: Query) -> str:
+    """One clean line of at most `LONGEST` characters with what was found."""
+    at = query.place(fold(text))
+    # Folding changes lengths: as many characters as make what comes before it.
+    middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1
+    start = max(middle - LEAD, 0)
+    before, after = text[start:middle], text[middle : middle + 2 * LONGEST]
+    if start:
+        before = "…" + before[before.find(" ") + 1 :]
+    line = clean_line(before + after)
+    whole = len(line) <= LONGEST and middle + 2 * LONGEST >= len(text)
+    return line if whole else line[: LONGEST - 1].rstrip() + "…"
+
+
+def _marks(excerpt: str, query: Query) -> Iterator[tuple[int, int]]:
+    """The places of the words in an excerpt, in order, none within another."""
+    origins = [index for index, char in enumerate(excerpt) for _ in fold(char)]
+    folded = "".join(map(fold, excerpt))
+    spans = sorted(match.span() for pattern in query.patterns for match in pattern.finditer(folded))
+    done = 0
+    for begin, end in spans:
+        start, stop = max(origins[begin], done), origins[end - 1] + 1
+        if stop > start:
+            yield start, stop
+            done = stop

@@ -1,0 +1,131 @@
+"""Segment ids and matching: what an id depends on, and which boundaries can be used."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import re
+
+import pytest
+
+from chatcli.store.segments.prefix import chain, common_prefix, root_id, segment_id, usable_boundaries
+
+ROOT = root_id("a model")
+
+
+def test_an_id_is_what_the_format_says_it_is() -> None:
+    tokens = [1, 2, 70000]
+    data = bytes.fromhex(ROOT) + (3).to_bytes(8, "little")
+    data += b"".join(token.to_bytes(8, "little", signed=True) for token in tokens)
+    assert hashlib.sha256(data).hexdigest() == segment_id(ROOT, tokens)
+
+
+def test_an_id_of_the_root_depends_on_the_model() -> None:
+    assert hashlib.sha256(b"chatcli:1:a model").hexdigest() == ROOT
+    assert root_id("another model") != ROOT
+
+
+def test_an_id_depends_on_parent_tokens_order_length_and_extra_keys() -> None:
+    ids = [
+        segment_id(ROOT, [1, 2]),
+        segment_id(root_id("another model"), [1, 2]),
+        segment_id(ROOT, [2, 1]),
+        segment_id(ROOT, [1]),
+        segment_id(ROOT, [1, 2, 0]),
+        segment_id(ROOT, []),
+        segment_id(ROOT, [258]),
+        segment_id(ROOT, [1, 2], "extra"),
+        segment_id(segment_id(ROOT, [1]), [2]),
+    ]
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"[0-9a-f]{64}", name) for name in ids)
+
+
+def test_the_same_tokens_have_the_same_id_whatever_holds_them() -> None:
+    assert segment_id(ROOT, [1, 2]) == segment_id(ROOT, (1, 2))
+
+
+def test_a_chain_cuts_the_prompt_at_its_boundaries() -> None:
+    prompt = list(range(10, 20))
+    made = chain(ROOT, prompt, [3, 4, 9])
+    assert [(0, 3), (3, 4), (4, 9)] == [(part.start, part.end) for part in made]
+    assert [ROOT, made[0].id, made[1].id] == [part.parent for part in made]
+    assert [segment_id(part.parent, prompt[part.start : part.end]) for part in made] == [
+        part.id for part in made
+    ]
+
+
+def test_no_boundaries_make_no_segments() -> None:
+    assert [] == chain(ROOT, [1, 2, 3], [])
+
+
+def test_other_boundaries_lead_to_other_ids_at_the_same_place() -> None:
+    prompt = list(range(10))
+    assert chain(ROOT, prompt, [8])[-1].id != chain(ROOT, prompt, [4, 8])[-1].id
+
+
+def test_prompts_share_ids_exactly_as_far_as_their_tokens_agree() -> None:
+    left, right = [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 9, 6]
+    ids = [[part.id for part in chain(ROOT, one, [2, 4, 6])] for one in (left, right)]
+    assert [True, True, False] == [a == b for a, b in zip(*ids, strict=True)]
+
+
+def test_what_follows_the_last_boundary_does_not_count() -> None:
+    assert chain(ROOT, [1, 2, 3], [2]) == chain(ROOT, [1, 2, 9, 9], [2])
+
+
+def test_the_common_prefix_is_counted_one_by_one() -> None:
+    for left, right in itertools.product(
+        [list(tokens) for size in range(4) for tokens in itertools.product([1, 2], repeat=size)],
+        repeat=2,
+    ):
+        counted = 0
+        while counted < min(len(left), len(right)) and left[counted] == right[counted]:
+            counted += 1
+        assert counted == common_prefix(left, right)
+        assert counted == common_prefix(tuple(left), right)
+
+
+@pytest.mark.parametrize(
+    ("found", "length", "least", "kept"),
+    [
+        ([3, 5, 9], 10, 1, [3, 5, 9]),
+        ([3, 5, 9], 9, 1, [3, 5]),
+        ([3, 5, 10], 10, 1, [3, 5]),
+        ([5, 3, 9], 10, 1, [5, 9]),
+        ([3, 3, 3], 10, 1, [3]),
+        ([0, 3], 10, 1, [3]),
+        ([-1, 0], 10, 1, []),
+        ([3, 15, 16, 17], 40, 16, [16, 17]),
+        ([3, 20], 40, 16, [20]),
+        ([1], 1, 1, []),
+        ([1], 2, 1, [1]),
+        ([], 10, 1, []),
+        ([1, 2], 0, 1, []),
+    ],
+)
+def test_usable_boundaries_are_these(found: list[int], length: int, least: int, kept: list[int]) -> None:
+    assert kept == usable_boundaries(found, length, least)
+
+
+def test_usable_boundaries_always_leave_a_token_and_increase() -> None:
+    dice = random.Random(1)
+    for _ in range(500):
+        found = [dice.randint(-3, 30) for _ in range(dice.randint(0, 8))]
+        length, least = dice.randint(0, 30), dice.randint(1, 10)
+        kept = usable_boundaries(iter(found), length, least)
+        assert sorted(set(kept)) == kept
+        assert set(found) >= set(kept)
+        assert all(least <= position < length for position in kept)
+        fitting = [position for position in found if least <= position < length]
+        assert bool(fitting) == bool(kept)
+        if found == sorted(set(found)):
+            assert fitting == kept
+
+
+def test_boundaries_of_a_longer_prompt_begin_with_those_of_a_shorter() -> None:
+    found = [4, 18, 30, 44, 60]
+    for short, long in itertools.combinations(range(0, 70), 2):
+        shorter = usable_boundaries(found, short, 16)
+        assert shorter == usable_boundaries(found, long, 16)[: len(shorter)]

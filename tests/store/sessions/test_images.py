@@ -1,0 +1,357 @@
+"""Images on disk: kept by content, lost, damaged, exported; and files that are none."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
+
+import numpy as np
+from PIL import Image as Pillow
+
+from chatcli import opening
+from chatcli.conversation import images
+from chatcli.conversation.images import read
+from chatcli.conversation.tree import Message
+from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
+from chatcli.exchange import export
+from chatcli.models import about
+from chatcli.store import maintenance
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.images import Gallery
+from tests import ROOT
+from tests.conftest import Program, entries, everything
+from tests.support.core import House, outcome
+from tests.support.sight import write_picture, write_seeing
+
+ASKED = "What is this?"
+
+
+@pytest.fixture(scope="module")
+def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_seeing(tmp_path_factory.mktemp("seer"))
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Path:
+    return write_picture(tmp_path / "pictures" / "cat.png", 1)
+
+
+def house(model: Path, sessions: Path) -> House:
+    return House(model, sessions, tokens=4, trust_remote_code=True)
+
+
+@pytest.fixture
+def saved(seer: Path, shown: Path, tmp_path: Path) -> Path:
+    """A folder with one session that shows an image."""
+    folder = tmp_path / "saved"
+    with house(seer, folder) as home:
+        home.say(home.chat("talk"), ASKED, images=[shown])
+    return folder
+
+
+def kept(sessions: Path) -> list[Path]:
+    return sorted(sessions.glob("images/??/*"))
+
+
+def test_an_image_is_kept_once_by_its_content_for_its_owner_only(saved: Path, shown: Path) -> None:
+    (path,) = kept(saved)
+    digest = read(shown).picture.sha256
+    assert f"{digest[:2]}/{digest}.png" == str(path.relative_to(saved / "images"))
+    assert shown.read_bytes() == path.read_bytes()
+    assert 0o600 == path.stat().st_mode & 0o777
+    assert 0o700 == path.parent.stat().st_mode & 0o777
+    (user,) = (line for line in entries(saved / "talk.jsonl") if line["type"] == "user")
+    assert [{"sha256": digest, "name": "cat.png", "kind": "png", "width": 16, "height": 12}] == (
+        user["images"]
+    )
+
+
+def test_what_becomes_of_the_original_does_not_matter(
+    seer: Path, saved: Path, shown: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(saved, copy)
+    with house(seer, saved) as home:
+        expected = home.say(home.chat("talk"), "And now?")
+    shown.unlink()
+    with house(seer, copy) as home:
+        found = home.say(home.chat("talk"), "And now?")
+    assert outcome(expected) == outcome(found)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
+def test_a_lost_image_is_told_and_the_rest_of_the_conversation_stays(
+    damage: object, seer: Path, saved: Path
+) -> None:
+    (path,) = kept(saved)
+    assert callable(damage)
+    damage(path)
+    with house(seer, saved) as home:
+        chat = home.chat("talk")
+        head = chat.conversation.head
+        with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
+            home.say(chat, "And now?")
+        assert head == chat.conversation.head
+        chat.saved.move_head(None)
+        assert home.say(chat, "Hello.").tokens
+
+
+def test_a_damaged_name_of_an_image_costs_the_image_and_is_told(saved: Path) -> None:
+    path = saved / "talk.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"kind": "png"', b'"kind": "../x"'))
+    transcript = SessionFolder(saved).read("talk")
+    (turn,) = transcript.conversation.turns()
+    assert (ASKED, ()) == (turn.user.message.content, turn.user.message.images)
+    assert ["line 2 of the session 'talk' names images in a way that cannot be read: left out"] == (
+        transcript.problems
+    )
+
+
+def test_a_branch_shows_the_image_too_and_the_last_session_takes_it_away(saved: Path) -> None:
+    folder = SessionFolder(saved)
+    opening.branch(folder, "talk", None, "other").close()
+    maintenance.delete(folder, "talk")
+    (path,) = kept(saved)
+    (turn,) = folder.read("other").conversation.turns()
+    assert path == Gallery(saved).path(turn.user.message.images[0])
+    maintenance.delete(folder, "other")
+    assert [] == kept(saved)
+
+
+def test_a_transcript_that_cannot_be_read_takes_no_image_away(saved: Path) -> None:
+    (saved / "odd.jsonl").mkdir()
+    with pytest.raises(FolderError, match="Cannot delete the images of 'talk': Is a directory"):
+        maintenance.delete(SessionFolder(saved), "talk")
+    assert kept(saved)
+
+
+def test_an_image_is_not_taken_away_before_its_message_is_written(
+    seer: Path, saved: Path, shown: Path
+) -> None:
+    """Another process deletes the only session that shows it at that moment."""
+    folder = SessionFolder(saved)
+    shared = read(shown)
+    with folder.create("new", model=None, system=None) as session:
+        with Gallery(saved).keeping([shared]):
+            deleting = threading.Thread(target=maintenance.delete, args=(folder, "talk"))
+            deleting.start()
+            deleting.join(0.2)
+            assert deleting.is_alive()
+            session.append(Message("user", ASKED, images=(shared.picture,)), None)
+        deleting.join()
+    assert ["new"] == folder.names()
+    assert 1 == len(kept(saved))
+
+
+def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
+    seer: Path, saved: Path, tmp_path: Path
+) -> None:
+    conversation = SessionFolder(saved).read("talk").conversation
+    text = export.text_of("json", "talk", conversation, bytes_of=Gallery(saved).data)
+    with export.save(SessionFolder(tmp_path / "there"), export.read(text.encode())) as made:
+        assert conversation.path() == [
+            entry.__class__(**{**vars(entry), "record": old.record})
+            for entry, old in zip(made.conversation.path(), conversation.path(), strict=True)
+        ]
+    with house(seer, saved) as home, house(seer, tmp_path / "there") as there:
+        expected, found = (one.say(one.chat("talk"), "And now?") for one in (home, there))
+    assert outcome(expected) == outcome(found)
+    for form in ("md", "html"):
+        assert "[image: cat.png 16×12]" in export.text_of(form, "talk", conversation)
+
+
+def test_an_export_with_another_image_in_it_is_refused(saved: Path) -> None:
+    conversation = SessionFolder(saved).read("talk").conversation
+    whole = export.whole("talk", conversation, lambda _: b"other")
+    with pytest.raises(NotImportable, match="damaged: the image"):
+        export.read(json.dumps(whole).encode())
+
+
+def encoded(form: str, size: tuple[int, int] = (8, 6), **options: object) -> bytes:
+    made = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    Pillow.fromarray(noise).save(made, form, **options)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    list(
+        zip(
+            ["PNG", "JPEG", "GIF", "WEBP"],
+            ["png", "jpg", "gif", "webp"],
+            strict=True,
+        )
+    ),
+)
+def test_images_are_known_by_their_bytes_whatever_their_name(form: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(encoded(form))
+    picture = read(path).picture
+    assert (kind, 8, 6) == (picture.kind, picture.width, picture.height)
+    assert (6, 8, 3) == images.pixels(picture, path.read_bytes()).shape
+
+
+def test_a_photograph_is_upright(tmp_path: Path) -> None:
+    turned = Pillow.Exif()
+    turned[images.ORIENTATION] = 6
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(encoded("JPEG", (8, 6), exif=turned))
+    picture = read(path).picture
+    assert (6, 8) == (picture.width, picture.height)
+    assert (8, 6, 3) == images.pixels(picture, path.read_bytes()).shape
+
+
+def large(side: int) -> bytes:
+    """The beginning of a picture that tells its size."""
+    header = b"IHDR" + side.to_bytes(4, "big") * 2 + bytes([8, 2, 0, 0, 0])
+    end = b"\0\0\0\0IDAT" + zlib.crc32(b"IDAT").to_bytes(4, "big")
+    return b"\x89PNG\r\n\x1a\n\0\0\0\r" + header + zlib.crc32(header).to_bytes(4, "big") + end
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: b"hello", r"is no image that can be read: give a PNG, JPEG, WebP or GIF file\."),
+        (lambda: b"", "is no image"),
+        (lambda: encoded("BMP"), "is no image"),
+        (lambda: encoded("PNG")[:30], r"is damaged: save it anew"),
+        (lambda: large(10_001), "has more than 100 million pixels"),
+        (lambda: large(40_000), "has more than 100 million pixels"),
+    ],
+)
+def test_what_is_no_image_that_can_be_shown_is_refused_in_a_sentence(
+    make: object, reason: str, tmp_path: Path
+) -> None:
+    assert callable(make)
+    path = tmp_path / "odd.png"
+    path.write_bytes(make())
+    with pytest.raises(NotAnImage, match=reason):
+        read(path)
+
+
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "huge.png"
+    with path.open("wb") as file:
+        file.truncate(images.LARGEST + 1)
+    with pytest.raises(NotAnImage, match=r"The image huge\.png has 25 MB, and 25 MB is the most"):
+        read(path)
+
+
+def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
+    seer: Path, shown: Path, tmp_path: Path
+) -> None:
+    whole = shown.read_bytes()
+    shown.write_bytes(whole[:-40])
+    with house(seer, tmp_path / "saved") as home:
+        chat = home.chat("talk")
+        before = everything(tmp_path / "saved")
+        with pytest.raises(NotAnImage, match=r"The image cat\.png is damaged"):
+            home.say(chat, ASKED, images=[shown])
+    assert before == everything(tmp_path / "saved")
+
+
+def test_a_listing_of_models_says_which_can_be_shown_images(seer: Path, models: Path) -> None:
+    told = {path.name: (about(path).images) for path in (seer, models / "qwen3_5")}
+    assert {seer.name: True, "qwen3_5": False} == told
+
+
+def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
+    """It has no processors, so no model can be shown an image."""
+    (tmp_path / "mlx_lm").mkdir()
+    (tmp_path / "mlx_lm" / "__init__.py").write_text("")
+    code = (
+        "from chatcli import vision\n"
+        "try: vision.check(None, 'seer')\n"
+        "except vision.ImagesRefused as error: print(error)\n"
+    )
+    path = f"{tmp_path}:{ROOT}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True
+    )
+    expected = f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm\n"
+    assert expected == done.stdout.decode()
+
+
+@pytest.fixture
+def program(seer: Path, tmp_path: Path) -> Program:
+    made = Program(tmp_path / "home", seer)
+    write_picture(made.home / "cat.png", 1)
+    write_picture(made.home / "my dog.png", 2)
+    return made
+
+
+def seeing(program: Program) -> dict[str, str]:
+    return program.environment(CHATCLI_TRUST_REMOTE_CODE="true", CHATCLI_MAX_TOKENS="4")
+
+
+@pytest.mark.slow
+def test_a_script_shows_images_by_a_command_and_by_their_names(program: Program) -> None:
+    script = ["/image cat.png", ASKED, 'and @"my dog.png" here', "and @nothing.png?"]
+    piped = program.chat(script, "-S", "piped", env=seeing(program))
+    assert 3 == len(piped)
+    told = program.run("show", "piped", "--json").json()["turns"]
+    assert [["cat.png"], ["my dog.png"], []] == [
+        [one["name"] for one in turn.get("images", [])] for turn in told
+    ]
+
+
+@pytest.mark.slow
+def test_every_door_shows_the_same_image(program: Program) -> None:
+    env = seeing(program)
+    asked = program.ask(ASKED, "--image", "cat.png", "-S", "asked", env=env)
+    code = (
+        "from chatcli import Chat\n"
+        f"with Chat('python', model={str(program.model)!r}, trust_remote_code=True, max_tokens=4,"
+        f" sessions={str(program.sessions)!r}) as chat:\n"
+        f"    print(chat.send({ASKED!r}, images=['cat.png']).text(), chat.stats['tokens'])\n"
+    )
+    python = subprocess.run(
+        [sys.executable, "-c", code], cwd=program.home, env=env, capture_output=True, check=True
+    )
+    piped = program.chat(["/image cat.png", ASKED], "-S", "piped", env=env)
+    assert str(asked["tokens"]) in python.stdout.decode()
+    assert asked["tokens"] == piped[0]["tokens"]
+    assert piped[0]["reused_tokens"] > 0
+    assert "[image: cat.png 16×12]" in program.run("show", "piped").text
+    each = program.run(
+        "ask", "--each", "-", "--image", "cat.png", "-S", "each", stdin=f"{ASKED}\nHm?\n", env=env
+    )
+    assert 2 == len(each.text.split("---"))
+
+
+@pytest.mark.slow
+def test_refusals_leave_nothing_behind(program: Program, models: Path) -> None:
+    env = seeing(program)
+    blind = program.run("ask", ASKED, "--image", "cat.png", "-m", models / "qwen3_5", expect=1, env=env)
+    assert "cannot be shown images: leave them out, or choose one" in blind.errors
+    missing = program.run("ask", ASKED, "--image", "no.png", expect=2, env=env)
+    assert "chatcli: The image no.png cannot be read: No such file" in missing.errors
+    assert [] == list(program.sessions.glob("*.jsonl"))
+    assert [] == kept(program.sessions)
+    pieces = program.run(
+        "chat", "-m", models / "qwen3_5", stdin="Hello.\n/image cat.png\n", expect=1, env=env
+    )
+    assert "cannot be shown images" in pieces.errors
+
+
+@pytest.mark.slow
+def test_without_pillow_one_sentence_says_what_to_install(program: Program) -> None:
+    hidden = program.home / "hidden" / "PIL"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError('none')")
+    env = seeing(program)
+    env["PYTHONPATH"] = f"{hidden.parent}:{env['PYTHONPATH']}"
+    told = program.run("ask", ASKED, "--image", "cat.png", expect=1, env=env).errors
+    assert f"chatcli: Images need Pillow: run {sys.executable} -m pip install pillow\n" == told
+    assert program.run("ask", "Hello.", env=env).out
