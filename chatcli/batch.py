@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from chatcli import engine_batch, prompt_cache, turn
+from chatcli import engine_batch, turn
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine import Token
@@ -33,7 +33,8 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
-from chatcli.memory import MemoryLimit
+from chatcli.kv import prompt_cache
+from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.regenerate import last_question
 from chatcli.settings.values import Sampling
 from chatcli.turn import Chat, Prompt

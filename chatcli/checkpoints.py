@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from chatcli import device, engine, engine_speculative, prompt_cache
+from chatcli import device, engine, engine_speculative
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
-from chatcli.memory import Limit
+from chatcli.kv import prompt_cache
+from chatcli.kv.memory_limit import Limit
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.speed import Speed
 from chatcli.store.segments import prefix
 from chatcli.store.segments.container import Tensor

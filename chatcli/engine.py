@@ -11,12 +11,13 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
 
-from chatcli import device, embedding, prompt_cache
+from chatcli import device, embedding
 from chatcli import sampler as choosing
 from chatcli.embedding import Given
+from chatcli.kv import prompt_cache
+from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.markers import closing_tokens
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings.values import Sampling
 from chatcli.think_budget import ThinkBudget
 

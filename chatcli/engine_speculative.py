@@ -15,12 +15,13 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, speculative_generate_step
 
-from chatcli import cache_trim, device, embedding, engine, prompt_cache
+from chatcli import device, embedding, engine
 from chatcli import sampler as choosing
 from chatcli.engine import Request, Token
 from chatcli.errors import DraftModelRefused
+from chatcli.kv import prompt_cache, trim
+from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import UNLIMITED, LoadedModel
-from chatcli.prompt_cache import PromptCache, RowLog
 
 # Tokenizers that are no different here have one vocabulary.
 PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: return 'Lisbon'"
@@ -60,7 +61,7 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> Fit:
     """Whether `draft` can be the draft model of `loaded`. Raises `DraftModelRefused`."""
     caches = [prompt_cache.new(one.model, one.running) for one in (loaded, draft)]
     for one, cache in zip((loaded, draft), caches, strict=True):
-        if classes := cache_trim.untrimmable(cache):
+        if classes := trim.untrimmable(cache):
             raise DraftModelRefused(
                 f"Speculative decoding takes tokens back, which the cache of the model '{one.name}' "
                 f"cannot ({', '.join(classes)} keeps no row for each token): choose another "
@@ -77,7 +78,7 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> Fit:
             f"The draft model '{draft.name}' has another vocabulary than the model '{loaded.name}': "
             "choose a smaller one of the same family with --draft-model, or leave it out."
         )
-    limits = [most for cache in caches if (most := cache_trim.most_tokens(cache)) is not None]
+    limits = [most for cache in caches if (most := trim.most_tokens(cache)) is not None]
     return Fit(width, min(limits, default=None))
 
 
@@ -117,7 +118,7 @@ def generate(
     """
     tail, most = request.tail, engine.longest(request.sampling, request.room)
     request = replace(request, room=most)
-    begun = cache_trim.position(cache)
+    begun = trim.position(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)
     count = 0 if embedding.shows(loaded, tail) else min(most, room)
     generated, done = list[int](), False
@@ -142,9 +143,9 @@ def generate(
 
 def _bring(loaded: LoadedModel, cache: PromptCache, begun: int, ran: Sequence[int], log: RowLog) -> None:
     """Have a cache that began at `begun` hold exactly `ran`: mlx-lm leaves the last tokens not run."""
-    missing = begun + len(ran) - cache_trim.position(cache)
+    missing = begun + len(ran) - trim.position(cache)
     if missing < 0:
-        cache_trim.trim(cache, -missing)
+        trim.trim(cache, -missing)
     elif missing:
         with mx.stream(generation_stream):
             loaded.model(mx.array(list(ran[-missing:]))[None], cache=cache)

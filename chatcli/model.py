@@ -26,7 +26,8 @@ except ImportError as error:
 import mlx_lm
 import xxhash
 
-from chatcli import adapter, hub, models, pocket, prompt_cache, sharding
+from chatcli import adapter, hub, models, pocket, sharding
+from chatcli.kv import prompt_cache
 from chatcli.ranks import Ranks
 from chatcli.settings.values import AS_IT_IS, Running, Sampling
 from chatcli.settings.values import POCKET as POCKET

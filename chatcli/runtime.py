@@ -8,11 +8,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import cache_growth, device, engine_speculative, files, hub, model, sampler, sharing
+from chatcli import device, engine_speculative, files, hub, model, sampler, sharing
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
-from chatcli.memory import Growth, MemoryLimit
+from chatcli.kv import growth
+from chatcli.kv.memory_limit import Growth, MemoryLimit
 from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
 from chatcli.settings.values import Sampling, Settings
@@ -197,7 +198,7 @@ def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | N
     if most is None:
         return None
     try:
-        grown = [cache_growth.growth(one.model, one.running) for one in models]
+        grown = [growth.growth(one.model, one.running) for one in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
     weights = sum(model.weights_size(one.model) for one in models)

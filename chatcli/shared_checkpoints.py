@@ -19,9 +19,9 @@ from chatcli.checkpoints import Checkpoints, Match
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
-from chatcli.memory import Limit
+from chatcli.kv.memory_limit import Limit
+from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import RowLog
 from chatcli.ranks import Ranks
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore

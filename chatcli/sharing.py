@@ -10,7 +10,7 @@ from pathlib import Path
 from chatcli import sharding
 from chatcli.checkpoints import Checkpoints
 from chatcli.errors import ModelBroken
-from chatcli.memory import MemoryLimit, Tightest, told
+from chatcli.kv.memory_limit import MemoryLimit, Tightest, told
 from chatcli.model import LoadedModel
 from chatcli.ranks import Ranks
 from chatcli.settings.values import Settings

@@ -214,10 +214,10 @@ AT_NIGHT = {
     "test_turn": ("qwen3", "gpt_oss"),
     "test_bench_race": ("qwen3", "gpt_oss"),
     "test_sideways": ("qwen3", "gpt_oss"),
-    "test_prompt_cache": ("qwen3", "gemma3_text"),
+    "kv.test_prompt_cache": ("qwen3", "gemma3_text"),
     "test_loading": ("qwen3",),
     "test_running": ("qwen3",),
-    "test_memory": ("qwen3",),
+    "kv.test_memory_limit": ("qwen3",),
     "test_stop": ("qwen3",),
     "test_corruption": ("gpt_oss",),
 }

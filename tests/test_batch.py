@@ -15,7 +15,7 @@ from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
-from chatcli.memory import MemoryLimit
+from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.settings.values import Sampling
 from tests.support.architectures import build
 from tests.support.core import MESSAGES, House, finish, outcome

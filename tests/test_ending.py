@@ -23,8 +23,8 @@ from chatcli.repl.tree_picker import TreeRows
 from chatcli.settings.values import Sampling
 from chatcli.store.sessions.listing import Summary
 from tests.conftest import Program
+from tests.kv.test_memory_limit import SHORT, need
 from tests.support.core import MESSAGES, House, finish
-from tests.test_memory import SHORT, need
 from tests.test_shell import open_shell
 
 STOPPED = threading.Event()

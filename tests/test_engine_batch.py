@@ -11,11 +11,12 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from chatcli import engine, engine_batch, prompt_cache
+from chatcli import engine, engine_batch
 from chatcli.engine import Request
 from chatcli.engine_batch import Batch
+from chatcli.kv import prompt_cache
+from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.settings.values import Sampling
 from tests.support.architectures import ARCHITECTURES, VOCABULARY, build
 from tests.test_architectures import PROMPT

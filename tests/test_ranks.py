@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from chatcli import memory, ranks
+from chatcli import ranks
 from chatcli.errors import MemoryFull
-from chatcli.memory import Growth, MemoryLimit, Tightest, Window
+from chatcli.kv import memory_limit
+from chatcli.kv.memory_limit import Growth, MemoryLimit, Tightest, Window
 from chatcli.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
 from tests.support.core import MESSAGES, SYSTEM, House
@@ -359,7 +360,7 @@ def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) ->
 def test_of_several_machines_the_one_with_the_least_memory_decides() -> None:
     wide = MemoryLimit(1 << 30, 1000, Growth(0, 100, (Window(10, 32),), 8))
     narrow = MemoryLimit(9000, 1000, Growth(50, 100))
-    sent = [memory.told(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]
+    sent = [memory_limit.told(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]
     assert [wide, narrow] == sent
     both = Tightest(tuple(sent))
     assert narrow.tokens(4096) == both.tokens(4096) < wide.tokens(4096)

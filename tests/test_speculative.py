@@ -15,16 +15,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
 
-from chatcli import (
-    cache_growth,
-    cache_trim,
-    draft,
-    engine,
-    engine_speculative,
-    prompt_cache,
-    regenerate,
-    turn,
-)
+from chatcli import draft, engine, engine_speculative, regenerate, turn
 from chatcli import model as models_
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints import Checkpoints
@@ -33,9 +24,10 @@ from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Fit, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
+from chatcli.kv import growth, prompt_cache, trim
+from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
-from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.repl import commands as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.repl import panel
 from chatcli.repl.registry import find
@@ -157,7 +149,7 @@ def told(tokens: Sequence[Token]) -> list[tuple[int, str, str | None]]:
 
 
 def rows(cache: PromptCache) -> list[Any]:
-    end = cache_trim.position(cache)
+    end = trim.position(cache)
     return [array[..., :end, :] for leaf in cache for _, array in prompt_cache.rows_of(leaf)]
 
 
@@ -180,7 +172,7 @@ def test_it_says_what_the_model_says_and_both_caches_hold_every_token(
         assert told(expected) == told(tokens) and "length" == tokens[-1].finish_reason
         ran = [*PROMPT, *(token.id for token in tokens)]
         for cache, cold in zip(caches, pair.caches(ran), strict=True):
-            assert len(ran) == cache_trim.position(cache)
+            assert len(ran) == trim.position(cache)
             assert same_rows(cache, cold), count
 
 
@@ -275,7 +267,7 @@ def test_samples_are_spread_as_the_model_spreads_them(pairs: dict[str, Pair]) ->
         (token,) = pair.speculated(caches, PROMPT[-1:], replace(sampling, seed=seed))
         counts[token.id] = counts.get(token.id, 0) + 1
         for cache in caches:
-            cache_trim.trim(cache, 2)
+            trim.trim(cache, 2)
     cache = prompt_cache.new(pair.model.model)
     logits = pair.model.model(mx.array([*stable, *tail])[None], cache=cache)[0, -1]
     best = mx.argsort(-logits)[:2]
@@ -301,7 +293,7 @@ def test_an_end_token_ends_the_reply_wherever_it_is_from(family: Path, tmp_path:
     expected = pair.alone(alone, PROMPT[STABLE:], NEUTRAL)
     tokens = pair.speculated(caches, PROMPT[STABLE:], NEUTRAL)
     assert told(expected) == told(tokens) and "stop" == tokens[-1].finish_reason
-    assert all(len(PROMPT) + len(tokens) == cache_trim.position(cache) for cache in caches)
+    assert all(len(PROMPT) + len(tokens) == trim.position(cache) for cache in caches)
 
 
 @pytest.mark.parametrize("own", [5, 6, 8])
@@ -613,7 +605,7 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
 
 def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path) -> None:
     loaded = [models_.load(str(family / name), talks=False) for name in ("open", "kindred")]
-    both = [cache_growth.growth(one.model) for one in loaded]
+    both = [growth.growth(one.model) for one in loaded]
     assert both[0].cache(300) * 2 == both[0].beside(both[1]).cache(300)
     size = models_.weights_size(loaded[0].model)
     limit = int(1.9 * size)

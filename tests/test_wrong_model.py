@@ -17,9 +17,10 @@ import mlx_lm
 import pytest
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
-from chatcli import model, prompt_cache, turn
+from chatcli import model, turn
 from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
+from chatcli.kv import prompt_cache
 from chatcli.store.segments.prefix import common_prefix
 from tests.conftest import Program
 from tests.support.core import House

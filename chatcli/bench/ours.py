@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import draft, opening, prompt_cache, turn
+from chatcli import draft, opening, turn
 from chatcli.bench import talk
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.bench.talk import Meter
-from chatcli.cache_state import arrays_in
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Token
 from chatcli.events import Settled, TurnDone, TurnRecord
+from chatcli.kv import prompt_cache
+from chatcli.kv.freeze import arrays_in
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling

@@ -14,12 +14,12 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from chatcli import prompt_cache
 from chatcli.bench.measure import Contender, Contest, contest, give_memory_back
 from chatcli.bench.talk import Spoken, arrays_of, restored
 from chatcli.checkpoints import Checkpoints
+from chatcli.kv import prompt_cache
+from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import PromptCache, RowLog
 from chatcli.store.segments import prefix
 from chatcli.store.segments.catalog import rows_files
 from chatcli.store.segments.prefix import Segment

@@ -17,8 +17,9 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 
-from chatcli import model, prompt_cache
+from chatcli import model
 from chatcli.errors import UsageError
+from chatcli.kv import prompt_cache
 from chatcli.model import LoadedModel
 
 CONTEXT = 65536

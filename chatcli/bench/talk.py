@@ -15,13 +15,14 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
-from chatcli import opening, prompt_cache, turn
-from chatcli.cache_state import arrays_in
+from chatcli import opening, turn
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
+from chatcli.kv import prompt_cache
+from chatcli.kv.freeze import arrays_in
+from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model import LoadedModel
 from chatcli.opening import Wanted
-from chatcli.prompt_cache import PromptCache
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import ROWS_NAME

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from chatcli import draft, model, opening, prompt_cache, turn
+from chatcli import draft, model, opening, turn
 from chatcli.bench.scripted import Scripted, script
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
+from chatcli.kv import prompt_cache
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore

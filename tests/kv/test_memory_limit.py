@@ -11,14 +11,16 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from chatcli import cache_growth, device, draft, engine, prompt_cache, turn
+from chatcli import device, draft, engine, turn
 from chatcli import model as models_
-from chatcli.cache_state import arrays_in
 from chatcli.checkpoints import Checkpoints
 from chatcli.errors import MemoryFull
 from chatcli.events import Notice
-from chatcli.memory import Growth, MemoryLimit, Window
-from chatcli.prompt_cache import RowLog
+from chatcli.kv import growth as cache_growth
+from chatcli.kv import prompt_cache
+from chatcli.kv.freeze import arrays_in
+from chatcli.kv.memory_limit import Growth, MemoryLimit, Window
+from chatcli.kv.prompt_cache import RowLog
 from tests.conftest import Program, everything
 from tests.support.core import SYSTEM, House, finish, outcome
 

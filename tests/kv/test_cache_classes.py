@@ -21,9 +21,9 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
-from chatcli import prompt_cache
-from chatcli.cache_state import arrays_in
-from chatcli.prompt_cache import RowLog
+from chatcli.kv import prompt_cache
+from chatcli.kv.freeze import arrays_in
+from chatcli.kv.prompt_cache import RowLog
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore

@@ -7,9 +7,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, RotatingKVCache
 
-from chatcli.cache_state import arrays_in
-from chatcli.memory import Growth, Window
-from chatcli.prompt_cache import ROWS, WINDOWS, PromptCache, has_rows, leaves, new, rows_of
+from chatcli.kv.freeze import arrays_in
+from chatcli.kv.memory_limit import Growth, Window
+from chatcli.kv.prompt_cache import ROWS, WINDOWS, PromptCache, has_rows, leaves, new, rows_of
 from chatcli.settings.values import AS_IT_IS, Running
 
 # Tokens that tell whether a cache of an unknown class grows.

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlx_lm.models.cache import RotatingKVCache, trim_prompt_cache
 
-from chatcli.prompt_cache import TRIMMED, WINDOWS, PromptCache, leaves
+from chatcli.kv.prompt_cache import TRIMMED, WINDOWS, PromptCache, leaves
 
 
 def untrimmable(cache: PromptCache) -> list[str]:

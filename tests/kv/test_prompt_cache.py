@@ -14,10 +14,11 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache
 
-from chatcli import engine, model, prompt_cache
+from chatcli import engine, model
 from chatcli.engine import Request
+from chatcli.kv import prompt_cache
+from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import LoadedModel
-from chatcli.prompt_cache import RowLog
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Piece, Rows

@@ -29,9 +29,9 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-from chatcli import row_reading
-from chatcli.cache_state import arrays_in, freeze, thaw
 from chatcli.errors import CacheRefused
+from chatcli.kv import loader
+from chatcli.kv.freeze import arrays_in, freeze, thaw
 from chatcli.settings.values import AS_IT_IS, Running
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import Rows as StoredRows
@@ -316,7 +316,7 @@ def _as_tensor(array: Any) -> Tensor:
 
 def _as_array(tensor: Tensor) -> mx.array:
     flat = mx.array(np.frombuffer(tensor.data, np.uint8))
-    return flat.view(row_reading.mlx_dtype(tensor.dtype)).reshape(tensor.shape)
+    return flat.view(loader.mlx_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
 def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scalars: str) -> None:
@@ -357,7 +357,7 @@ def _take(
 ) -> None:
     """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
-    arrays = row_reading.read(rows, {name: length for name, length in wanted.items() if length != 0})
+    arrays = loader.read(rows, {name: length for name, length in wanted.items() if length != 0})
     for index, leaf in enumerate(leaves(cache)):
         mine = f"{index}."
         new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items() if name.startswith(mine)]
