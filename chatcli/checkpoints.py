@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from chatcli import device, engine, engine_speculative
+from chatcli import engine, engine_speculative
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
-from chatcli.model import LoadedModel
+from chatcli.model import device
+from chatcli.model.load import LoadedModel
 from chatcli.speed import Speed
 from chatcli.store.segments import prefix
 from chatcli.store.segments.container import Tensor

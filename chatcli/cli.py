@@ -30,7 +30,6 @@ from chatcli import (
     cli_help,
     cli_models,
     cli_sessions,
-    device,
     opening,
 )
 from chatcli.cli_options import (
@@ -45,8 +44,9 @@ from chatcli.cli_options import (
 )
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
+from chatcli.model import device
+from chatcli.model.ranks import Ranks
 from chatcli.opening import Wanted
-from chatcli.ranks import Ranks
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
 from chatcli.store.sessions.folder import SessionFolder, recovered

@@ -9,9 +9,10 @@ from typing import Any
 
 import typer
 
-from chatcli import device, hub, models, pocket
+from chatcli import pocket
 from chatcli.cli_options import JsonOption, configured, print_json, show_result
-from chatcli.models import About
+from chatcli.model import device, hub, inspect
+from chatcli.model.inspect import About
 from chatcli.settings.values import POCKET
 from chatcli.text import file_size
 
@@ -67,7 +68,7 @@ def listed(aliases: Mapping[str, str], room: int | None) -> Iterator[Listed]:
             is_folder = (place := Path(target).expanduser()).is_dir()
             known[target] = ("folder", place) if is_folder else ("hub", None)
     for name, (source, folder) in known.items():
-        about = models.about(folder) if folder else NOT_HERE
+        about = inspect.about(folder) if folder else NOT_HERE
         fits = about.size <= room if room and about.size else None
         own = [alias for alias, target in aliases.items() if target == name]
         yield Listed(name, source, folder, own, about, fits)

@@ -24,8 +24,8 @@ from chatcli import cli_tuning, template_args
 from chatcli import text as plain
 from chatcli.cli_tuning import OWN
 from chatcli.errors import ChatcliError, RankLost, UsageError
+from chatcli.model.ranks import Ranks, here
 from chatcli.opening import Wanted, default_sessions
-from chatcli.ranks import Ranks, here
 from chatcli.repl import results
 from chatcli.settings import config_file as config
 from chatcli.settings.config_file import Value
@@ -84,7 +84,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def complete_model(incomplete: str) -> list[str]:
     """Names of models for the shell's completion: pocket, aliases, and what is here of the hub."""
-    from chatcli import hub
+    from chatcli.model import hub
 
     try:
         aliases = list(configured().file.models)

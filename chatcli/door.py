@@ -20,8 +20,8 @@ from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
+from chatcli.model.ranks import Ranks
 from chatcli.opening import Wanted
-from chatcli.ranks import Ranks
 from chatcli.repl import moves
 from chatcli.repl.state import State
 from chatcli.settings.values import KEPT, Running, Sampling, Settings, adapter_folder

@@ -7,8 +7,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from chatcli.model import LoadedModel
-from chatcli.vision import Block
+from chatcli.model.load import LoadedModel
+from chatcli.model.vision import Block
 
 
 class Given:

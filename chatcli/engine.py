@@ -11,13 +11,14 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
 
-from chatcli import device, embedding
+from chatcli import embedding
 from chatcli import sampler as choosing
 from chatcli.embedding import Given
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.markers import closing_tokens
-from chatcli.model import LoadedModel
+from chatcli.model import device
+from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 from chatcli.think_budget import ThinkBudget
 

@@ -15,12 +15,13 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
-from chatcli import device, embedding, engine, sampler
+from chatcli import embedding, engine, sampler
 from chatcli.engine import Token
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import LoadedModel
+from chatcli.model import device
+from chatcli.model.load import LoadedModel
 from chatcli.sampler import Sampler
 from chatcli.settings.values import Sampling
 

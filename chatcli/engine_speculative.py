@@ -15,13 +15,14 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, speculative_generate_step
 
-from chatcli import device, embedding, engine
+from chatcli import embedding, engine
 from chatcli import sampler as choosing
 from chatcli.engine import Request, Token
 from chatcli.errors import DraftModelRefused
 from chatcli.kv import prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import UNLIMITED, LoadedModel
+from chatcli.model import device
+from chatcli.model.load import UNLIMITED, LoadedModel
 
 # Tokenizers that are no different here have one vocabulary.
 PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: return 'Lisbon'"

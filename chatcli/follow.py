@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chatcli import sharding
 from chatcli.checkpoints import Match
 from chatcli.engine import Request
-from chatcli.ranks import Dropped, Ranks
+from chatcli.model import sharding
+from chatcli.model.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.shared_checkpoints import SharedCheckpoints, Word

@@ -8,14 +8,16 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import device, engine_speculative, files, hub, model, sampler, sharing
+from chatcli import engine_speculative, files, sampler, sharing
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import Growth, MemoryLimit
-from chatcli.model import LoadedModel
-from chatcli.ranks import Ranks
+from chatcli.model import device, hub
+from chatcli.model.load import VERSION, LoadedModel, load, weights_size
+from chatcli.model.ranks import Ranks
+from chatcli.model.vision import Vision
 from chatcli.settings.values import Sampling, Settings
 from chatcli.speculative import Speculation
 from chatcli.store import maintenance
@@ -26,7 +28,6 @@ from chatcli.store.sessions.images import Gallery
 from chatcli.template import Memory, Template
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import Chat
-from chatcli.vision import Vision
 
 
 class Runtime:
@@ -60,7 +61,7 @@ class Runtime:
         loading(name)
         with contextlib.nullcontext() if ranks is None else sharing.loading(ranks, settings, name):
             self.loaded = worker.call(
-                model.load,
+                load,
                 name,
                 progress,
                 downloading,
@@ -70,7 +71,7 @@ class Runtime:
             )
         sampler.check(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
-            gallery, version = Gallery(settings.sessions), model.VERSION
+            gallery, version = Gallery(settings.sessions), VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
@@ -111,7 +112,7 @@ class Runtime:
         settings = self.settings
         running = replace(settings.running, max_kv_size=None, adapter_path=None)
         try:
-            return model.load(
+            return load(
                 name,
                 progress,
                 downloading,
@@ -201,7 +202,7 @@ def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | N
         grown = [growth.growth(one.model, one.running) for one in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
-    weights = sum(model.weights_size(one.model) for one in models)
+    weights = sum(weights_size(one.model) for one in models)
     return MemoryLimit(most, weights, reduce(Growth.beside, grown))
 
 

@@ -21,8 +21,8 @@ from chatcli.engine_speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
 from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import RowLog
-from chatcli.model import LoadedModel
-from chatcli.ranks import Ranks
+from chatcli.model.load import LoadedModel
+from chatcli.model.ranks import Ranks
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker

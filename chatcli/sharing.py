@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from chatcli import sharding
 from chatcli.checkpoints import Checkpoints
 from chatcli.errors import ModelBroken
 from chatcli.kv.memory_limit import MemoryLimit, Tightest, told
-from chatcli.model import LoadedModel
-from chatcli.ranks import Ranks
+from chatcli.model import sharding
+from chatcli.model.load import LoadedModel
+from chatcli.model.ranks import Ranks
 from chatcli.settings.values import Settings
 from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
 from chatcli.store.segments.segments import SegmentStore

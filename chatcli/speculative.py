@@ -14,7 +14,7 @@ from chatcli import embedding
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Request, Token
 from chatcli.engine_speculative import Fit, Speculator
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 

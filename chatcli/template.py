@@ -22,8 +22,8 @@ from jinja2.exceptions import TemplateError
 from chatcli import template_args, template_variables
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
+from chatcli.model.vision import Vision, pictures
 from chatcli.tokens import Encoder, Seams, common_text, control_tokens
-from chatcli.vision import Vision, pictures
 
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chatcli import vision
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
@@ -31,6 +30,8 @@ from chatcli.events import (
 )
 from chatcli.hearing import Hearing
 from chatcli.markers import ReplySplitter
+from chatcli.model import vision
+from chatcli.model.vision import legible
 from chatcli.settings.values import Sampling
 from chatcli.speculative import Speculation, follow
 from chatcli.store.segments import prefix
@@ -38,7 +39,6 @@ from chatcli.store.segments.prefix import Segment
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.template import Template
 from chatcli.text import decodable
-from chatcli.vision import legible
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from chatcli import cli_bench, model
+from chatcli import cli_bench
 from chatcli.bench import measure, restore, scale, store, tables, talk
 from chatcli.bench.measure import Spread
 from chatcli.bench.restore import Shape
 from chatcli.bench.store import Plan, StoreBench
+from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
 from chatcli.store.segments.catalog import model_folder, rows_files
 from chatcli.store.sessions import listing
@@ -33,21 +34,19 @@ def worker() -> Iterator[Worker]:
 
 
 @pytest.fixture(scope="module")
-def loaded(worker: Worker, models: Path) -> model.LoadedModel:
-    return worker.call(model.load, str(models / "qwen3_5"))
+def loaded(worker: Worker, models: Path) -> LoadedModel:
+    return worker.call(load, str(models / "qwen3_5"))
 
 
 @pytest.fixture(scope="module")
-def spoken(
-    worker: Worker, loaded: model.LoadedModel, tmp_path_factory: pytest.TempPathFactory
-) -> talk.Spoken:
+def spoken(worker: Worker, loaded: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> talk.Spoken:
     return talk.speak(worker, loaded, tmp_path_factory.mktemp("talk"), TURNS)
 
 
 @pytest.fixture(scope="module")
 def found(
     worker: Worker,
-    loaded: model.LoadedModel,
+    loaded: LoadedModel,
     spoken: talk.Spoken,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> StoreBench:
@@ -102,9 +101,7 @@ def test_a_spread_is_the_median_and_both_ends() -> None:
 # A conversation
 
 
-def test_the_bytes_of_a_conversation_are_those_on_disk(
-    spoken: talk.Spoken, loaded: model.LoadedModel
-) -> None:
+def test_the_bytes_of_a_conversation_are_those_on_disk(spoken: talk.Spoken, loaded: LoadedModel) -> None:
     (use,) = inventory.usage(spoken.folder)
     assert (use.rows_bytes, use.state_bytes) == (spoken.talk.rows, spoken.talk.state_bytes)
     files = list(rows_files(model_folder(spoken.folder, loaded.fingerprint)))

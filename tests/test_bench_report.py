@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from chatcli import model
 from chatcli.bench import ours, peers, race, report, scripted, workloads
 from chatcli.bench.contender import Answer, Request
 from chatcli.bench.race import Race, Step
@@ -19,6 +18,7 @@ from chatcli.bench.report import Outcome
 from chatcli.bench.standing import MARGIN, ahead_of_ours, percentile, standing
 from chatcli.bench.table import Table
 from chatcli.bench.workloads import Workload
+from chatcli.model.load import POCKET, load
 from chatcli.repl.display import Screen
 from chatcli.threads.mlx_thread import Worker
 
@@ -393,7 +393,7 @@ def test_no_cell_is_broken_at_80_columns(workload: Workload) -> None:
 
 def test_a_real_race_is_told(tmp_path: Path) -> None:
     worker = Worker()
-    loaded = worker.call(model.load, model.POCKET)
+    loaded = worker.call(load, POCKET)
     script = worker.call(scripted.script, loaded.tokenizer, 4, 2)
     vocabulary = len(loaded.tokenizer.get_vocab())
     loaded = replace(loaded, model=scripted.Scripted(loaded.model, vocabulary, script.ids))

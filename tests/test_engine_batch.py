@@ -16,10 +16,10 @@ from chatcli.engine import Request
 from chatcli.engine_batch import Batch
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
+from tests.model.test_architectures import PROMPT
 from tests.support.architectures import ARCHITECTURES, VOCABULARY, build
-from tests.test_architectures import PROMPT
 
 # Tokens before each sequence, and those of its prompt that are left to run.
 SHAPES = [(90, 1), (60, 4), (101, 2), (33, 1), (120, 7), (75, 1), (20, 3)]

@@ -16,10 +16,10 @@ import pytest
 from mlx.utils import tree_flatten
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import model as models_
 from chatcli import opening
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
+from chatcli.model import load as models_
 from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.state import State

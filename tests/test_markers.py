@@ -12,7 +12,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from chatcli.markers import Part, ReplySplitter, closing_tokens
-from chatcli.model import load
+from chatcli.model.load import load
 from tests.support import tiny
 
 XTML = ["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]

@@ -13,11 +13,11 @@ from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from chatcli import engine
-from chatcli import model as models_
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.kv import growth as cache_growth
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import RowLog
+from chatcli.model import load as models_
 from chatcli.settings.values import AS_IT_IS, Running
 from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
 from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened

@@ -14,9 +14,9 @@ from mlx_lm.generate import stream_generate
 from mlx_lm.sample_utils import make_logits_processors
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import model as models_
 from chatcli import sampler, turn
 from chatcli.errors import TokenUnknown, UsageError
+from chatcli.model import load as models_
 from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.results import Said

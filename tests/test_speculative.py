@@ -16,7 +16,6 @@ import pytest
 from mlx.utils import tree_map
 
 from chatcli import draft, engine, engine_speculative, regenerate, turn
-from chatcli import model as models_
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints import Checkpoints
 from chatcli.door import Chat
@@ -26,7 +25,8 @@ from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import LoadedModel
+from chatcli.model import load as models_
+from chatcli.model.load import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.repl import commands as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.repl import panel

@@ -21,7 +21,7 @@ from chatcli.engine import Token
 from chatcli.events import Settled, TurnDone, TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory

@@ -20,7 +20,7 @@ from mlx_lm.models import cache as mlx_cache
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.kv.prompt_cache import nbytes
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.store.segments.prefix import common_prefix
 from chatcli.threads.mlx_thread import Worker
 

@@ -19,7 +19,7 @@ from chatcli.bench.talk import Spoken, arrays_of, restored
 from chatcli.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.store.segments import prefix
 from chatcli.store.segments.catalog import rows_files
 from chatcli.store.segments.prefix import Segment

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from chatcli import model
 from chatcli.bench import http, restore, shapes, workloads
 from chatcli.bench.contender import Contender
 from chatcli.bench.ours import Chatcli, Drafted
@@ -20,7 +19,8 @@ from chatcli.bench.report import Outcome
 from chatcli.bench.scripted import Script, Scripted, script
 from chatcli.bench.workloads import Workload
 from chatcli.errors import UsageError
-from chatcli.model import LoadedModel
+from chatcli.model import load as model
+from chatcli.model.load import LoadedModel
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 

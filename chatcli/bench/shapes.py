@@ -17,10 +17,10 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm
 
-from chatcli import model
 from chatcli.errors import UsageError
 from chatcli.kv import prompt_cache
-from chatcli.model import LoadedModel
+from chatcli.model import load as model
+from chatcli.model.load import LoadedModel
 
 CONTEXT = 65536
 ROTATIONS = {"type": "default", "mrope_section": [11, 11, 10]}

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import model
 from chatcli.bench import restore, scale, talk
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
 from chatcli.bench.talk import Talk
+from chatcli.model import load as model
 from chatcli.threads.mlx_thread import Worker
 
 ROUNDS = 15

@@ -21,7 +21,7 @@ from chatcli.conversation.tree import Message
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chatcli import device
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
+from chatcli.model import device
 from chatcli.text import file_size
 
 # What a small model, its cache and Python take.

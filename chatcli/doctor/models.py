@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from chatcli import hub
 from chatcli.doctor import disk
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
+from chatcli.model import hub
 from chatcli.text import file_size
 
 MOVE = "Set HF_HOME to a folder that can be written."

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import files, hub, opening
+from chatcli import files, opening
 from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.exchange import export as exchange
+from chatcli.model import hub
 from chatcli.repl import draft_model as draft_models
 from chatcli.repl import told
 from chatcli.repl.registry import command, explained

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chatcli import files, vision
+from chatcli import files
 from chatcli.conversation import images
+from chatcli.model import vision
 from chatcli.repl import attach
 from chatcli.repl.registry import command
 from chatcli.repl.results import Result, Said

@@ -9,11 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
-from chatcli import vision
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Turn
 from chatcli.errors import TemplateRefused, TurnOutOfRange, UsageError
 from chatcli.events import Event
+from chatcli.model import vision
 from chatcli.repl import editing
 from chatcli.repl.state import State
 from chatcli.store.sessions.images import Gallery

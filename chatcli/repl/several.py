@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from chatcli import vision
 from chatcli.conversation.images import Image
 from chatcli.errors import UsageError
 from chatcli.events import Alternatives, Event
+from chatcli.model import vision
 from chatcli.repl.state import State
 
 # One digit chooses one.

@@ -12,13 +12,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chatcli import opening, vision
+from chatcli import opening
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
+from chatcli.model import vision
+from chatcli.model.ranks import Ranks
 from chatcli.opening import Wanted
-from chatcli.ranks import Ranks
 from chatcli.repl import editing, told
 from chatcli.repl.loading import Loading, absolute, short, wait
 from chatcli.settings.values import Sampling, Settings, aliased

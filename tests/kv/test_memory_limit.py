@@ -11,8 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from chatcli import device, draft, engine, turn
-from chatcli import model as models_
+from chatcli import draft, engine, turn
 from chatcli.checkpoints import Checkpoints
 from chatcli.errors import MemoryFull
 from chatcli.events import Notice
@@ -21,6 +20,8 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.memory_limit import Growth, MemoryLimit, Window
 from chatcli.kv.prompt_cache import RowLog
+from chatcli.model import device
+from chatcli.model import load as models_
 from tests.conftest import Program, everything
 from tests.support.core import SYSTEM, House, finish, outcome
 

@@ -14,11 +14,11 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache
 
-from chatcli import engine, model
+from chatcli import engine
 from chatcli.engine import Request
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import RowLog
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel, load
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Piece, Rows
@@ -44,7 +44,7 @@ CUTS = {
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     folder = tmp_path_factory.mktemp("models")
-    return {name: model.load(str(write_model(folder / name, name))) for name in CONFIGS}
+    return {name: load(str(write_model(folder / name, name))) for name in CONFIGS}
 
 
 @pytest.fixture(params=CONFIGS)
@@ -272,7 +272,7 @@ def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel,
 def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     """The models in bfloat16, without experts: MLX multiplies those in float32 only on a CPU."""
     folder = tmp_path_factory.mktemp("half")
-    found = {name: model.load(str(write_model(folder / name, name))) for name in DENSE}
+    found = {name: load(str(write_model(folder / name, name))) for name in DENSE}
     for one in found.values():
         one.model.set_dtype(mx.bfloat16)
     return found

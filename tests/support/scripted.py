@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from chatcli import draft, model, opening, turn
+from chatcli import draft, opening, turn
 from chatcli.bench.scripted import Scripted, script
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.kv import prompt_cache
+from chatcli.model.load import load
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
@@ -58,7 +59,7 @@ class ScriptedHouse:
         self.folder = SessionFolder(sessions)
         self.think = think
         self._opened: list[SessionFile] = []
-        loaded = self.worker.call(model.load, str(folder))
+        loaded = self.worker.call(load, str(folder))
         options = {} if think is None else {"enable_thinking": think}
         self.script = script(loaded.tokenizer, REPLY_TOKENS, **options)
         vocabulary = len(loaded.tokenizer.get_vocab())

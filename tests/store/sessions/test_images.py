@@ -24,7 +24,7 @@ from chatcli.conversation.images import read
 from chatcli.conversation.tree import Message
 from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
 from chatcli.exchange import export
-from chatcli.models import about
+from chatcli.model.inspect import about
 from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
@@ -271,7 +271,7 @@ def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
     (tmp_path / "mlx_lm").mkdir()
     (tmp_path / "mlx_lm" / "__init__.py").write_text("")
     code = (
-        "from chatcli import vision\n"
+        "from chatcli.model import vision\n"
         "try: vision.check(None, 'seer')\n"
         "except vision.ImagesRefused as error: print(error)\n"
     )

@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from chatcli import model
 from chatcli.errors import ModelBroken
+from chatcli.model.load import load, own_sampling
 from chatcli.settings.values import Sampling
 from tests.conftest import Program
 from tests.support.core import House
@@ -61,7 +61,7 @@ def says(folder: Path, **config: Any) -> Path:
     ],
 )
 def test_what_makes_sense_of_a_generation_config_is_taken(config: dict[str, Any], expected: Sampling) -> None:
-    assert expected == model.own_sampling(config)
+    assert expected == own_sampling(config)
 
 
 def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
@@ -73,7 +73,7 @@ def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
 
 
 def test_pocket_stays_greedy_and_as_long_as_it_was() -> None:
-    loaded = model.load("pocket")
+    loaded = load("pocket")
     assert Sampling(0.0, max_tokens=300) == loaded.sampling
 
 
@@ -118,7 +118,7 @@ def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(folder: Path,
 
 def test_every_token_that_the_makers_name_ends_a_reply(folder: Path) -> None:
     ends = [SPECIAL.index("<|endoftext|>"), SPECIAL.index("<|im_end|>")]
-    loaded = model.load(str(says(folder, eos_token_id=ends)))
+    loaded = load(str(says(folder, eos_token_id=ends)))
     assert set(ends) == set(loaded.tokenizer.eos_token_ids)
 
 
@@ -176,29 +176,29 @@ def test_code_of_a_model_runs_only_when_it_is_asked_for(with_code: Path, chatcli
 def test_damage_is_not_taken_for_lack_of_trust(with_code: Path) -> None:
     (with_code / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ModelBroken, match="cannot be loaded"):
-        model.load(str(with_code))
+        load(str(with_code))
 
 
 def test_an_architecture_of_its_own_runs_only_when_it_is_asked_for(folder: Path) -> None:
     change(folder, "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("from mlx_lm.models.qwen3 import Model, ModelArgs")
     with pytest.raises(ModelBroken, match="give --trust-remote-code"):
-        model.load(str(folder))
-    assert model.load(str(folder), trust_remote_code=True).context
+        load(str(folder))
+    assert load(str(folder), trust_remote_code=True).context
 
 
 def test_trust_does_not_change_the_fingerprint(folder: Path) -> None:
-    trusting = model.load(str(folder), trust_remote_code=True)
-    assert trusting.fingerprint == model.load(str(folder)).fingerprint
+    trusting = load(str(folder), trust_remote_code=True)
+    assert trusting.fingerprint == load(str(folder)).fingerprint
 
 
 def test_what_the_code_lacks_is_one_sentence(folder: Path) -> None:
     change(folder, "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("import nothing_of_this_name")
     with pytest.raises(ModelBroken, match="No module named 'nothing_of_this_name'"):
-        model.load(str(folder), trust_remote_code=True)
+        load(str(folder), trust_remote_code=True)
 
 
 def test_write_model_has_no_makers(tmp_path: Path) -> None:
     """A folder without generation_config.json is sampled greedily, as before."""
-    assert Sampling() == model.load(str(write_model(tmp_path / "m", "qwen3"))).sampling
+    assert Sampling() == load(str(write_model(tmp_path / "m", "qwen3"))).sampling

@@ -12,7 +12,7 @@ import mlx.core as mx
 from mlx_lm.utils import sharded_load
 
 from chatcli.errors import ModelBroken, RankLost
-from chatcli.ranks import CANNOT_MEET, Ranks
+from chatcli.model.ranks import CANNOT_MEET, Ranks
 
 # What rank 0 can share before there is a line (bytes).
 ROOM = 1024

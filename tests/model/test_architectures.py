@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerFast
 
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Request
-from chatcli.model import LoadedModel
+from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.segments import SegmentStore

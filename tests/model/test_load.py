@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli import model
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
 from chatcli.markers import ReplySplitter
+from chatcli.model.load import fingerprint, load
 from tests.support import tiny
 
 HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
@@ -44,27 +44,27 @@ def told(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
 
 
 def test_loading_a_folder_gives_its_context_and_a_fingerprint(folder: Path) -> None:
-    loaded = model.load(str(folder))
+    loaded = load(str(folder))
     assert (4096, 32) == (loaded.context, len(loaded.fingerprint))
-    assert loaded.fingerprint == model.load(str(folder)).fingerprint
+    assert loaded.fingerprint == load(str(folder)).fingerprint
 
 
 @pytest.mark.parametrize("name", ["nowhere", "/nowhere/at/all", "./a/b/c", "what is this?"])
 def test_an_unknown_model_is_named_in_one_sentence(name: str) -> None:
     with pytest.raises(ModelNotFound, match="There is no model folder") as raised:
-        model.load(name)
+        load(name)
     assert name in str(raised.value)
 
 
 def test_a_folder_without_a_model_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r"no config\.json"):
-        model.load(str(tmp_path))
+        load(str(tmp_path))
 
 
 def test_a_model_without_a_template_cannot_chat(copy: Path) -> None:
     (copy / "chat_template.jinja").unlink()
     with pytest.raises(NoChatTemplate, match="no chat template"):
-        model.load(str(copy))
+        load(str(copy))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_model_without_a_template_cannot_chat(copy: Path) -> None:
 def test_a_broken_config_is_one_sentence(config: str, copy: Path) -> None:
     (copy / "config.json").write_text(config)
     with pytest.raises(ModelBroken, match="cannot be loaded") as raised:
-        model.load(str(copy))
+        load(str(copy))
     assert 1 == len(str(raised.value).splitlines())
 
 
@@ -82,28 +82,28 @@ def test_truncated_weights_are_one_sentence(length: int, copy: Path) -> None:
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:length])
     with pytest.raises(ModelBroken, match="cannot be loaded"):
-        model.load(str(copy))
+        load(str(copy))
 
 
 def test_changed_weights_config_or_settings_change_the_fingerprint(copy: Path) -> None:
-    seen = {model.fingerprint(copy, "one"), model.fingerprint(copy, "two")}
+    seen = {fingerprint(copy, "one"), fingerprint(copy, "two")}
     weights = copy / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    seen.add(model.fingerprint(copy, "one"))
+    seen.add(fingerprint(copy, "one"))
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "rope_theta": 5.0}))
-    seen.add(model.fingerprint(copy, "one"))
+    seen.add(fingerprint(copy, "one"))
     assert 4 == len(seen)
 
 
 def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> None:
-    before = model.fingerprint(copy, "")
+    before = fingerprint(copy, "")
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "transformers_version": "9"}))
     (copy / "chat_template.jinja").write_text("something else")
-    assert before == model.fingerprint(copy, "")
+    assert before == fingerprint(copy, "")
 
 
 @pytest.mark.parametrize("cut", range(0, 36, 5))

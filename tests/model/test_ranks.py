@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from chatcli import ranks
 from chatcli.errors import MemoryFull
 from chatcli.kv import memory_limit
 from chatcli.kv.memory_limit import Growth, MemoryLimit, Tightest, Window
-from chatcli.ranks import Place
+from chatcli.model import ranks
+from chatcli.model.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
 from tests.support.core import MESSAGES, SYSTEM, House
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output

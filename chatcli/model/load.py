@@ -26,12 +26,13 @@ except ImportError as error:
 import mlx_lm
 import xxhash
 
-from chatcli import adapter, hub, models, pocket, sharding
+from chatcli import pocket
 from chatcli.kv import prompt_cache
-from chatcli.ranks import Ranks
+from chatcli.model import adapter, hub, inspect, sharding
+from chatcli.model.ranks import Ranks
+from chatcli.model.vision import Vision
 from chatcli.settings.values import AS_IT_IS, Running, Sampling
 from chatcli.settings.values import POCKET as POCKET
-from chatcli.vision import Vision
 
 SAMPLES = 64
 SAMPLE_BYTES = 4096
@@ -196,7 +197,7 @@ def _refused(name: str, folder: Path, trust: bool) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         said = str(error)
-        lacks_tokenizer = "tokenizer" in said and models.own_code(folder)
+        lacks_tokenizer = "tokenizer" in said and inspect.own_code(folder)
         if trust or not ("trust_remote_code" in said or lacks_tokenizer):
             raise
         raise ModelBroken(

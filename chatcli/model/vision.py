@@ -17,11 +17,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from chatcli import models
 from chatcli.conversation import images
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
+from chatcli.model import inspect
 from chatcli.store.sessions.images import Gallery
 
 # Numbers of 31 bits, as a checkpoint's file has them.
@@ -193,7 +193,7 @@ def check(vision: Vision | None, model: str) -> Vision:
     """Raises `ImagesRefused` for a model without a processor."""
     if vision is not None:
         return vision
-    if not models.processors():
+    if not inspect.processors():
         raise ImagesRefused(f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm")
     raise ImagesRefused(
         f"The model '{Path(model).name}' cannot be shown images: leave them out, or choose one that "

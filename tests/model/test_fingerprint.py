@@ -17,10 +17,11 @@ import mlx_lm
 import pytest
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
-from chatcli import model, turn
+from chatcli import turn
 from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
 from chatcli.kv import prompt_cache
+from chatcli.model.load import fingerprint, load
 from chatcli.store.segments.prefix import common_prefix
 from tests.conftest import Program
 from tests.support.core import House
@@ -212,7 +213,7 @@ def test_a_cache_of_another_layout_is_another_model(place: Path) -> None:
     qwen = write_model(place / "qwen", "qwen3")
     plain, _ = mlx_lm.load(str(qwen))
     layouts += [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(plain, size)) for size in sizes]
-    marks = {model.fingerprint(place / "model", layout) for layout in layouts}
+    marks = {fingerprint(place / "model", layout) for layout in layouts}
     # Gemma makes its own caches, whatever size is asked for.
     assert 4 == len(set(layouts)) == len(marks)
 
@@ -221,14 +222,14 @@ def test_one_byte_of_weights_too_large_to_be_read_whole(tmp_path: Path) -> None:
     """64 blocks of a file would not see it."""
     folder = write_model(tmp_path / "large", "qwen3", intermediate_size=40_000)
     assert weights_of(folder).stat().st_size > LARGE
-    before = model.load(str(folder)).fingerprint
-    assert before == model.load(str(folder)).fingerprint
+    before = load(str(folder)).fingerprint
+    assert before == load(str(folder)).fingerprint
     begin, end = largest_tensor(weights_of(folder))
     for part in (3, 5, 7):
         flip(weights_of(folder), begin + (end - begin) // part)
-        assert before != model.load(str(folder)).fingerprint
+        assert before != load(str(folder)).fingerprint
         flip(weights_of(folder), begin + (end - begin) // part)
-    assert before == model.load(str(folder)).fingerprint
+    assert before == load(str(folder)).fingerprint
 
 
 # The same model

@@ -16,8 +16,9 @@ from typing import Any
 import mlx_lm.utils
 import pytest
 
-from chatcli.download import PATTERNS
 from chatcli.events import Download
+from chatcli.model.download import PATTERNS
+from tests import ROOT
 from tests.conftest import Program
 from tests.support.hub_server import COMMIT, Hub, serving, sha256
 from tests.support.tiny import write_model
@@ -28,7 +29,7 @@ PATIENCE = 20.0
 # Finds a model as `-m` does, and prints what it is told and what comes of it.
 FIND = """
 import sys
-from chatcli import hub
+from chatcli.model import hub
 from chatcli.errors import ChatcliError
 def told(download):
     print(download.done, download.total, download.files, download.rate, flush=True)
@@ -39,7 +40,7 @@ except ChatcliError as error:
 """
 STOPPED = """
 import sys, time
-from chatcli import hub
+from chatcli.model import hub
 def told(download):
     if download.done > 2 << 20:
         raise KeyboardInterrupt
@@ -82,7 +83,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def start(hub: Hub, home: Path, name: str = NAME, code: str = FIND, **more: str) -> subprocess.Popen[str]:
-    path = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    path = {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, "-c", code, name],
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chatcli import device, hub, models
+from chatcli.model import device, hub, inspect
 from tests.conftest import Program
 
 NAME = "org/tiny"
@@ -61,7 +61,7 @@ def change(folder: Path, file: str = "config.json", **changes: Any) -> Path:
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_5", "gpt_oss"])
 def test_a_model_is_known_by_its_files(models: Path, family: str) -> None:
-    from chatcli.models import about
+    from chatcli.model.inspect import about
 
     told = about(models / family)
     assert (family, True, True, "") == (told.architecture, told.supported, told.thinking, told.missing)
@@ -83,41 +83,41 @@ def test_a_model_is_known_by_its_files(models: Path, family: str) -> None:
     ],
 )
 def test_quantization_reads_as_people_say_it(config: dict[str, Any], expected: str) -> None:
-    assert expected == models.quantization(config)
+    assert expected == inspect.quantization(config)
 
 
 def test_what_keeps_a_model_from_running_is_named(copy: Path) -> None:
-    assert "mlx-lm has no bert" == models.about(change(copy, model_type="bert")).missing
+    assert "mlx-lm has no bert" == inspect.about(change(copy, model_type="bert")).missing
     change(copy, model_type="qwen3")
     index = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model.safetensors"}}
     (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert "1 of 2 weight files missing" == models.about(copy).missing
+    assert "1 of 2 weight files missing" == inspect.about(copy).missing
     (copy / "model.safetensors.index.json").unlink()
     template = (copy / "chat_template.jinja").read_text()
     (copy / "chat_template.jinja").unlink()
-    assert ("no chat template", False) == (models.about(copy).missing, models.about(copy).thinking)
+    assert ("no chat template", False) == (inspect.about(copy).missing, inspect.about(copy).thinking)
     change(copy, "tokenizer_config.json", chat_template=template)
-    assert ("", True) == (models.about(copy).missing, models.about(copy).thinking)
+    assert ("", True) == (inspect.about(copy).missing, inspect.about(copy).thinking)
     (copy / "model.safetensors").unlink()
-    assert "no weights (model*.safetensors)" == models.about(copy).missing
+    assert "no weights (model*.safetensors)" == inspect.about(copy).missing
     (copy / "config.json").write_text("not JSON")
-    assert "no model_type" == models.about(copy).missing
+    assert "no model_type" == inspect.about(copy).missing
     (copy / "config.json").unlink()
-    assert "no config.json" == models.about(copy).missing
+    assert "no config.json" == inspect.about(copy).missing
 
 
 def test_architectures_are_mlx_lms_own_and_those_that_stand_for_others() -> None:
     from mlx_lm.utils import MODEL_REMAPPING
 
-    known = models.architectures()
+    known = inspect.architectures()
     assert {"qwen3_5", "gpt_oss", "llama"} <= known
     assert set(MODEL_REMAPPING) <= known and "no_such_model" not in known
 
 
 def test_a_model_that_brings_its_own_code_says_so(copy: Path) -> None:
-    assert not models.about(copy).own_code
+    assert not inspect.about(copy).own_code
     change(copy, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]})
-    assert models.about(copy).own_code
+    assert inspect.about(copy).own_code
 
 
 def test_the_room_for_a_model_is_a_part_of_the_memory() -> None:

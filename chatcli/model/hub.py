@@ -18,9 +18,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import IO, Any
 
-from chatcli import models
 from chatcli.errors import ModelNotFound
 from chatcli.events import Download
+from chatcli.model import inspect
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+")
 # Seconds over which the rate is taken, and between two words where there is no news.
@@ -28,7 +28,7 @@ WINDOW, OFTEN = 5.0, 0.1
 # Seconds that a process may take to begin.
 BEGINNING = 4.0
 # The process is given the package's folder, and nothing of the folder that it runs in.
-PROCESS = "import sys; sys.path[0] = sys.argv[1]; from chatcli.download import main; main(sys.argv[2])"
+PROCESS = "import sys; sys.path[0] = sys.argv[1]; from chatcli.model.download import main; main(sys.argv[2])"
 PREFIX = "models--"
 
 # Told how far a download is. What it raises ends the download; the rest can be had later.
@@ -48,7 +48,7 @@ def local(name: str) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    from chatcli.download import PATTERNS
+    from chatcli.model.download import PATTERNS
 
     try:
         found = snapshot_download(name, local_files_only=True, allow_patterns=PATTERNS)
@@ -64,7 +64,7 @@ def is_whole(folder: Path) -> bool:
     files = {path.name for path in folder.glob("*") if path.exists()}
     if "config.json" not in files or not any(name.startswith("tokenizer") for name in files):
         return False
-    return not models.lacking_weights(folder)
+    return not inspect.lacking_weights(folder)
 
 
 def download(name: str, told: Told = lambda _: None) -> Path:
@@ -72,7 +72,7 @@ def download(name: str, told: Told = lambda _: None) -> Path:
 
     `told` is called several times a second, also while nothing comes.
     """
-    from chatcli.download import PATIENCE
+    from chatcli.model.download import PATIENCE
 
     last: dict[str, Any] = {}
     progress = _Progress(told)
@@ -119,7 +119,7 @@ class _Progress:
 @contextmanager
 def _process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """What the downloading process says; it is ended with this, wherever it is."""
-    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parent.parent), name]
+    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parents[2]), name]
     # A session of its own: Ctrl-C is for whoever waits, who ends it.
     with subprocess.Popen(
         command,

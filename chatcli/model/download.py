@@ -35,7 +35,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
 
-from chatcli import hub
+from chatcli.model import hub
 from chatcli.text import file_size
 
 # What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
