@@ -20,8 +20,9 @@ from typing import Annotated, Any, TextIO, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import cli_tuning, template_args
+from chatcli import cli_tuning
 from chatcli import text as plain
+from chatcli.chat_format import arguments
 from chatcli.cli_tuning import OWN
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.model.ranks import Ranks, here
@@ -327,7 +328,7 @@ class Options:
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
         system = None if self.system is None else plain.decodable(self.system)
         name = name or self.session
-        told = dict(map(template_args.argument, self.template_arg or ()))
+        told = dict(map(arguments.argument, self.template_arg or ()))
         return Wanted(
             name,
             self.latest,

@@ -13,10 +13,10 @@ from mlx_lm.generate import generation_stream, stream_generate
 
 from chatcli import embedding
 from chatcli import sampler as choosing
+from chatcli.chat_format.markers import closing_tokens
 from chatcli.embedding import Given
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
-from chatcli.markers import closing_tokens
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling

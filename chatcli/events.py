@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chatcli.markers import ToolCall
+from chatcli.chat_format.markers import ToolCall
 from chatcli.text import file_size
 
 

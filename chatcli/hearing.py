@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from chatcli.chat_format.markers import Part, ReplySplitter
+from chatcli.chat_format.stop import StopTexts
 from chatcli.engine import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
-from chatcli.markers import Part, ReplySplitter
-from chatcli.stop import StopTexts
 
 
 class Hearing:

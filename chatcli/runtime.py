@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import reduce
 
 from chatcli import engine_speculative, files, sampler, sharing
+from chatcli.chat_format.template import Memory, Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import DraftModelRefused, ModelError
@@ -25,7 +26,6 @@ from chatcli.store.segments.budget import Budget, default_limit
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
-from chatcli.template import Memory, Template
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import Chat
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from chatcli.markers import ReplySplitter
+from chatcli.chat_format.markers import ReplySplitter
 
 
 class ThinkBudget:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from chatcli.chat_format.markers import ReplySplitter
+from chatcli.chat_format.template import Template
 from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
@@ -29,7 +31,6 @@ from chatcli.events import (
     TurnRecord,
 )
 from chatcli.hearing import Hearing
-from chatcli.markers import ReplySplitter
 from chatcli.model import vision
 from chatcli.model.vision import legible
 from chatcli.settings.values import Sampling
@@ -37,7 +38,6 @@ from chatcli.speculative import Speculation, follow
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.sessions.folder import SessionFile
-from chatcli.template import Template
 from chatcli.text import decodable
 
 # A beginning before any message that is shorter costs more to keep than to compute.

@@ -218,7 +218,7 @@ AT_NIGHT = {
     "test_loading": ("qwen3",),
     "test_running": ("qwen3",),
     "kv.test_memory_limit": ("qwen3",),
-    "test_stop": ("qwen3",),
+    "chat_format.test_stop": ("qwen3",),
     "test_corruption": ("gpt_oss",),
 }
 

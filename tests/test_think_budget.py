@@ -12,8 +12,8 @@ import mlx.core as mx
 import pytest
 
 from chatcli import regenerate, turn
+from chatcli.chat_format.markers import closing_tokens
 from chatcli.events import ThinkingDelta
-from chatcli.markers import closing_tokens
 from chatcli.think_budget import ThinkBudget
 from tests.support.core import MESSAGES, House, finish, outcome
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model

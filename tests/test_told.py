@@ -14,12 +14,15 @@ from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import opening, template_args, turn
+from chatcli import opening, turn
+from chatcli.chat_format import arguments
+from chatcli.chat_format.markers import ToolCall
+from chatcli.chat_format.template import Memory, Template
+from chatcli.chat_format.variables import variables
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
-from chatcli.markers import ToolCall
 from chatcli.opening import Wanted
 from chatcli.repl import registry, told
 from chatcli.repl.display import Pipe, Screen
@@ -27,8 +30,6 @@ from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.template import Memory, Template
-from chatcli.template_variables import variables
 from tests.conftest import Program, entries
 from tests.support import tiny
 from tests.support.templates import DATE, GPT_OSS, PATHS
@@ -235,13 +236,13 @@ def test_arguments_are_json_where_they_parse() -> None:
         "h": "NaN",
         "i": None,
         "j": "{",
-    } == dict(map(template_args.argument, given))
+    } == dict(map(arguments.argument, given))
     deep = "[" * 40 + "]" * 40
-    assert ("a", deep) == template_args.argument(f"a={deep}")
-    assert "\ud800" not in template_args.argument('a="\\ud800"')[1]
+    assert ("a", deep) == arguments.argument(f"a={deep}")
+    assert "\ud800" not in arguments.argument('a="\\ud800"')[1]
     for wrong in ("a", "=1", "a b=1", "1=2"):
         with pytest.raises(UsageError, match="give --template-arg NAME=VALUE"):
-            template_args.argument(wrong)
+            arguments.argument(wrong)
 
 
 def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
@@ -287,9 +288,9 @@ def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path:
 
 def test_arguments_that_switch_thinking_are_refused() -> None:
     with pytest.raises(UsageError, match="--think and --no-think"):
-        template_args.check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
+        arguments.check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
     with pytest.raises(UsageError, match="does not know 'a': it knows none that can be set"):
-        template_args.check_arguments(frozenset({"enable_thinking"}), {"a": 1})
+        arguments.check_arguments(frozenset({"enable_thinking"}), {"a": 1})
 
 
 @pytest.mark.parametrize("line", [{"effort": 7, "args": {}}, {"effort": None, "args": []}, {"args": {}}])

@@ -16,6 +16,7 @@ from chatcli.bench import talk
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.bench.talk import Meter
+from chatcli.chat_format.template import Memory, Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.engine import Token
 from chatcli.events import Settled, TurnDone, TurnRecord
@@ -28,7 +29,6 @@ from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
-from chatcli.template import Memory, Template
 from chatcli.threads.mlx_thread import Worker
 
 

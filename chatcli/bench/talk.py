@@ -16,6 +16,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
 from chatcli import opening, turn
+from chatcli.chat_format.template import Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
 from chatcli.kv import prompt_cache
@@ -29,7 +30,6 @@ from chatcli.store.segments.catalog import ROWS_NAME
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.template import Template
 from chatcli.threads.mlx_thread import Worker
 
 LONGEST_REPLY = 16

@@ -22,13 +22,13 @@ from chatcli.bench.measure import Spread
 from chatcli.bench.race import Progress, rotated
 from chatcli.bench.run import House
 from chatcli.bench.scripted import render
+from chatcli.chat_format.template import Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.template import Template
 from chatcli.turn import Chat
 
 ALONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"

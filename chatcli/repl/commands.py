@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from chatcli import files, opening
+from chatcli.chat_format.arguments import LEVELS
 from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.exchange import export as exchange
@@ -32,7 +33,6 @@ from chatcli.repl.state import State
 from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
-from chatcli.template_args import LEVELS
 from chatcli.text import shorten
 
 LISTED = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chatcli import template_args
+from chatcli.chat_format import arguments as template_args
 from chatcli.errors import UsageError
 from chatcli.opening import Wanted
 from chatcli.store.sessions.folder import SessionFile

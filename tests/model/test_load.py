@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
+from chatcli.chat_format.markers import ReplySplitter
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
-from chatcli.markers import ReplySplitter
 from chatcli.model.load import fingerprint, load
 from tests.support import tiny
 

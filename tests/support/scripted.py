@@ -16,6 +16,7 @@ import mlx.core as mx
 
 from chatcli import draft, opening, turn
 from chatcli.bench.scripted import Scripted, script
+from chatcli.chat_format.template import Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
@@ -25,7 +26,6 @@ from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
-from chatcli.template import Template
 from chatcli.threads.mlx_thread import Worker
 from tests.support.core import SYSTEM, finish
 

@@ -10,10 +10,10 @@ from typing import Any
 from mlx_lm.utils import load_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from chatcli.chat_format.template import Template
+from chatcli.chat_format.tokenizing import SEAM
 from chatcli.conversation.tree import Message
 from chatcli.store.segments.prefix import common_prefix
-from chatcli.template import Template
-from chatcli.tokens import SEAM
 from tests.support import tiny
 
 DATE = "2025-03-01"

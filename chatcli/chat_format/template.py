@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 
 from jinja2.exceptions import TemplateError
 
-from chatcli import template_args, template_variables
+from chatcli.chat_format import arguments as template_args
+from chatcli.chat_format import variables
+from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.model.vision import Vision, pictures
-from chatcli.tokens import Encoder, Seams, common_text, control_tokens
 
 # First characters of every kind, because a template may trim them and a tokenizer may merge them.
 OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
@@ -79,7 +80,7 @@ class Memory:
         written = _written(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
-        read = template_variables.variables(tokenizer, _source(tokenizer))
+        read = variables.variables(tokenizer, _source(tokenizer))
         return cls(encoder, Seams(tokenizer, control), read)
 
 

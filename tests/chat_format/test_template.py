@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import load_tokenizer
 
+from chatcli.chat_format.template import Template
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
 from chatcli.store.segments.prefix import chain, common_prefix
-from chatcli.template import Template
 from tests.conftest import at_night
 from tests.support import tiny
 from tests.support.templates import (

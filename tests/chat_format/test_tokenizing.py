@@ -18,8 +18,8 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
+from chatcli.chat_format.tokenizing import SEAM, Encoder, Seams, cutting_marks
 from chatcli.store.segments.prefix import common_prefix
-from chatcli.tokens import SEAM, Encoder, Seams, cutting_marks
 from tests.support import tiny
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]

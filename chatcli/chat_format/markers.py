@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatcli.stop import begun
+from chatcli.chat_format.stop import begun
 from chatcli.text import clean_line, shorten
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"

@@ -11,9 +11,9 @@ from mlx_lm.utils import load_tokenizer
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
+from chatcli.chat_format.template import Memory, Template
 from chatcli.conversation.tree import Message
 from chatcli.store.segments.prefix import common_prefix
-from chatcli.template import Memory, Template
 from tests.support import tiny
 from tests.support.templates import (
     ANSWERED,

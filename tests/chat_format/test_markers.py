@@ -11,7 +11,7 @@ from mlx_lm.chat_templates.muse_spark import RESPONSE_FORMAT
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.markers import Part, ReplySplitter, closing_tokens
+from chatcli.chat_format.markers import Part, ReplySplitter, closing_tokens
 from chatcli.model.load import load
 from tests.support import tiny
 
