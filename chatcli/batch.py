@@ -15,11 +15,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from chatcli import engine_batch, turn
+from chatcli import turn
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
-from chatcli.engine import Token
-from chatcli.engine_batch import Batch
+from chatcli.engine import batch as engine_batch
+from chatcli.engine.batch import Batch
+from chatcli.engine.generate import Token
 from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
 from chatcli.events import (
     Alternatives,

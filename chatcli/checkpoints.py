@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from chatcli import engine, engine_speculative
-from chatcli.engine import Request, Token
-from chatcli.engine_speculative import Speculator
+from chatcli.engine import generate, speculative
+from chatcli.engine.generate import Request, Token
+from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import Limit
@@ -352,7 +352,7 @@ class Checkpoints:
         log = self._log if done else RowLog()
         left = len(tokens) - done
         began = time.perf_counter()
-        steps = self._worker.stream(engine.prefill, self.loaded, self._cache, tokens, log, done)
+        steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
         with self._whole():
             for count in steps:
                 done += count
@@ -449,9 +449,9 @@ class Checkpoints:
         To close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
-        way = engine.generate
+        way = generate.generate
         if speculator is not None:
-            way = partial(engine_speculative.generate, speculator)
+            way = partial(speculative.generate, speculator)
         ran = list(request.tail)
         with self.lent(ran) as (cache, log):
             tokens = self._worker.pump(way, self.loaded, cache, request, cancelled, log)
@@ -476,8 +476,8 @@ class Checkpoints:
 
     def text_of(self, said: Sequence[int]) -> str:
         """The text of the first tokens of a reply."""
-        return engine.text_of(self.loaded, said)
+        return generate.text_of(self.loaded, said)
 
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""
-        return self._worker.call(engine.floats, scalars)
+        return self._worker.call(generate.floats, scalars)

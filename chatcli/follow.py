@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from chatcli.checkpoints import Match
-from chatcli.engine import Request
+from chatcli.engine.generate import Request
 from chatcli.model import sharding
 from chatcli.model.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime

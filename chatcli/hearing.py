@@ -8,7 +8,7 @@ from typing import Any
 
 from chatcli.chat_format.markers import Part, ReplySplitter
 from chatcli.chat_format.stop import StopTexts
-from chatcli.engine import Token
+from chatcli.engine.generate import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
 
 

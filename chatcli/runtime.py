@@ -8,10 +8,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import engine_speculative, files, sampler, sharing
+from chatcli import files, sharing
 from chatcli.chat_format.template import Memory, Template
 from chatcli.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
+from chatcli.engine import speculative
+from chatcli.engine.sampling import check
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import Growth, MemoryLimit
@@ -69,7 +71,7 @@ class Runtime:
                 running=settings.running,
                 ranks=ranks,
             )
-        sampler.check(self.loaded.tokenizer, self.sampling)
+        check(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
             gallery, version = Gallery(settings.sessions), VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
@@ -131,7 +133,7 @@ class Runtime:
         self._may_speculate()
         made, models = None, [self.loaded]
         if drafting is not None:
-            fit = self._worker.call(engine_speculative.fit, self.loaded, drafting)
+            fit = self._worker.call(speculative.fit, self.loaded, drafting)
             kept = Checkpoints(self._worker, drafting, self._open_store(drafting))
             made = Speculation(self.loaded, kept, self.settings.num_draft_tokens, fit)
             models.append(drafting)

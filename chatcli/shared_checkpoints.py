@@ -16,8 +16,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from chatcli.checkpoints import Checkpoints, Match
-from chatcli.engine import Request, Token
-from chatcli.engine_speculative import Speculator
+from chatcli.engine.generate import Request, Token
+from chatcli.engine.speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
 from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import RowLog

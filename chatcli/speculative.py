@@ -10,10 +10,10 @@ import contextlib
 import threading
 from collections.abc import Generator, Sequence
 
-from chatcli import embedding
 from chatcli.checkpoints import Checkpoints
-from chatcli.engine import Request, Token
-from chatcli.engine_speculative import Fit, Speculator
+from chatcli.engine import embeddings
+from chatcli.engine.generate import Request, Token
+from chatcli.engine.speculative import Fit, Speculator
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
@@ -60,7 +60,7 @@ class Speculation:
             return 0
         kept = self._checkpoints
         # It sees no images: where one is, it is given what stands for any.
-        prompt = embedding.real(self._loaded, prompt)
+        prompt = embeddings.real(self._loaded, prompt)
         own = prefix.chain(kept.root, prompt, [segment.end for segment in chain])
         match = kept.restore(own, prompt, kept.match(own, prompt))
         size = 0 if draft else kept.accept_draft(own[: match.depth], prompt)
@@ -74,7 +74,7 @@ class Speculation:
         cancelled: threading.Event,
     ) -> Generator[Token]:
         """`Checkpoints.generate` of the model's own, from where this has followed it to."""
-        ran = embedding.real(self._loaded, request.tail)
+        ran = embeddings.real(self._loaded, request.tail)
         with self._checkpoints.lent(ran) as (cache, log):
             loaded = self._checkpoints.loaded
             speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._fit)

@@ -19,7 +19,7 @@ from chatcli.checkpoints import Checkpoints, Match
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation, Entry, Message
-from chatcli.engine import Request
+from chatcli.engine.generate import Request
 from chatcli.errors import ContextFull, EmptyPrompt, MemoryFull, RankLost, TemplateRefused
 from chatcli.events import (
     Event,

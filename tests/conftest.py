@@ -209,7 +209,7 @@ AT_NIGHT = {
     "test_ending": ("qwen3", "gpt_oss"),
     "test_draft": ("qwen3", "gpt_oss"),
     "test_regenerate": ("qwen3", "gpt_oss"),
-    "test_sampling": ("qwen3", "gpt_oss"),
+    "engine.test_sampling": ("qwen3", "gpt_oss"),
     "test_batch": ("qwen3", "gpt_oss"),
     "test_turn": ("qwen3", "gpt_oss"),
     "test_bench_race": ("qwen3", "gpt_oss"),

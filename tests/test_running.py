@@ -12,7 +12,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
-from chatcli import engine
+from chatcli.engine import generate
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
 from chatcli.kv import growth as cache_growth
 from chatcli.kv import prompt_cache
@@ -84,7 +84,7 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
     loaded = models_.load(str(wide / "qwen3"), running=FOUR_BITS)
     growth = cache_growth.growth(loaded.model, FOUR_BITS)
     cache = prompt_cache.new(loaded.model, FOUR_BITS)
-    for _ in engine.prefill(loaded, cache, [5] * 300, RowLog()):
+    for _ in generate.prefill(loaded, cache, [5] * 300, RowLog()):
         pass
     assert growth.cache(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
 

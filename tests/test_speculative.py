@@ -15,12 +15,13 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
 
-from chatcli import draft, engine, engine_speculative, regenerate, turn
+from chatcli import draft, regenerate, turn
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints import Checkpoints
 from chatcli.door import Chat
-from chatcli.engine import Request, Token
-from chatcli.engine_speculative import Fit, Speculator
+from chatcli.engine import generate, speculative
+from chatcli.engine.generate import Request, Token
+from chatcli.engine.speculative import Fit, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache, trim
@@ -93,7 +94,7 @@ class Pair:
         made = []
         for loaded in (self.model, self.drafting):
             cache = prompt_cache.new(loaded.model, loaded.running)
-            for _ in engine.prefill(loaded, cache, stable, RowLog()):
+            for _ in generate.prefill(loaded, cache, stable, RowLog()):
                 pass
             made.append(cache)
         return made
@@ -107,11 +108,11 @@ class Pair:
         stop: int | None = None,
         **more: Any,
     ) -> list[Token]:
-        fit = engine_speculative.fit(self.model, self.drafting)
+        fit = speculative.fit(self.model, self.drafting)
         own, drafted = caches
         speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, fit)
         cancelled = threading.Event()
-        tokens = engine_speculative.generate(
+        tokens = speculative.generate(
             speculator, self.model, own, Request(tail, sampling, 64, **more), cancelled, RowLog()
         )
         return list(cancelling(tokens, cancelled, stop))
@@ -127,7 +128,7 @@ class Pair:
     ) -> list[Token]:
         cancelled = threading.Event()
         request = Request(tail, sampling, 64, **more)
-        tokens = engine.generate(self.model, cache, request, cancelled, RowLog())
+        tokens = generate.generate(self.model, cache, request, cancelled, RowLog())
         return list(cancelling(tokens, cancelled, stop))
 
 
@@ -241,7 +242,7 @@ def test_logprobs_are_those_of_the_model(pairs: dict[str, Pair]) -> None:
     logits = pair.model.model(mx.array(ran[:-1])[None], cache=cache)[0, len(PROMPT) - 1 :]
     logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
     expected = [logprobs[place, token.id].item() for place, token in enumerate(tokens)]
-    assert expected == pytest.approx(engine.floats([token.logprob for token in tokens]), abs=1e-4)
+    assert expected == pytest.approx(generate.floats([token.logprob for token in tokens]), abs=1e-4)
 
 
 def test_the_same_seed_samples_the_same(pairs: dict[str, Pair]) -> None:
@@ -303,8 +304,8 @@ def test_a_draft_model_may_have_more_logits_or_fewer(own: int) -> None:
     def draft_model(tokens: Any, cache: Any) -> Any:
         return mx.ones((1, tokens.shape[1], own))
 
-    checking = engine_speculative._Checking(None)
-    proposing = engine_speculative._Proposing(draft_model, checking, 6)
+    checking = speculative._Checking(None)
+    proposing = speculative._Proposing(draft_model, checking, 6)
     logits = proposing(mx.zeros((1, 2), mx.int32), [])
     assert (1, 2, 6) == logits.shape
     assert [1.0] * 5 == logits[0, 1, :5].tolist()
@@ -353,11 +354,11 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
     """It does not hold what came then, so nothing may go on from it."""
     windows = models_.load(str(family / "windows"))
     pair = Pair(windows, windows)
-    fit = engine_speculative.fit(windows, windows)
+    fit = speculative.fit(windows, windows)
     for count, whole in ((4, True), (40, False)):
         own, drafted = pair.caches(PROMPT[:STABLE])
         speculator = Speculator(windows, drafted, RowLog(), 3, fit)
-        tokens = engine_speculative.generate(
+        tokens = speculative.generate(
             speculator,
             windows,
             own,
@@ -439,7 +440,7 @@ class Noted:
         drafting = worker.call(models_.load, str(family / "kindred"), talks=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
         self.model = worker.call(Scripted, drafting.model, vocabulary, [1])
-        fit = worker.call(engine_speculative.fit, runtime.loaded, drafting)
+        fit = worker.call(speculative.fit, runtime.loaded, drafting)
         self.store = SegmentStore(sessions, drafting.fingerprint)
         drafting = replace(drafting, model=self.model)
         kept = Checkpoints(worker, drafting, self.store)
@@ -508,7 +509,7 @@ class Told(ScriptedHouse):
         self.drafting = self.worker.call(Scripted, drafting.model, vocabulary, self.script.ids)
         self.drafts = SegmentStore(sessions, drafting.fingerprint)
         kept = Checkpoints(self.worker, replace(drafting, model=self.drafting), self.drafts)
-        fit = self.worker.call(engine_speculative.fit, self.loaded, drafting)
+        fit = self.worker.call(speculative.fit, self.loaded, drafting)
         self.worker.call(self.model.taken)
         self.speculation = Speculation(self.loaded, kept, 3, fit)
 

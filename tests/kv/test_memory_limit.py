@@ -11,8 +11,9 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from chatcli import draft, engine, turn
+from chatcli import draft, turn
 from chatcli.checkpoints import Checkpoints
+from chatcli.engine import generate
 from chatcli.errors import MemoryFull
 from chatcli.events import Notice
 from chatcli.kv import growth as cache_growth
@@ -50,7 +51,7 @@ def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, toke
     loaded = models_.load(str(model))
     growth = cache_growth.growth(loaded.model)
     cache, log = prompt_cache.new(loaded.model), RowLog()
-    for _ in engine.prefill(loaded, cache, [5] * tokens, log):
+    for _ in generate.prefill(loaded, cache, [5] * tokens, log):
         pass
     real = sum(array.nbytes for leaf in prompt_cache.leaves(cache) for array in arrays_in(leaf))
     assert real == pytest.approx(growth.cache(tokens), rel=0.02)
@@ -59,7 +60,7 @@ def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, toke
 def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
     loaded = models_.load(str(model))
     cache, log = prompt_cache.new(loaded.model), RowLog()
-    for _ in engine.prefill(loaded, cache, [5] * 700, log):
+    for _ in generate.prefill(loaded, cache, [5] * 700, log):
         pass
     told = cache_growth.growth(loaded.model).checkpoint(700, written=True)
     logged = log.nbytes

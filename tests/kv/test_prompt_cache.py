@@ -14,8 +14,8 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache
 
-from chatcli import engine
-from chatcli.engine import Request
+from chatcli.engine import generate as engine
+from chatcli.engine.generate import Request
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model.load import LoadedModel, load

@@ -21,7 +21,7 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.checkpoints import Checkpoints
-from chatcli.engine import Request
+from chatcli.engine.generate import Request
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.prefix import Segment, chain, root_id

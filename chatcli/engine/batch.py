@@ -15,14 +15,15 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
-from chatcli import embedding, engine, sampler
-from chatcli.engine import Token
+from chatcli.engine import embeddings, generate
+from chatcli.engine import sampling as sampler
+from chatcli.engine.generate import Token
+from chatcli.engine.sampling import Sampler
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
-from chatcli.sampler import Sampler
 from chatcli.settings.values import Sampling
 
 # Sequences in a batch. More gain little: each step reads the weights once, but every cache.
@@ -101,11 +102,11 @@ class Batch:
         _run_all_but_last(self.loaded, cache, tail)
         (number,) = self._generator.insert(
             [list(tail[-1:])],
-            [engine.longest(sampling, room)],
+            [generate.longest(sampling, room)],
             caches=[cache],
             samplers=[self._sampler(sampling)],
-            logits_processors=[engine.processors(self.loaded, sampling, opening, before=before)],
-            all_tokens=[embedding.real(self.loaded, tail[:-1])],
+            logits_processors=[generate.processors(self.loaded, sampling, opening, before=before)],
+            all_tokens=[embeddings.real(self.loaded, tail[:-1])],
         )
         self._going[number] = _Sequence(self.loaded.tokenizer.detokenizer)
         return int(number)
@@ -133,7 +134,7 @@ class Batch:
             logprob = response.logprobs[response.token]
         if reason is not None:
             del self._going[number]
-        text = engine.added(going.detokenizer, response.token, reason)
+        text = generate.added(going.detokenizer, response.token, reason)
         return number, Token(response.token, text, logprob, going.speed(), reason)
 
     def _sampler(self, sampling: Sampling) -> Sampler:
@@ -172,7 +173,7 @@ def _random_states(seed: int) -> Iterator[int]:
 
 def _run_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:
     """Alone, because a batch of prompts is padded, which not every recurrent layer knows of."""
-    deque(engine.prefill(loaded, cache, tail[:-1], RowLog()), maxlen=0)
+    deque(generate.prefill(loaded, cache, tail[:-1], RowLog()), maxlen=0)
 
 
 def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool:
@@ -184,7 +185,7 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     if not prompt_cache.merges(cache):
         return False
     # A trial of its own: images may be as they are in no conversation.
-    tail = embedding.real(loaded, tail)
+    tail = embeddings.real(loaded, tail)
     longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
     short = prompt_cache.new(loaded.model, loaded.running), [tail[0]] * SHORT
     sequences = [(cache, list(tail)), (cache, longer), short]

@@ -15,9 +15,10 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, speculative_generate_step
 
-from chatcli import embedding, engine
-from chatcli import sampler as choosing
-from chatcli.engine import Request, Token
+from chatcli.engine import embeddings
+from chatcli.engine import generate as engine
+from chatcli.engine import sampling as choosing
+from chatcli.engine.generate import Request, Token
 from chatcli.errors import DraftModelRefused
 from chatcli.kv import prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -121,7 +122,7 @@ def generate(
     request = replace(request, room=most)
     begun = trim.position(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)
-    count = 0 if embedding.shows(loaded, tail) else min(most, room)
+    count = 0 if embeddings.shows(loaded, tail) else min(most, room)
     generated, done = list[int](), False
     if count > 0:
         speculated = _speculate(speculator, loaded, cache, request, count)
@@ -163,7 +164,7 @@ def _speculate(
         mx.random.seed(sampling.seed)
     checking = _Checking(loaded.model)
     # mlx-lm's loop shows a processor nothing of the tail but its last token.
-    processors = choosing.processors(sampling, embedding.real(loaded, [*request.before, *request.tail[:-1]]))
+    processors = choosing.processors(sampling, embeddings.real(loaded, [*request.before, *request.tail[:-1]]))
     remembering = engine.budget(loaded, sampling, request.opening, request.said)
     processors += [_OfChecked(one, checking) for one in remembering]
     steps = speculative_generate_step(

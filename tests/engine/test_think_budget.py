@@ -13,8 +13,8 @@ import pytest
 
 from chatcli import regenerate, turn
 from chatcli.chat_format.markers import closing_tokens
+from chatcli.engine.think_budget import ThinkBudget
 from chatcli.events import ThinkingDelta
-from chatcli.think_budget import ThinkBudget
 from tests.support.core import MESSAGES, House, finish, outcome
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 

@@ -11,9 +11,10 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from chatcli import engine, engine_batch
-from chatcli.engine import Request
-from chatcli.engine_batch import Batch
+from chatcli.engine import batch as engine_batch
+from chatcli.engine import generate
+from chatcli.engine.batch import Batch
+from chatcli.engine.generate import Request
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel
@@ -47,7 +48,7 @@ def tokens(number: int, count: int, start: int = 0) -> list[int]:
 
 def prefilled(loaded: LoadedModel, number: int) -> PromptCache:
     cache = prompt_cache.new(loaded.model)
-    for _ in engine.prefill(loaded, cache, tokens(number, SHAPES[number][0]), RowLog()):
+    for _ in generate.prefill(loaded, cache, tokens(number, SHAPES[number][0]), RowLog()):
         pass
     return cache
 
@@ -64,7 +65,7 @@ def longest(number: int) -> int:
 def alone(loaded: LoadedModel, number: int) -> list[int]:
     sampling, never = Sampling(max_tokens=longest(number)), threading.Event()
     request = Request(tail(number), sampling, 1000)
-    said = engine.generate(loaded, prefilled(loaded, number), request, never, RowLog())
+    said = generate.generate(loaded, prefilled(loaded, number), request, never, RowLog())
     return [token.id for token in said]
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
 
-from chatcli import embedding
-from chatcli import sampler as choosing
 from chatcli.chat_format.markers import closing_tokens
-from chatcli.embedding import Given
+from chatcli.engine import embeddings
+from chatcli.engine import sampling as choosing
+from chatcli.engine.embeddings import Given
+from chatcli.engine.think_budget import ThinkBudget
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
-from chatcli.think_budget import ThinkBudget
 
 # Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.
 MOST_LOGGED = 256 << 20
@@ -96,11 +96,11 @@ def generate(
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
     with device.explained():
-        embedded = embedding.whole(loaded, tail)
+        embedded = embeddings.whole(loaded, tail)
     responses = stream_generate(
         loaded.model,
         loaded.tokenizer,
-        embedding.real(loaded, tail),
+        embeddings.real(loaded, tail),
         max_tokens=longest(sampling, request.room),
         sampler=choosing.sampler(loaded.tokenizer, sampling),
         logits_processors=processors(loaded, sampling, request.opening, said, request.before),
@@ -140,7 +140,7 @@ def processors(
     before: Sequence[int] = (),
 ) -> list[Any]:
     """What changes the logits of one reply; some of it remembers the reply's tokens."""
-    past = embedding.real(loaded, before)
+    past = embeddings.real(loaded, before)
     return [*choosing.processors(sampling, past), *budget(loaded, sampling, opening, said)]
 
 

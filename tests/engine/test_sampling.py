@@ -14,7 +14,8 @@ from mlx_lm.generate import stream_generate
 from mlx_lm.sample_utils import make_logits_processors
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import sampler, turn
+from chatcli import turn
+from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
 from chatcli.opening import Wanted
