@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from chatcli import turn
+from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
-from chatcli.speculative import follow
 from chatcli.store.segments.prefix import Segment
 from chatcli.turn import Chat
 

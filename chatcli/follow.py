@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chatcli.checkpoints import Match
+from chatcli.checkpoints.checkpoints import Match
+from chatcli.checkpoints.distributed import SharedCheckpoints, Word
 from chatcli.engine.generate import Request
 from chatcli.model import sharding
 from chatcli.model.ranks import Dropped, Ranks
 from chatcli.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
-from chatcli.shared_checkpoints import SharedCheckpoints, Word
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.threads.mlx_thread import Worker

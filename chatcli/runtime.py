@@ -8,9 +8,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
 
-from chatcli import files, sharing
+from chatcli import files
 from chatcli.chat_format.template import Memory, Template
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints import sharing
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation
 from chatcli.engine import speculative
 from chatcli.engine.sampling import check
@@ -22,7 +24,6 @@ from chatcli.model.load import VERSION, LoadedModel, load, weights_size
 from chatcli.model.ranks import Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import Sampling, Settings
-from chatcli.speculative import Speculation
 from chatcli.store import maintenance
 from chatcli.store.segments.budget import Budget, default_limit
 from chatcli.store.segments.segments import SegmentStore

@@ -15,7 +15,8 @@ from typing import Any
 
 from chatcli.chat_format.markers import ReplySplitter
 from chatcli.chat_format.template import Template
-from chatcli.checkpoints import Checkpoints, Match
+from chatcli.checkpoints.checkpoints import Checkpoints, Match
+from chatcli.checkpoints.draft_model import Speculation, follow
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation, Entry, Message
@@ -34,7 +35,6 @@ from chatcli.hearing import Hearing
 from chatcli.model import vision
 from chatcli.model.vision import legible
 from chatcli.settings.values import Sampling
-from chatcli.speculative import Speculation, follow
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.sessions.folder import SessionFile

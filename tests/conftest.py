@@ -213,13 +213,13 @@ AT_NIGHT = {
     "test_batch": ("qwen3", "gpt_oss"),
     "test_turn": ("qwen3", "gpt_oss"),
     "test_bench_race": ("qwen3", "gpt_oss"),
-    "test_sideways": ("qwen3", "gpt_oss"),
+    "checkpoints.test_sideways": ("qwen3", "gpt_oss"),
     "kv.test_prompt_cache": ("qwen3", "gemma3_text"),
     "test_loading": ("qwen3",),
-    "test_running": ("qwen3",),
+    "checkpoints.test_model_options": ("qwen3",),
     "kv.test_memory_limit": ("qwen3",),
     "chat_format.test_stop": ("qwen3",),
-    "test_corruption": ("gpt_oss",),
+    "checkpoints.test_corruption": ("gpt_oss",),
 }
 
 

@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from chatcli import batch, regenerate, turn
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord

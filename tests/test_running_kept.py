@@ -12,8 +12,8 @@ from chatcli import Chat, opening
 from chatcli.cli_options import Options
 from chatcli.settings.values import AS_IT_IS, Running
 from chatcli.store.sessions.folder import SessionFolder
+from tests.checkpoints.test_model_options import write_adapter
 from tests.conftest import Program
-from tests.test_running import write_adapter
 
 CHANGED = "the model or its cache settings changed"
 

@@ -17,7 +17,7 @@ from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.bench.talk import Meter
 from chatcli.chat_format.template import Memory, Template
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Token
 from chatcli.events import Settled, TurnDone, TurnRecord
 from chatcli.kv import prompt_cache

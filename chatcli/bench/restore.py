@@ -16,7 +16,7 @@ from mlx_lm.models.cache import KVCache
 
 from chatcli.bench.measure import Contender, Contest, contest, give_memory_back
 from chatcli.bench.talk import Spoken, arrays_of, restored
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel

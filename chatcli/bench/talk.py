@@ -17,7 +17,7 @@ from mlx_lm.models.cache import save_prompt_cache
 
 from chatcli import opening, turn
 from chatcli.chat_format.template import Template
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in

@@ -23,7 +23,7 @@ from chatcli.bench.race import Progress, rotated
 from chatcli.bench.run import House
 from chatcli.bench.scripted import render
 from chatcli.chat_format.template import Template
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
 from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling

@@ -12,7 +12,7 @@ import mlx.nn as nn
 import pytest
 
 from chatcli import draft, turn
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine import generate
 from chatcli.errors import MemoryFull
 from chatcli.events import Notice

@@ -20,7 +20,7 @@ from mlx_lm.models.cache import CacheList, ConcatenateKVCache, KVCache, make_pro
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Request
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling

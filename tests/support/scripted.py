@@ -17,7 +17,7 @@ import mlx.core as mx
 from chatcli import draft, opening, turn
 from chatcli.bench.scripted import Scripted, script
 from chatcli.chat_format.template import Template
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.kv import prompt_cache

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.distributed import LeadingCheckpoints, SharedCheckpoints
 from chatcli.errors import ModelBroken
 from chatcli.kv.memory_limit import MemoryLimit, Tightest, told
 from chatcli.model import sharding
 from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
 from chatcli.settings.values import Settings
-from chatcli.shared_checkpoints import LeadingCheckpoints, SharedCheckpoints
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from chatcli.checkpoints import Checkpoints, Match
+from chatcli.checkpoints.checkpoints import Checkpoints, Match
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged

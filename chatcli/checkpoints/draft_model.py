@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import Generator, Sequence
 
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine import embeddings
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Fit, Speculator

@@ -17,7 +17,8 @@ from mlx.utils import tree_map
 
 from chatcli import draft, regenerate, turn
 from chatcli.bench.scripted import Scripted
-from chatcli.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.draft_model import Speculation
 from chatcli.door import Chat
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
@@ -36,7 +37,6 @@ from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
-from chatcli.speculative import Speculation
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from chatcli.checkpoints.speed import Speed
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
@@ -23,7 +24,6 @@ from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
-from chatcli.speed import Speed
 from chatcli.store.segments import prefix
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.prefix import Segment, root_id
