@@ -30,7 +30,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
 from chatcli.threads.mlx_thread import Worker
-from chatcli.turn import Chat
+from chatcli.turn.turn import Chat
 
 
 class Runtime:

@@ -205,13 +205,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # What these modules test of a family by day says what it would say of the others: those at night.
 AT_NIGHT = {
-    "test_counting": ("qwen3", "gpt_oss"),
-    "test_ending": ("qwen3", "gpt_oss"),
-    "test_draft": ("qwen3", "gpt_oss"),
-    "test_regenerate": ("qwen3", "gpt_oss"),
+    "turn.test_counting": ("qwen3", "gpt_oss"),
+    "turn.test_finish": ("qwen3", "gpt_oss"),
+    "turn.test_typeahead": ("qwen3", "gpt_oss"),
+    "turn.test_regenerate": ("qwen3", "gpt_oss"),
     "engine.test_sampling": ("qwen3", "gpt_oss"),
-    "test_batch": ("qwen3", "gpt_oss"),
-    "test_turn": ("qwen3", "gpt_oss"),
+    "turn.test_batch": ("qwen3", "gpt_oss"),
+    "turn.test_turn": ("qwen3", "gpt_oss"),
     "test_bench_race": ("qwen3", "gpt_oss"),
     "checkpoints.test_sideways": ("qwen3", "gpt_oss"),
     "kv.test_prompt_cache": ("qwen3", "gemma3_text"),

@@ -14,7 +14,7 @@ from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import opening, turn
+from chatcli import opening
 from chatcli.chat_format import arguments
 from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Memory, Template
@@ -30,6 +30,7 @@ from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.turn import turn
 from tests.conftest import Program, entries
 from tests.support import tiny
 from tests.support.templates import DATE, GPT_OSS, PATHS

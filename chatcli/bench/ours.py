@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import draft, opening, turn
+from chatcli import opening
 from chatcli.bench import talk
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
@@ -30,6 +30,7 @@ from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn, typeahead
 
 
 class Timed(Checkpoints):
@@ -150,7 +151,7 @@ class Chatcli:
     def draft(self, request: Request, script: Script) -> int:
         """Run the request's last message as it is done while it is typed. Returns its tokens."""
         chat = self._chat(request, script)
-        done = [event.tokens for event in draft.draft(chat, request.said[-1], self._never)]
+        done = [event.tokens for event in typeahead.draft(chat, request.said[-1], self._never)]
         return max(done, default=0)
 
     def reopen(self, ahead: bool) -> None:

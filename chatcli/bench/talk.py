@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
-from chatcli import opening, turn
+from chatcli import opening
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
@@ -31,6 +31,7 @@ from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn
 
 LONGEST_REPLY = 16
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."

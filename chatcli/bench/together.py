@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mlx_lm.generate import batch_generate
 
-from chatcli import batch, opening
+from chatcli import opening
 from chatcli.bench import run, workloads
 from chatcli.bench.measure import Spread
 from chatcli.bench.race import Progress, rotated
@@ -29,7 +29,8 @@ from chatcli.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.turn import Chat
+from chatcli.turn import batch
+from chatcli.turn.turn import Chat
 
 ALONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
 WIDTHS = (4, 16)

@@ -22,7 +22,7 @@ from chatcli.store.sessions.images import Gallery
 def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
     """Another reply to the last question."""
     chat = state.chat(cancelled)
-    from chatcli import regenerate as core
+    from chatcli.turn import regenerate as core
 
     yield from core.regenerate(chat, cancelled)
 
@@ -30,7 +30,7 @@ def regenerate(state: State, cancelled: threading.Event) -> Iterator[Event]:
 def go_on(state: State, cancelled: threading.Event) -> Iterator[Event]:
     """More of a reply that was cut."""
     chat = state.chat(cancelled)
-    from chatcli import regenerate as core
+    from chatcli.turn import regenerate as core
 
     yield from core.go_on(chat, cancelled)
 
@@ -98,7 +98,7 @@ def cost(state: State, entry_id: str) -> int | None:
     if state.loading or state.session is None:
         return None
     chat = state.chat(None)
-    from chatcli import estimate
+    from chatcli.turn import estimate
 
     with suppress(TemplateRefused):
         return estimate.cost(chat, chat.conversation.entries[entry_id])
@@ -108,7 +108,7 @@ def cost(state: State, entry_id: str) -> int | None:
 def context(state: State) -> tuple[list[tuple[str, int]], int]:
     """Where the tokens of the path are, and the context's size. Raises `UsageError`."""
     chat = state.chat(None)
-    from chatcli import estimate
+    from chatcli.turn import estimate
 
     conversation = chat.conversation
 

@@ -37,7 +37,7 @@ def check_sampled(state: State) -> None:
 def regenerate(state: State, count: int, cancelled: threading.Event) -> Iterator[Event]:
     """So many more replies to the last question; the first goes on until another is chosen."""
     chat = state.chat(cancelled)
-    from chatcli import batch
+    from chatcli.turn import batch
 
     for event in batch.alternatives(chat, count, cancelled):
         if isinstance(event, Alternatives):
@@ -58,7 +58,7 @@ def each(
     yield from state.arriving(cancelled)
     runtime = state.runtime(cancelled)
     state.stop_settling()
-    from chatcli import batch
+    from chatcli.turn import batch
 
     vision.prepare(runtime.loaded.vision, images, state.model)
     chat = runtime.chat(state.begun(texts[0]), state.think)

@@ -31,7 +31,7 @@ from chatcli.threads.mlx_thread import Worker
 
 if TYPE_CHECKING:
     from chatcli.runtime import Runtime
-    from chatcli.turn import Chat
+    from chatcli.turn.turn import Chat
 
 
 # More tokens than a reply usually has: the conversation itself is run again.
@@ -201,7 +201,7 @@ class State:
         yield from self.arriving(cancelled)
         runtime = self.runtime(cancelled)
         self.stop_settling()
-        from chatcli import turn
+        from chatcli.turn import turn
 
         if self.session is not None or text.strip():
             said = (*(() if whole else self.images), *images)
@@ -234,7 +234,7 @@ class State:
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
         runtime = self.runtime()
-        from chatcli import turn
+        from chatcli.turn import turn
 
         if self.session is not None:
             chat = runtime.chat(self.session, self.think)
@@ -288,14 +288,14 @@ class State:
         refresh: Callable[[], None],
     ) -> None:
         runtime = self.runtime(stop)
-        from chatcli import draft
+        from chatcli.turn import typeahead
 
         chat = (
             runtime.chat(self.session, self.think)
             if self.session is not None
             else runtime.unsaved(self._to_begin(), self.think)
         )
-        for drafted in draft.draft(chat, decodable(text), stop, images):
+        for drafted in typeahead.draft(chat, decodable(text), stop, images):
             self.activity = f"{drafted.tokens} tokens drafted"
         refresh()
 

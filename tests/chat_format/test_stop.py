@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatcli import turn
 from chatcli.chat_format.stop import StopTexts
 from chatcli.events import TextDelta, TurnDone, TurnRecord
 from chatcli.settings.values import Sampling
+from chatcli.turn import turn
 from tests.conftest import Program, by_turns
 from tests.support.core import House
 from tests.support.scripted import PLAIN, ScriptedHouse

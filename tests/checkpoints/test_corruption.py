@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chatcli import turn
 from chatcli.conversation.tree import Message
 from chatcli.errors import SegmentDamaged
 from chatcli.events import TurnRecord
@@ -20,6 +19,7 @@ from chatcli.store.segments.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKEN
 from chatcli.store.segments.container import Container, Tensor
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.turn import turn
 from tests.conftest import at_night, segment_files
 from tests.support.checkpointing import Raw, raw, rewrite, whole
 from tests.support.core import MESSAGES, House

@@ -15,7 +15,6 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
 
-from chatcli import draft, regenerate, turn
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
@@ -40,6 +39,7 @@ from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import regenerate, turn, typeahead
 from tests.conftest import Program, at_night
 from tests.support.core import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
 from tests.support.scripted import PLAIN, ScriptedHouse, until
@@ -486,7 +486,7 @@ def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
 def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> None:
     with Noted(family, tmp_path) as noted:
         chat = noted.chat()
-        for _ in draft.draft(chat, MESSAGES[1], NEVER):
+        for _ in typeahead.draft(chat, MESSAGES[1], NEVER):
             pass
         drafted = noted.ran()
         record = noted.house.say(chat, MESSAGES[1], settle=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.turn import Chat
+from chatcli.turn.turn import Chat
 from tests.conftest import at_night
 from tests.support.core import MESSAGES, House, outcome
 

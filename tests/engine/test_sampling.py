@@ -14,7 +14,6 @@ from mlx_lm.generate import stream_generate
 from mlx_lm.sample_utils import make_logits_processors
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import turn
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
@@ -23,6 +22,7 @@ from chatcli.repl import registry
 from chatcli.repl.results import Said
 from chatcli.repl.state import State
 from chatcli.settings.values import Sampling, Settings
+from chatcli.turn import turn
 from tests.conftest import Program, by_turns, night_but
 from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
 

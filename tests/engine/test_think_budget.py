@@ -11,10 +11,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from chatcli import regenerate, turn
 from chatcli.chat_format.markers import closing_tokens
 from chatcli.engine.think_budget import ThinkBudget
 from chatcli.events import ThinkingDelta
+from chatcli.turn import regenerate, turn
 from tests.support.core import MESSAGES, House, finish, outcome
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 

@@ -11,7 +11,6 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from chatcli import draft, turn
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine import generate
 from chatcli.errors import MemoryFull
@@ -23,6 +22,7 @@ from chatcli.kv.memory_limit import Growth, MemoryLimit, Window
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import device
 from chatcli.model import load as models_
+from chatcli.turn import turn, typeahead
 from tests.conftest import Program, everything
 from tests.support.core import SYSTEM, House, finish, outcome
 
@@ -133,7 +133,7 @@ def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Pat
         chat = house.chat("talk")
         never = threading.Event()
         assert [] == list(turn.settle(chat, never))
-        assert [] == list(draft.draft(chat, SHORT, never))
+        assert [] == list(typeahead.draft(chat, SHORT, never))
         with pytest.raises(MemoryFull):
             house.say(chat, SHORT)
         assert 1 == len(chat.conversation.turns())
@@ -147,8 +147,8 @@ def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path
     with House(recurrent, tmp_path, memory_limit=enough - 1) as house:
         chat = house.chat("talk")
         house.say(chat, SHORT)
-        assert [] == list(draft.draft(chat, LONG, threading.Event()))
-        assert list(draft.draft(chat, SHORT * 3, threading.Event()))
+        assert [] == list(typeahead.draft(chat, LONG, threading.Event()))
+        assert list(typeahead.draft(chat, SHORT * 3, threading.Event()))
 
 
 def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ import mlx_lm
 import pytest
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
-from chatcli import turn
 from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.model.load import fingerprint, load
 from chatcli.store.segments.prefix import common_prefix
+from chatcli.turn import turn
 from tests.conftest import Program
 from tests.support.core import House
 from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model

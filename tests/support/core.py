@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import opening, turn
+from chatcli import opening
 from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.opening import Wanted
@@ -16,6 +16,7 @@ from chatcli.runtime import Runtime
 from chatcli.settings.values import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn
 
 NEUTRAL = Sampling()
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from chatcli import draft, opening, turn
+from chatcli import opening
 from chatcli.bench.scripted import Scripted, script
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -27,6 +27,7 @@ from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn, typeahead
 from tests.support.core import SYSTEM, finish
 
 REPLY_TOKENS = 64
@@ -136,7 +137,7 @@ class ScriptedHouse:
     def draft(self, chat: turn.Chat, text: str, events: int | None = None) -> list[int]:
         """Draft `text`, or begin to; what the model was run on for it."""
         self.model.taken()
-        for _ in until(draft.draft, chat, text, events):
+        for _ in until(typeahead.draft, chat, text, events):
             pass
         return self.model.taken()
 

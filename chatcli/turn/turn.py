@@ -31,7 +31,6 @@ from chatcli.events import (
     TurnDone,
     TurnRecord,
 )
-from chatcli.hearing import Hearing
 from chatcli.model import vision
 from chatcli.model.vision import legible
 from chatcli.settings.values import Sampling
@@ -39,6 +38,7 @@ from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.text import decodable
+from chatcli.turn.reply import Hearing
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import regenerate, turn
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings.values import Sampling
+from chatcli.turn import regenerate, turn
 from tests.support.core import MESSAGES, House, finish, outcome
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chatcli import turn
 from chatcli.conversation.tree import Entry
-from chatcli.turn import Chat
+from chatcli.turn import turn
+from chatcli.turn.turn import Chat
 
 
 def cost(chat: Chat, entry: Entry) -> int:

@@ -6,14 +6,14 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
-from chatcli import turn
 from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
 from chatcli.store.segments.prefix import Segment
-from chatcli.turn import Chat
+from chatcli.turn import turn
+from chatcli.turn.turn import Chat
 
 
 def draft(

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from chatcli import turn
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine import batch as engine_batch
@@ -33,12 +32,13 @@ from chatcli.events import (
     Refused,
     TurnRecord,
 )
-from chatcli.hearing import Hearing
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
-from chatcli.regenerate import last_question
 from chatcli.settings.values import Sampling
-from chatcli.turn import Chat, Prompt
+from chatcli.turn import turn
+from chatcli.turn.regenerate import last_question
+from chatcli.turn.reply import Hearing
+from chatcli.turn.turn import Chat, Prompt
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
 DIFFERS = "In a batch this model says other things: the replies are generated one by one."

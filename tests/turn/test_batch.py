@@ -10,13 +10,13 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from chatcli import batch, regenerate, turn
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat, UsageError
 from chatcli.events import Alternatives, Answered, Batched, Notice, Refused, TurnRecord
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.settings.values import Sampling
+from chatcli.turn import batch, regenerate, turn
 from tests.support.architectures import build
 from tests.support.core import MESSAGES, House, finish, outcome
 from tests.support.scripted import ScriptedHouse

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chatcli import turn
 from chatcli.conversation.finish import WORDS
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import Event
-from chatcli.turn import Chat, Prompt
+from chatcli.turn import turn
+from chatcli.turn.turn import Chat, Prompt
 
 
 def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:

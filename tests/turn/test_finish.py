@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from chatcli import regenerate, turn
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, NothingToRepeat
 from chatcli.events import Event
@@ -22,6 +21,7 @@ from chatcli.repl.session_picker import SessionActions, SessionRows
 from chatcli.repl.tree_picker import TreeRows
 from chatcli.settings.values import Sampling
 from chatcli.store.sessions.listing import Summary
+from chatcli.turn import regenerate, turn
 from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need
 from tests.support.core import MESSAGES, House, finish

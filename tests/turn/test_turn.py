@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import opening, turn
+from chatcli import opening
 from chatcli.conversation.tree import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
+from chatcli.turn import turn
 from tests.conftest import at_night
 from tests.support import tiny
 from tests.support.core import MESSAGES, SYSTEM, House, finish, open_all_along, outcome, reopened

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import turn
 from chatcli.bench.scripted import Script
 from chatcli.events import TurnRecord
+from chatcli.turn import turn
 from tests.conftest import FAMILIES
 from tests.support.core import outcome
 from tests.support.scripted import PLAIN, ScriptedHouse

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import opening, turn
+from chatcli import opening
 from chatcli.conversation.tree import Conversation
+from chatcli.turn import turn
 from tests.conftest import FAMILIES
 from tests.support.core import MESSAGES, SYSTEM
 from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHouse

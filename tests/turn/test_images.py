@@ -15,13 +15,13 @@ pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image proces
 
 import mlx.core as mx
 
-from chatcli import batch, draft, regenerate, turn
 from chatcli.conversation.images import pixels, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
 from chatcli.settings.values import Running
 from chatcli.store.segments import prefix
+from chatcli.turn import batch, regenerate, turn, typeahead
 from tests.support.core import SYSTEM, House, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 
@@ -220,11 +220,11 @@ def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
 def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path], tmp_path: Path) -> None:
     with house(seer, tmp_path / "draft") as home:
         chat = home.chat("talk")
-        drafted = list(draft.draft(chat, "What is", NEVER, [read(shown["large"])]))
+        drafted = list(typeahead.draft(chat, "What is", NEVER, [read(shown["large"])]))
         assert not list((tmp_path / "draft").glob("images/??/*"))
         sent = home.say(chat, ASKED, images=[shown["large"]])
         assert drafted
-        list(draft.draft(chat, "And this?", NEVER, [read(shown["a"])]))
+        list(typeahead.draft(chat, "And this?", NEVER, [read(shown["a"])]))
         next_ = home.say(chat, "And this?", images=[shown["a"]])
     talk = [(ASKED, ("large",)), ("And this?", ("a",))]
     plain = talked(seer, tmp_path / "plain", shown, talk)
