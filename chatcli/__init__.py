@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chatcli.door import Chat as Chat
+    from chatcli.api import Chat as Chat
 
 __version__ = "0.2.0"
 __all__ = ["Chat", "__version__"]
@@ -16,7 +16,7 @@ __all__ = ["Chat", "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "Chat":
-        from chatcli.door import Chat
+        from chatcli.api import Chat
 
         return Chat
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

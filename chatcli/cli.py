@@ -30,7 +30,6 @@ from chatcli import (
     cli_help,
     cli_models,
     cli_sessions,
-    opening,
 )
 from chatcli.cli_options import (
     Name,
@@ -46,9 +45,10 @@ from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, Usa
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.model import device
 from chatcli.model.ranks import Ranks
-from chatcli.opening import Wanted
 from chatcli.repl import early, results
 from chatcli.repl.arrival import Arrival
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.text import clean, decodable
 from chatcli.threads import executor
@@ -232,7 +232,7 @@ def shell_of(state: Any, editor: str | None) -> Any:
 
 def open_state(options: Options, wanted: Wanted) -> Any:
     """The session and the model that were asked for, in a folder that can be written."""
-    from chatcli.door import open_state
+    from chatcli.api import open_state
 
     return open_state(options.settings(), wanted, options.model, our_ranks())
 
@@ -339,7 +339,7 @@ app.command("doctor")(cli_doctor.command)
 
 def open_chat(options: Options) -> Any:
     """What was asked for, through the same door as Python's."""
-    from chatcli.door import Chat
+    from chatcli.api import Chat
 
     return Chat(options.wanted(), model=options.model, settings=options.settings(), ranks=our_ranks())
 

@@ -18,8 +18,9 @@ from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
-from chatcli.repl import script, several
+from chatcli.repl import script
 from chatcli.repl.arrival import Arrival
+from chatcli.session import alternatives
 from chatcli.text import clean, decodable
 
 SEPARATOR = "---"
@@ -54,7 +55,7 @@ def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Ima
     shown = InOrder(asked, as_json, state.limit)
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in several.each(state, asked, cancelled, images):
+            for event in alternatives.each(state, asked, cancelled, images):
                 shown.event(event)
         finally:
             shown.finish()

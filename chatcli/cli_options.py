@@ -26,8 +26,8 @@ from chatcli.chat_format import arguments
 from chatcli.cli_tuning import OWN
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.model.ranks import Ranks, here
-from chatcli.opening import Wanted, default_sessions
 from chatcli.repl import results
+from chatcli.session.opening import Wanted, default_sessions
 from chatcli.settings import config_file as config
 from chatcli.settings.config_file import Value
 from chatcli.settings.values import KEPT, POCKET, Running, Sampling, Settings, aliased
@@ -360,13 +360,13 @@ def own_stderr() -> TextIO:
 
 def follow(ranks: Ranks, options: Options) -> None:
     """Be a rank that does what rank 0 does, until that leaves."""
-    from chatcli import follow
+    from chatcli.session import follower
 
     def tell(why: str) -> None:
         print(plain.clean(f"chatcli: {why}"), file=own_stderr())
 
     try:
-        raise typer.Exit(follow.follow(ranks, options.settings(), tell))
+        raise typer.Exit(follower.follow(ranks, options.settings(), tell))
     except RankLost as error:
         tell(str(error))
         raise typer.Exit(error.exit_code) from error

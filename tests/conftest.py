@@ -215,7 +215,7 @@ AT_NIGHT = {
     "test_bench_race": ("qwen3", "gpt_oss"),
     "checkpoints.test_sideways": ("qwen3", "gpt_oss"),
     "kv.test_prompt_cache": ("qwen3", "gemma3_text"),
-    "test_loading": ("qwen3",),
+    "session.test_loading": ("qwen3",),
     "checkpoints.test_model_options": ("qwen3",),
     "kv.test_memory_limit": ("qwen3",),
     "chat_format.test_stop": ("qwen3",),

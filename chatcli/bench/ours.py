@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import opening
 from chatcli.bench import talk
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
@@ -23,7 +22,8 @@ from chatcli.events import Settled, TurnDone, TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
-from chatcli.opening import Wanted
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.prefix import Segment

@@ -15,7 +15,6 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
-from chatcli import opening
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Message
@@ -23,7 +22,8 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
-from chatcli.opening import Wanted
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import ROWS_NAME

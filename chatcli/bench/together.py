@@ -16,7 +16,6 @@ from pathlib import Path
 
 from mlx_lm.generate import batch_generate
 
-from chatcli import opening
 from chatcli.bench import run, workloads
 from chatcli.bench.measure import Spread
 from chatcli.bench.race import Progress, rotated
@@ -25,7 +24,8 @@ from chatcli.bench.scripted import render
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
-from chatcli.opening import Wanted
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder

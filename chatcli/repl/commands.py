@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chatcli import files, opening
+from chatcli import files
 from chatcli.chat_format.arguments import LEVELS
 from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.exchange import export as exchange
 from chatcli.model import hub
-from chatcli.repl import draft_model as draft_models
-from chatcli.repl import told
 from chatcli.repl.registry import command, explained
 from chatcli.repl.results import (
     Help,
@@ -29,7 +27,9 @@ from chatcli.repl.results import (
     Stats,
     Tree,
 )
-from chatcli.repl.state import State
+from chatcli.session import change_draft_model as draft_models
+from chatcli.session import opening, template_settings
+from chatcli.session.state import State
 from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
@@ -260,10 +260,10 @@ def think(state: State, argument: str) -> Result:
         state.stop_settling()
         state.think = SWITCHES[argument]
     elif argument:
-        told.set_effort(state, argument if argument in LEVELS else None)
+        template_settings.set_effort(state, argument if argument in LEVELS else None)
         state.think = None if argument == "default" else state.think is False or state.think
     mode = {True: "on", False: "off", None: "as the model's template has it"}[state.think]
-    level = told.effort(state) if state.think is not False else None
+    level = template_settings.effort(state) if state.think is not False else None
     effort = f", with {level} effort" if level else ""
     return Said(f"Thinking is {mode}{effort}.")
 

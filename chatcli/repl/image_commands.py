@@ -10,7 +10,7 @@ from chatcli.model import vision
 from chatcli.repl import attach
 from chatcli.repl.registry import command
 from chatcli.repl.results import Result, Said
-from chatcli.repl.state import State
+from chatcli.session.state import State
 
 
 def _files(typed: str) -> list[str]:

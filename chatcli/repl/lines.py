@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from chatcli.repl import registry
-from chatcli.repl.state import State
+from chatcli.session.state import State
 
 
 class CommandCompleter(Completer):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from chatcli.errors import UsageError
-from chatcli.repl import moves, several, summary
 from chatcli.repl.commands import turn_number
 from chatcli.repl.registry import command
 from chatcli.repl.results import Context, Copied, Result, Said, Streamed, Written
-from chatcli.repl.state import State
+from chatcli.session import alternatives, compaction, navigation
+from chatcli.session.state import State
 
 
 @command(
@@ -20,40 +20,40 @@ from chatcli.repl.state import State
 )
 def regenerate(state: State, argument: str) -> Result:
     _ = state.conversation
-    count = several.how_many(argument)
+    count = alternatives.how_many(argument)
     if count == 1:
-        return Streamed(partial(moves.regenerate, state))
-    several.check_sampled(state)
-    return Streamed(partial(several.regenerate, state, count))
+        return Streamed(partial(navigation.regenerate, state))
+    alternatives.check_sampled(state)
+    return Streamed(partial(alternatives.regenerate, state, count))
 
 
 @command("choose", "N", "go on with one of the replies that /regenerate N made")
 def choose(state: State, argument: str) -> Result:
-    number = several.choose(state, argument)
+    number = alternatives.choose(state, argument)
     return Said(f"Reply {number} goes on; the others stay in /tree.")
 
 
 @command("continue", "", "go on with a reply that was stopped or cut")
 def go_on(state: State, argument: str) -> Result:
     _ = state.conversation
-    return Streamed(partial(moves.go_on, state))
+    return Streamed(partial(navigation.go_on, state))
 
 
 @command("edit", "[TURN]", "change a message and send it again; the old path stays in /tree")
 def edit(state: State, argument: str) -> Result:
-    return Written(moves.edit(state, _turn(argument)))
+    return Written(navigation.edit(state, _turn(argument)))
 
 
 @command("undo", "", "go back before the last turn; /tree still has it")
 def undo(state: State, argument: str) -> Result:
-    return Said(_after(moves.rewind(state, None)))
+    return Said(_after(navigation.rewind(state, None)))
 
 
 @command("rewind", "TURN", "go on after an earlier turn; what followed stays in /tree")
 def rewind(state: State, argument: str) -> Result:
     if not argument:
         raise UsageError("Say after which turn: /rewind 3 (0 is the beginning), or pick it in /tree.")
-    return Said(_after(moves.rewind(state, _turn(argument))))
+    return Said(_after(navigation.rewind(state, _turn(argument))))
 
 
 def _after(turns: int) -> str:
@@ -73,20 +73,20 @@ def label(state: State, argument: str) -> Result:
 @command("copy", "[TURN]", "copy a reply to the clipboard (the last one)")
 def copy(state: State, argument: str) -> Result:
     number = _turn(argument)
-    text = moves.reply_text(state, number)
+    text = navigation.reply_text(state, number)
     return Copied(text, f"the reply of turn {number}" if number else "the last reply")
 
 
 @command("context", "", "where the tokens of this conversation are, and how many are left")
 def context(state: State, argument: str) -> Result:
-    return Context(*moves.context(state))
+    return Context(*navigation.context(state))
 
 
 @command("compact", "", "go on in a new session from a summary; this one stays as it is")
 def compact(state: State, argument: str) -> Result:
     if not state.conversation.turns():
         raise UsageError("There is nothing to summarize yet: say something first.")
-    return Streamed(partial(summary.compact, state))
+    return Streamed(partial(compaction.compact, state))
 
 
 def _turn(word: str) -> int | None:

@@ -13,9 +13,10 @@ import chatcli.repl.commands
 import chatcli.repl.image_commands
 import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
 from chatcli.events import Event
-from chatcli.repl import attach, editing, registry, several
+from chatcli.repl import attach, registry
 from chatcli.repl.results import Quit, Result, Streamed
-from chatcli.repl.state import State
+from chatcli.session import alternatives, editing
+from chatcli.session.state import State
 
 
 class Shown(Protocol):
@@ -61,7 +62,7 @@ def run_line(line: str, state: State, shown: Shown) -> bool:
 
 def _result(line: str, state: State) -> Result:
     """What a command returns; a message is something that streams."""
-    line = several.as_command(state, line)
+    line = alternatives.as_command(state, line)
     if registry.is_command(line):
         editing.call_off(state)
         result: Result = registry.run(state, line)

@@ -31,19 +31,7 @@ import chatcli.repl.image_commands
 import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
-from chatcli.repl import (
-    attach,
-    clipboard,
-    composer,
-    editing,
-    escape,
-    moves,
-    registry,
-    results,
-    several,
-    toolbar,
-    waiting,
-)
+from chatcli.repl import attach, clipboard, composer, escape, registry, results, toolbar, waiting
 from chatcli.repl.composer import Composer
 from chatcli.repl.display import Screen
 from chatcli.repl.lines import CommandCompleter
@@ -51,9 +39,10 @@ from chatcli.repl.pager import show_transcript
 from chatcli.repl.session_picker import choose_session
 from chatcli.repl.sessions import actions_on
 from chatcli.repl.stage import Stage
-from chatcli.repl.state import State
 from chatcli.repl.tree_picker import choose_entry
 from chatcli.repl.waiting import Sent, Unsent, Waiting
+from chatcli.session import alternatives, editing, navigation
+from chatcli.session.state import State
 from chatcli.store.sessions.folder import recovered
 from chatcli.text import shorten
 
@@ -188,7 +177,7 @@ class Shell:
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
-        text = several.as_command(self._state, text)
+        text = alternatives.as_command(self._state, text)
         is_command = registry.is_command(text)
         sent = attach.Expanded(text) if is_command else self._expanded(text)
         shown = self._composer.shortened(text)
@@ -348,12 +337,12 @@ class Shell:
         assert state.session is not None
         chosen = await choose_entry(
             state.conversation,
-            lambda entry_id: moves.cost(state, entry_id),
+            lambda entry_id: navigation.cost(state, entry_id),
             state.conversation.labels,
             state.session.set_label,
         )
         if chosen is not None:
-            text = await asyncio.to_thread(moves.go_to, state, chosen.entry_id)
+            text = await asyncio.to_thread(navigation.go_to, state, chosen.entry_id)
             opened = results.Opened(str(state.name), state.conversation)
             self._show(results.Written(text) if text else opened)
 

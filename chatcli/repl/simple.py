@@ -11,7 +11,7 @@ from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
 from chatcli.repl import results, script
 from chatcli.repl.display import Pipe
-from chatcli.repl.state import State
+from chatcli.session.state import State
 from chatcli.text import clean
 
 PROMPT = "> "

@@ -8,9 +8,9 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.utils import get_cwidth
 
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.repl import editing
 from chatcli.repl.picker_text import steady
-from chatcli.repl.state import State
+from chatcli.session import editing
+from chatcli.session.state import State
 from chatcli.text import clean_line, shorten
 
 STYLE = {

@@ -15,10 +15,10 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
 
+from chatcli.api import Chat
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
-from chatcli.door import Chat
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Fit, Speculator
@@ -28,13 +28,13 @@ from chatcli.kv import growth, prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
-from chatcli.opening import Wanted
 from chatcli.repl import commands as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.repl import panel
 from chatcli.repl.registry import find
 from chatcli.repl.results import Said
-from chatcli.repl.state import State
-from chatcli.runtime import Runtime
+from chatcli.session.opening import Wanted
+from chatcli.session.runtime import Runtime
+from chatcli.session.state import State
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore

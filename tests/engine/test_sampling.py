@@ -17,10 +17,10 @@ import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
-from chatcli.opening import Wanted
 from chatcli.repl import registry
 from chatcli.repl.results import Said
-from chatcli.repl.state import State
+from chatcli.session.opening import Wanted
+from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.turn import turn
 from tests.conftest import Program, by_turns, night_but

@@ -19,12 +19,12 @@ from chatcli.kv.memory_limit import Growth, MemoryLimit, Tightest, Window
 from chatcli.model import ranks
 from chatcli.model.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
+from tests.session.test_two_processes import wait_until
 from tests.support.core import MESSAGES, SYSTEM, House
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.support.tiny import write_model
 from tests.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
-from tests.test_two_processes import wait_until
 
 TOKENS = 12
 ESCAPE = "\x1b"

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import opening
 from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
-from chatcli.opening import Wanted
-from chatcli.runtime import Runtime
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
+from chatcli.session.runtime import Runtime
 from chatcli.settings.values import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from chatcli import opening
 from chatcli.bench.scripted import Scripted, script
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -22,7 +21,8 @@ from chatcli.conversation.tree import Conversation
 from chatcli.events import Settled, TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.model.load import load
-from chatcli.opening import Wanted
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import opening
 from chatcli.conversation.tree import Conversation
+from chatcli.session import opening
 from chatcli.turn import turn
 from tests.conftest import FAMILIES
 from tests.support.core import MESSAGES, SYSTEM

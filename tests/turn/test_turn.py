@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import opening
 from chatcli.conversation.tree import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
+from chatcli.session import opening
 from chatcli.turn import turn
 from tests.conftest import at_night
 from tests.support import tiny

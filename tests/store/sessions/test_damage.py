@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from chatcli import opening
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
+from chatcli.session import opening
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.store.sessions.transcript import Transcript, encode, parse
 from tests.conftest import at_night

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import files, opening
+from chatcli import files
 from chatcli.conversation.tree import Message
 from chatcli.errors import (
     BadName,
@@ -28,6 +28,7 @@ from chatcli.errors import (
     SessionUnreadable,
     SessionVersionError,
 )
+from chatcli.session import opening
 from chatcli.store.sessions import folder as sessions
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, Summary, recovered, slug
 from chatcli.store.sessions.transcript import parse

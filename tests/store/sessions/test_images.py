@@ -18,13 +18,13 @@ pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image proces
 import numpy as np
 from PIL import Image as Pillow
 
-from chatcli import opening
 from chatcli.conversation import images
 from chatcli.conversation.images import read
 from chatcli.conversation.tree import Message
 from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
 from chatcli.exchange import export
 from chatcli.model.inspect import about
+from chatcli.session import opening
 from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery

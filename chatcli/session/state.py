@@ -12,16 +12,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chatcli import opening
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, FolderError, RankLost, UsageError
 from chatcli.events import Download, Event, PrefillProgress, PrefixMatched, Settled
 from chatcli.model import vision
 from chatcli.model.ranks import Ranks
-from chatcli.opening import Wanted
-from chatcli.repl import editing, told
-from chatcli.repl.loading import Loading, absolute, short, wait
+from chatcli.session import editing, opening, template_settings
+from chatcli.session.loading import Loading, absolute, short, wait
+from chatcli.session.opening import Wanted
 from chatcli.settings.values import Sampling, Settings, aliased
 from chatcli.store.segments import readahead
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, recovered
@@ -30,7 +29,7 @@ from chatcli.threads.executor import SerialExecutor
 from chatcli.threads.mlx_thread import Worker
 
 if TYPE_CHECKING:
-    from chatcli.runtime import Runtime
+    from chatcli.session.runtime import Runtime
     from chatcli.turn.turn import Chat
 
 
@@ -101,7 +100,7 @@ class State:
         try:
             if unwanted.is_set():
                 raise KeyboardInterrupt
-            from chatcli.runtime import Runtime
+            from chatcli.session.runtime import Runtime
 
             telling = Loading(name, unwanted, self.say)
             runtime = Runtime(
@@ -113,7 +112,7 @@ class State:
                 telling.begin,
                 self._ranks,
             )
-            return told.checked(runtime, self.wanted)
+            return template_settings.checked(runtime, self.wanted)
         finally:
             self.say("", None)
 
@@ -229,7 +228,7 @@ class State:
         if self.wanted.system is not None:
             session.set_system(self.wanted.system or None)
             self.wanted = replace(self.wanted, system=None)
-        told.note(self, session)
+        template_settings.note(self, session)
 
     def settle(self, cancelled: threading.Event) -> Iterator[Event]:
         """Run the last reply as history will show it, now."""
@@ -305,8 +304,8 @@ class State:
             self.date(),
             self.system() or None,
             self.model,
-            effort=told.effort(self),
-            template_args=told.arguments(self),
+            effort=template_settings.effort(self),
+            template_args=template_settings.arguments(self),
         )
 
     def stop_drafting(self) -> None:
@@ -334,7 +333,7 @@ class State:
         before, self.session = self.session, session
         if before is None and session is not None:
             # These were for the conversation that never began.
-            self.wanted = replace(told.without(self.wanted), system=None)
+            self.wanted = replace(template_settings.without(self.wanted), system=None)
         notes = list(recovered(session.transcript)) if session else []
         if before is not None:
             try:
@@ -350,8 +349,8 @@ class State:
             name=name,
             system=without_summary(self.system()),
             date=date,
-            effort=told.effort(self),
-            template_args=told.arguments(self),
+            effort=template_settings.effort(self),
+            template_args=template_settings.arguments(self),
         )
         return self.switch(None)
 

@@ -14,8 +14,8 @@ from chatcli.conversation.tree import Turn
 from chatcli.errors import TemplateRefused, TurnOutOfRange, UsageError
 from chatcli.events import Event
 from chatcli.model import vision
-from chatcli.repl import editing
-from chatcli.repl.state import State
+from chatcli.session import editing
+from chatcli.session.state import State
 from chatcli.store.sessions.images import Gallery
 
 

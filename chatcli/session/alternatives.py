@@ -12,7 +12,7 @@ from chatcli.conversation.images import Image
 from chatcli.errors import UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
-from chatcli.repl.state import State
+from chatcli.session.state import State
 
 # One digit chooses one.
 MOST = 9

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from chatcli.chat_format import arguments as template_args
 from chatcli.errors import UsageError
-from chatcli.opening import Wanted
+from chatcli.session.opening import Wanted
 from chatcli.store.sessions.folder import SessionFile
 
 if TYPE_CHECKING:
-    from chatcli.repl.state import State
-    from chatcli.runtime import Runtime
+    from chatcli.session.runtime import Runtime
+    from chatcli.session.state import State
 
 
 def effort(state: State) -> str | None:

@@ -16,13 +16,13 @@ import pytest
 from mlx.utils import tree_flatten
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import opening
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.model import load as models_
-from chatcli.opening import Wanted
 from chatcli.repl import registry
-from chatcli.repl.state import State
+from chatcli.session import opening
+from chatcli.session.opening import Wanted
+from chatcli.session.state import State
 from chatcli.settings.values import Settings
 from chatcli.store.segments import catalog, readahead
 from chatcli.store.sessions.folder import SessionFolder

@@ -18,7 +18,7 @@ from chatcli.checkpoints.distributed import SharedCheckpoints, Word
 from chatcli.engine.generate import Request
 from chatcli.model import sharding
 from chatcli.model.ranks import Dropped, Ranks
-from chatcli.runtime import Runtime
+from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment

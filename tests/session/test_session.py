@@ -25,19 +25,19 @@ from chatcli import pocket
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.opening import Wanted
 from chatcli.repl import registry, toolbar, waiting
 from chatcli.repl.pager import Pager
 from chatcli.repl.results import Opened, Said, Streamed
 from chatcli.repl.stage import Stage
-from chatcli.repl.state import State
 from chatcli.repl.waiting import Sent, Waiting
+from chatcli.session.opening import Wanted
+from chatcli.session.state import State
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from tests.conftest import everything
+from tests.session.test_loading import Watched
+from tests.session.test_two_processes import wait_until
 from tests.support.tiny import write_model
-from tests.test_loading import Watched
-from tests.test_two_processes import wait_until
 
 PATIENCE = 20.0
 NEVER = threading.Event()

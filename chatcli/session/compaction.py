@@ -11,11 +11,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from chatcli import opening
 from chatcli.conversation.tree import Entry, Message, Turn, new_id
 from chatcli.errors import ContextFull
 from chatcli.events import Event, Notice, TurnDone
-from chatcli.repl.state import SUMMARY, State, without_summary
+from chatcli.session import opening
+from chatcli.session.state import SUMMARY, State, without_summary
 from chatcli.store.sessions.folder import SessionFile
 
 SUMMARIZE = (

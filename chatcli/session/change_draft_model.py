@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from chatcli.repl.loading import Loading, wait
-from chatcli.repl.state import State
+from chatcli.session.loading import Loading, wait
+from chatcli.session.state import State
 
 
 def change(state: State, name: str | None) -> None:

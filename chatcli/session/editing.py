@@ -15,7 +15,7 @@ from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError
 
 if TYPE_CHECKING:
-    from chatcli.repl.state import State
+    from chatcli.session.state import State
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from chatcli import Chat
 from chatcli.errors import EmptyPrompt, MemoryFull, SessionLocked, TurnOutOfRange, UsageError
 from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
 from chatcli.store.sessions.folder import SessionFolder
+from tests import ROOT
 from tests.conftest import DEADLINE, Program, user_messages
 from tests.support.core import MESSAGES, SYSTEM, open_all_along, outcome
 
-ROOT = Path(__file__).parents[1]
 HEAVY = {"mlx", "mlx_lm", "numpy", "transformers", "typer", "prompt_toolkit", "rich"}
 
 
@@ -53,7 +53,7 @@ def finish_reasons(folder: Path, name: str = "talk") -> list[str | None]:
 
 def test_the_package_and_its_door_open_without_anything_heavy(tmp_path: Path) -> None:
     loaded = f"print(sorted({{name.split('.')[0] for name in sys.modules}} & {HEAVY}))"
-    code = f"import sys, chatcli; chatcli.__version__; print('chatcli.door' in sys.modules); {loaded}"
+    code = f"import sys, chatcli; chatcli.__version__; print('chatcli.api' in sys.modules); {loaded}"
     assert ["False", "[]"] == python(code, tmp_path).splitlines()
     code = f"import sys; from chatcli import Chat; {loaded}"
     assert ["[]"] == python(code, tmp_path).splitlines()

@@ -14,7 +14,6 @@ from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
 import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
-from chatcli import opening
 from chatcli.chat_format import arguments
 from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Memory, Template
@@ -23,11 +22,12 @@ from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
-from chatcli.opening import Wanted
-from chatcli.repl import registry, told
+from chatcli.repl import registry
 from chatcli.repl.display import Pipe, Screen
 from chatcli.repl.results import Said
-from chatcli.repl.state import State
+from chatcli.session import opening, template_settings
+from chatcli.session.opening import Wanted
+from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import turn
@@ -192,7 +192,7 @@ def test_what_was_said_before_a_first_message_is_not_for_another_session(
     with Shell(tmp_path, thinker, Wanted()) as shell:
         shell.run("/think high")
         registry.run(shell.state, "/resume other")
-        assert told.effort(shell.state) is None
+        assert template_settings.effort(shell.state) is None
 
 
 def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_model_without_an_effort_still_opens_a_session_with_one(
         shell.say("One.")
     with Shell(tmp_path, models / "qwen3") as shell:
         assert shell.say("Two.").tokens
-        assert "low" == told.effort(shell.state)
+        assert "low" == template_settings.effort(shell.state)
 
 
 def test_arguments_are_json_where_they_parse() -> None:

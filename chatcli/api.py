@@ -15,15 +15,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import files, opening
+from chatcli import files
 from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.model.ranks import Ranks
-from chatcli.opening import Wanted
-from chatcli.repl import moves
-from chatcli.repl.state import State
+from chatcli.session import navigation, opening
+from chatcli.session.opening import Wanted
+from chatcli.session.state import State
 from chatcli.settings.values import KEPT, Running, Sampling, Settings, adapter_folder
 from chatcli.store.sessions.folder import SessionFile
 
@@ -124,7 +124,7 @@ class Chat:
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
         """Another reply to the last message, beside the one there is. Raises as `send` does."""
         stop = cancelled or threading.Event()
-        return self._reply(moves.regenerate(self._state, stop), stop)
+        return self._reply(navigation.regenerate(self._state, stop), stop)
 
     def _reply(self, turn: Iterator[Event], stop: threading.Event) -> Reply:
         if not self._open:
