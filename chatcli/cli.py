@@ -41,11 +41,12 @@ from chatcli.cli_options import (
     sessions_folder,
     with_options,
 )
+from chatcli.commands import results
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.model import device
 from chatcli.model.ranks import Ranks
-from chatcli.repl import early, results
+from chatcli.repl import early
 from chatcli.repl.arrival import Arrival
 from chatcli.session import opening
 from chatcli.session.opening import Wanted
@@ -173,7 +174,8 @@ def talk(options: Options, wanted: Wanted) -> None:
         # mlx.launch, which tells how wide its terminal is, stands between.
         in_terminal(options, wanted, behind_launcher)
         return
-    from chatcli.repl import display, script
+    from chatcli.commands import script
+    from chatcli.repl import display
 
     state = open_state(options, wanted)
     try:
@@ -313,8 +315,9 @@ def ask(
     options: Options,
 ) -> None:
     """Run one turn without a terminal, or many beside each other."""
+    from chatcli.commands import script
     from chatcli.conversation.images import read
-    from chatcli.repl import display, script
+    from chatcli.repl import display
 
     images = [read(path) for path in image or ()]
     if each is not None:

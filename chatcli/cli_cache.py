@@ -21,7 +21,7 @@ from chatcli.cli_options import (
     sessions_folder,
     show_result,
 )
-from chatcli.repl import results
+from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
 
 app = typer.Typer(cls=cli_help.Group, help="The checkpoints on disk.", no_args_is_help=True)

@@ -14,11 +14,11 @@ import typer
 
 from chatcli import files
 from chatcli.cli_options import print_json
+from chatcli.commands import script
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
-from chatcli.repl import script
 from chatcli.repl.arrival import Arrival
 from chatcli.session import alternatives
 from chatcli.text import clean, decodable

@@ -24,9 +24,9 @@ from chatcli import cli_tuning
 from chatcli import text as plain
 from chatcli.chat_format import arguments
 from chatcli.cli_tuning import OWN
+from chatcli.commands import results
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.model.ranks import Ranks, here
-from chatcli.repl import results
 from chatcli.session.opening import Wanted, default_sessions
 from chatcli.settings import config_file as config
 from chatcli.settings.config_file import Value

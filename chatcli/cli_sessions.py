@@ -20,10 +20,10 @@ from chatcli.cli_options import (
     sessions_folder,
     show_result,
 )
+from chatcli.commands import results
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.exchange import export as exchange
-from chatcli.repl import results
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import clean, decodable

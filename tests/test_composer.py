@@ -50,7 +50,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
-from chatcli.repl import attach
+from chatcli.commands import mentions as attach
 from chatcli.repl.composer import STYLE, Composer
 
 log, editor = Path(sys.argv[1]), sys.argv[2] or None

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-import chatcli.repl.commands
-import chatcli.repl.reply_commands  # noqa: F401  (both register what there is to test)
-from chatcli.repl.registry import all_commands
+import chatcli.commands.handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (both register what there is to test)
+from chatcli.commands.registry import all_commands
 from tests.conftest import Program
 from tests.support.terminal import CTRL_C, ENTER
 from tests.test_pty_window import ESCAPE, Window, again, came_back

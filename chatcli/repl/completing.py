@@ -8,7 +8,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
-from chatcli.repl import attach
+from chatcli.commands import mentions
 from chatcli.text import file_size
 
 
@@ -40,8 +40,8 @@ class Files(Completer):
         self._folder = folder
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        typed = attach.typed_name(document.current_line_before_cursor)
+        typed = mentions.typed_name(document.current_line_before_cursor)
         if typed is not None:
-            for choice in attach.choices(typed, self._folder):
+            for choice in mentions.choices(typed, self._folder):
                 size = "" if choice.size is None else file_size(choice.size)
                 yield Completion(choice.text, -len(typed), choice.shown, size)

@@ -44,8 +44,9 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
+from chatcli.commands import mentions
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.repl import attach, escape
+from chatcli.repl import escape
 from chatcli.repl.completing import Completions
 from chatcli.repl.editor import edited
 from chatcli.repl.paste import (
@@ -115,7 +116,7 @@ class Composer:
         self._away = away
         self._pastes = Pastes()
         self._at_once = False
-        sizes = attach.Sizes(tokens)
+        sizes = mentions.Sizes(tokens)
         # A window asks several times while the screen is drawn once.
         self._named = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
         self.buffer = Box(self.send, history, Completions(completer or DummyCompleter(), self._folder))

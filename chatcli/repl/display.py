@@ -21,6 +21,7 @@ from rich.tree import Tree as RichTree
 
 from chatcli import __version__
 from chatcli.bench.table import Table as BenchTable
+from chatcli.commands import results
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, spoken
 from chatcli.events import (
@@ -34,7 +35,7 @@ from chatcli.events import (
     TurnDone,
     TurnRecord,
 )
-from chatcli.repl import alternatives, results
+from chatcli.repl import alternatives
 from chatcli.repl.arrival import Arrival
 from chatcli.repl.excerpts import excerpts
 from chatcli.repl.folding import wrap

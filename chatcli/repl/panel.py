@@ -20,8 +20,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from chatcli.commands import results
 from chatcli.events import TurnRecord
-from chatcli.repl import results
 from chatcli.repl.folding import wrap
 from chatcli.text import clean_line, file_size
 

@@ -26,12 +26,13 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.styles import Style
 
-import chatcli.repl.commands
-import chatcli.repl.image_commands
-import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
+import chatcli.commands.handlers
+import chatcli.commands.image_handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (all register what a line may run)
+from chatcli.commands import mentions, registry, results
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
-from chatcli.repl import attach, clipboard, composer, escape, registry, results, toolbar, waiting
+from chatcli.repl import clipboard, composer, escape, toolbar, waiting
 from chatcli.repl.composer import Composer
 from chatcli.repl.display import Screen
 from chatcli.repl.lines import CommandCompleter
@@ -179,13 +180,13 @@ class Shell:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
         text = alternatives.as_command(self._state, text)
         is_command = registry.is_command(text)
-        sent = attach.Expanded(text) if is_command else self._expanded(text)
+        sent = mentions.Expanded(text) if is_command else self._expanded(text)
         shown = self._composer.shortened(text)
         self._waiting.add(Sent(text, sent.text, shown, is_command, sent.images))
         self._next()
 
-    def _expanded(self, text: str) -> attach.Expanded:
-        return attach.expand(text, Path.cwd(), self._composer.pastes)
+    def _expanded(self, text: str) -> mentions.Expanded:
+        return mentions.expand(text, Path.cwd(), self._composer.pastes)
 
     def _begin(self, work: Work, line: Sent | None = None) -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
@@ -371,9 +372,9 @@ class Shell:
         if self._busy:
             return
         try:
-            sent = attach.Expanded("") if registry.is_command(text) else self._expanded(text)
+            sent = mentions.Expanded("") if registry.is_command(text) else self._expanded(text)
         except ChatcliError:
-            sent = attach.Expanded("")  # sending it will say why
+            sent = mentions.Expanded("")  # sending it will say why
         self._state.draft_behind(sent.text, self._app.invalidate, sent.images)
 
     def _keys(self) -> KeyBindings:

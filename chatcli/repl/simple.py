@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 
+from chatcli.commands import results, script
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
-from chatcli.repl import results, script
 from chatcli.repl.display import Pipe
 from chatcli.session.state import State
 from chatcli.text import clean

@@ -19,6 +19,9 @@ from chatcli.api import Chat
 from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
+from chatcli.commands import handlers as _commands  # noqa: F401  (registers what is looked up)
+from chatcli.commands.registry import find
+from chatcli.commands.results import Said
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Fit, Speculator
@@ -28,10 +31,7 @@ from chatcli.kv import growth, prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
-from chatcli.repl import commands as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.repl import panel
-from chatcli.repl.registry import find
-from chatcli.repl.results import Said
 from chatcli.session.opening import Wanted
 from chatcli.session.runtime import Runtime
 from chatcli.session.state import State

@@ -13,12 +13,12 @@ import pytest
 from mlx_lm.generate import stream_generate
 from mlx_lm.sample_utils import make_logits_processors
 
-import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
+from chatcli.commands import registry
+from chatcli.commands.results import Said
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
-from chatcli.repl import registry
-from chatcli.repl.results import Said
 from chatcli.session.opening import Wanted
 from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings

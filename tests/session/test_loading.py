@@ -15,11 +15,11 @@ import mlx_lm
 import pytest
 from mlx.utils import tree_flatten
 
-import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
+from chatcli.commands import registry
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.model import load as models_
-from chatcli.repl import registry
 from chatcli.session import opening
 from chatcli.session.opening import Wanted
 from chatcli.session.state import State

@@ -19,15 +19,16 @@ from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
-import chatcli.repl.commands
-import chatcli.repl.reply_commands  # noqa: F401  (both register what a line may run)
+import chatcli.commands.handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (both register what a line may run)
 from chatcli import pocket
+from chatcli.commands import registry
+from chatcli.commands.results import Opened, Said, Streamed
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.repl import registry, toolbar, waiting
+from chatcli.repl import toolbar, waiting
 from chatcli.repl.pager import Pager
-from chatcli.repl.results import Opened, Said, Streamed
 from chatcli.repl.stage import Stage
 from chatcli.repl.waiting import Sent, Waiting
 from chatcli.session.opening import Wanted

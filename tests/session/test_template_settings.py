@@ -13,18 +13,18 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
-import chatcli.repl.commands  # noqa: F401  (registers what a line may run)
+import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.chat_format import arguments
 from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Memory, Template
 from chatcli.chat_format.variables import variables
+from chatcli.commands import registry
+from chatcli.commands.results import Said
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
-from chatcli.repl import registry
 from chatcli.repl.display import Pipe, Screen
-from chatcli.repl.results import Said
 from chatcli.session import opening, template_settings
 from chatcli.session.opening import Wanted
 from chatcli.session.state import State

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, NothingToRepeat
 from chatcli.events import Event
-from chatcli.repl import results
 from chatcli.repl.display import Pipe, Screen
 from chatcli.repl.session_picker import SessionActions, SessionRows
 from chatcli.repl.tree_picker import TreeRows

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from chatcli.commands import mentions
+from chatcli.commands.mentions import Choice, Named, Sizes, choices, expand, named
 from chatcli.conversation import attachments
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
-from chatcli.repl import attach
-from chatcli.repl.attach import Choice, Named, Sizes, choices, expand, named
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> 
 
 def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
     message = "me@example.org wrote to @someone\n\n"
-    assert attach.Expanded(message) == expand(message, folder)
+    assert mentions.Expanded(message) == expand(message, folder)
 
 
 def test_the_fence_is_longer_than_any_in_the_file(folder: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_file_that_may_not_be_read_is_refused(folder: Path) -> None:
     ],
 )
 def test_the_language_is_told_by_the_suffix(name: str, language: str) -> None:
-    assert language == attach.language(Path(name))
+    assert language == mentions.language(Path(name))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_the_language_is_told_by_the_suffix(name: str, language: str) -> None:
     ],
 )
 def test_what_is_being_typed_after_an_at_sign(before: str, typed: str | None) -> None:
-    assert typed == attach.typed_name(before)
+    assert typed == mentions.typed_name(before)
 
 
 def test_names_are_offered_folders_first_and_hidden_ones_only_when_asked(folder: Path) -> None:

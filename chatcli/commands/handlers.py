@@ -11,22 +11,12 @@ from typing import Any
 
 from chatcli import files
 from chatcli.chat_format.arguments import LEVELS
+from chatcli.commands.registry import command, explained
+from chatcli.commands.results import Help, Listing, Opened, PanelMode, Quit, Result, Said, Stats, Tree
 from chatcli.conversation.tree import spoken
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.exchange import export as exchange
 from chatcli.model import hub
-from chatcli.repl.registry import command, explained
-from chatcli.repl.results import (
-    Help,
-    Listing,
-    Opened,
-    PanelMode,
-    Quit,
-    Result,
-    Said,
-    Stats,
-    Tree,
-)
 from chatcli.session import change_draft_model as draft_models
 from chatcli.session import opening, template_settings
 from chatcli.session.state import State

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcli.bench.table import Table
+from chatcli.commands.registry import Command
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
-from chatcli.repl.registry import Command
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.search import Found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from chatcli.commands.handlers import turn_number
+from chatcli.commands.registry import command
+from chatcli.commands.results import Context, Copied, Result, Said, Streamed, Written
 from chatcli.errors import UsageError
-from chatcli.repl.commands import turn_number
-from chatcli.repl.registry import command
-from chatcli.repl.results import Context, Copied, Result, Said, Streamed, Written
 from chatcli.session import alternatives, compaction, navigation
 from chatcli.session.state import State
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from chatcli import files
+from chatcli.commands import mentions
+from chatcli.commands.registry import command
+from chatcli.commands.results import Result, Said
 from chatcli.conversation import images
 from chatcli.model import vision
-from chatcli.repl import attach
-from chatcli.repl.registry import command
-from chatcli.repl.results import Result, Said
 from chatcli.session.state import State
 
 
 def _files(typed: str) -> list[str]:
     """The images and folders that complete a path."""
-    offered = attach.choices(typed, Path.cwd())
+    offered = mentions.choices(typed, Path.cwd())
     return [one.text for one in offered if one.size is None or _is_image(one.text)]
 
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-import chatcli.repl.commands
-import chatcli.repl.image_commands
-import chatcli.repl.reply_commands  # noqa: F401  (all register what a line may run)
+import chatcli.commands.handlers
+import chatcli.commands.image_handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (all register what a line may run)
+from chatcli.commands import mentions, registry
+from chatcli.commands.results import Quit, Result, Streamed
 from chatcli.events import Event
-from chatcli.repl import attach, registry
-from chatcli.repl.results import Quit, Result, Streamed
 from chatcli.session import alternatives, editing
 from chatcli.session.state import State
 
@@ -72,7 +72,7 @@ def _result(line: str, state: State) -> Result:
 
 def _message(text: str, state: State) -> Streamed:
     """Raises `NotAnImage` or `ImagesRefused` for an image that it names."""
-    images = attach.shown(text, Path.cwd()) if "@" in text else ()
+    images = mentions.shown(text, Path.cwd()) if "@" in text else ()
     return Streamed(lambda cancelled: state.take(text, cancelled, images=images))
 
 

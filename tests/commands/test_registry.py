@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from chatcli.commands import handlers, registry
+from chatcli.commands.registry import all_commands, completions, find, is_command
+from chatcli.commands.results import Quit, Said
 from chatcli.errors import UsageError
-from chatcli.repl import commands, registry
-from chatcli.repl.registry import all_commands, completions, find, is_command
-from chatcli.repl.results import Quit, Said
 from chatcli.store.sessions.folder import SessionFolder
 
 # Importing them registers them.
-assert commands.__doc__
+assert handlers.__doc__
 
 
 @pytest.fixture
