@@ -46,13 +46,13 @@ from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, RankLost, Usa
 from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.model import device
 from chatcli.model.ranks import Ranks
-from chatcli.repl import early
-from chatcli.repl.arrival import Arrival
 from chatcli.session import opening
 from chatcli.session.opening import Wanted
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.text import clean, decodable
 from chatcli.threads import executor
+from chatcli.tui.render.arrival import Arrival
+from chatcli.tui.terminal import startup
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 SHARING = ("chat", "resume", "branch", "ask")
@@ -175,7 +175,7 @@ def talk(options: Options, wanted: Wanted) -> None:
         in_terminal(options, wanted, behind_launcher)
         return
     from chatcli.commands import script
-    from chatcli.repl import display
+    from chatcli.tui.render import screen as display
 
     state = open_state(options, wanted)
     try:
@@ -199,10 +199,10 @@ def in_terminal(options: Options, wanted: Wanted, run: Callable[[Any], None] | N
 
 
 def by_lines(state: Any) -> None:
-    from chatcli.repl import simple
+    from chatcli.tui import line_mode
 
-    early.restore()
-    simple.run(state)
+    startup.restore()
+    line_mode.run(state)
 
 
 def with_keys(state: Any) -> None:
@@ -211,20 +211,21 @@ def with_keys(state: Any) -> None:
 
 def behind_launcher(state: Any) -> None:
     """The shell on the terminal of the launcher; line by line where it has none."""
-    from chatcli.repl import launched
+    from chatcli.tui.terminal import launcher
 
-    if not launched.is_there():
+    if not launcher.is_there():
         by_lines(state)
         return
-    with launched.terminal():
+    with launcher.terminal():
         # An editor would read what the launcher passes on.
         shell_of(state, None).run()
 
 
 def shell_of(state: Any, editor: str | None) -> Any:
-    from chatcli.repl import display, lines
-    from chatcli.repl.shell import Shell
-    from chatcli.repl.stage import Stage
+    from chatcli.tui.composer import lines
+    from chatcli.tui.live_region import Stage
+    from chatcli.tui.render import screen as display
+    from chatcli.tui.shell import Shell
 
     stage = Stage(os.environ)
     history = lines.open_history(history_file())
@@ -255,7 +256,7 @@ def leave_at_once(code: int) -> None:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
-    early.restore()
+    startup.restore()
     os._exit(code)
 
 
@@ -317,7 +318,7 @@ def ask(
     """Run one turn without a terminal, or many beside each other."""
     from chatcli.commands import script
     from chatcli.conversation.images import read
-    from chatcli.repl import display
+    from chatcli.tui.render import screen as display
 
     images = [read(path) for path in image or ()]
     if each is not None:

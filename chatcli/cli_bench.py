@@ -119,7 +119,7 @@ def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None
     from chatcli.bench import plot as plotting
     from chatcli.bench import report
     from chatcli.bench.run import run
-    from chatcli.repl import progress
+    from chatcli.tui.render import progress
 
     if plot is not None:
         plotting.check(plot)
@@ -163,7 +163,7 @@ def batch(
     """Many questions on one document: in batches and one by one (`ask --each`)."""
     from chatcli.bench import throughput, together
     from chatcli.bench.run import Plan
-    from chatcli.repl import progress
+    from chatcli.tui.render import progress
 
     plan = Plan(model or POCKET, shape, _size(quick, full), repeats)
     with progress.bar("batch") as told:

@@ -198,7 +198,7 @@ def forget(path: Path, given: str, as_json: bool) -> None:
 
 def edit_file(path: Path) -> None:
     """Let the person's editor change the file, and say what is wrong with it then."""
-    from chatcli.repl.editor import edited
+    from chatcli.tui.composer.editor import edited
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:

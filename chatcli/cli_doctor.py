@@ -27,7 +27,7 @@ from chatcli.text import clean_line
 
 if TYPE_CHECKING:
     from chatcli.doctor.checkup import Machine
-    from chatcli.repl.display import Screen
+    from chatcli.tui.render.screen import Screen
 
 Found = dict[str, list[Finding]]
 
@@ -87,7 +87,7 @@ def as_object(found: Found, problems: int) -> dict[str, Any]:
 def printed(this: Machine) -> Found:
     """Print each finding as soon as it is there, and at the end what is to be done."""
     from chatcli.doctor import checkup
-    from chatcli.repl import display
+    from chatcli.tui.render import screen as display
 
     page = Page(display.Screen())
     found: Found = {}

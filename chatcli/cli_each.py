@@ -19,9 +19,9 @@ from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
-from chatcli.repl.arrival import Arrival
 from chatcli.session import alternatives
 from chatcli.text import clean, decodable
+from chatcli.tui.render.arrival import Arrival
 
 SEPARATOR = "---"
 Each = Annotated[

@@ -407,9 +407,9 @@ def sessions_folder(given: Path | None) -> Path:
 
 
 def show_result(result: results.Result) -> None:
-    from chatcli.repl import display
+    from chatcli.tui.render import screen
 
-    display.Screen().result(result)
+    screen.Screen().result(result)
 
 
 def print_json(value: Any) -> None:

@@ -251,7 +251,7 @@ def pick(folder: SessionFolder) -> str | None:
     summaries = folder.summaries()
     if not summaries:
         folder.latest()
-    from chatcli.repl.session_picker import pick_session
-    from chatcli.repl.sessions import actions_on
+    from chatcli.tui.pickers.session_rows import actions_on
+    from chatcli.tui.pickers.sessions import pick_session
 
     return pick_session(summaries, actions_on(folder))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from chatcli.errors import INTERRUPTED
-from chatcli.repl import early
+from chatcli.tui.terminal import startup
 
 # Commands that end in a prompt; so do options without a command, and nothing at all.
 TALKING = ("chat", "resume", "branch")
@@ -20,7 +20,7 @@ def main() -> None:
     talks = first in TALKING or not first or first.startswith("-")
     drawn = talks and "--plain" not in sys.argv
     if drawn and sys.stdout is not None and sys.stdout.isatty():
-        early.quiet()
+        startup.quiet()
     try:
         from chatcli import cli
 
@@ -28,4 +28,4 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     finally:
-        early.restore()
+        startup.restore()

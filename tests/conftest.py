@@ -15,8 +15,8 @@ import mlx.core as mx
 import pytest
 from tokenizers import Tokenizer
 
-from chatcli.repl import terminals
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.tui.terminal import identify
 from tests.support.checkpointing import FINGERPRINT
 from tests.support.core import House
 from tests.support.tiny import CONFIGS, OPEN_THINK, write_model
@@ -27,7 +27,7 @@ FAMILIES = [name for name in CONFIGS if name != "gemma3_text"]
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0
 # What the terminal that runs the tests says of itself does not hold for the tests' own.
-FOREIGN = ("CHATCLI", "TERM_PROGRAM", *terminals.VARIABLES)
+FOREIGN = ("CHATCLI", "TERM_PROGRAM", *identify.VARIABLES)
 
 
 def night_but(by_day: str) -> list[Any]:

@@ -19,8 +19,8 @@ from chatcli.bench.standing import MARGIN, ahead_of_ours, percentile, standing
 from chatcli.bench.table import Table
 from chatcli.bench.workloads import Workload
 from chatcli.model.load import POCKET, load
-from chatcli.repl.display import Screen
 from chatcli.threads.mlx_thread import Worker
+from chatcli.tui.render.screen import Screen
 
 COLD, PEER, OURS = "no reuse", "a peer", "chatcli"
 NAMES = (COLD, "mlx-lm's server", "mlx-lm, a file each turn", OURS, "chatcli, drafted")

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 from chatcli.doctor import child
 from chatcli.doctor.finding import Finding, advice, ok
-from chatcli.repl import terminals
-from chatcli.repl.clipboard import TOOLS
 from chatcli.text import shorten
+from chatcli.tui.terminal import identify
+from chatcli.tui.terminal.clipboard import TOOLS
 
 Environment = Mapping[str, str]
 
@@ -131,7 +131,7 @@ def clipboard(environment: Environment, output: TextIO) -> Iterator[Finding]:
 
 def _osc52(environment: Environment) -> str | None:
     """The terminal's name if it is one that takes OSC 52 as it comes."""
-    return next((name for name in terminals.names(environment) if name in TAKES_OSC52), None)
+    return next((name for name in identify.names(environment) if name in TAKES_OSC52), None)
 
 
 def _tmux(option: str) -> str:

@@ -31,7 +31,6 @@ from chatcli.kv import growth, prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
-from chatcli.repl import panel
 from chatcli.session.opening import Wanted
 from chatcli.session.runtime import Runtime
 from chatcli.session.state import State
@@ -39,6 +38,7 @@ from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
+from chatcli.tui.render import panel
 from chatcli.turn import regenerate, turn, typeahead
 from tests.conftest import Program, at_night
 from tests.support.core import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened

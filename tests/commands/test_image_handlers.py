@@ -12,7 +12,7 @@ pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image proces
 from tests.conftest import Program
 from tests.support.sight import write_picture, write_seeing
 from tests.support.terminal import CTRL_D, ENTER, TAB, Terminal
-from tests.test_shell import command, ready, say, turns_of
+from tests.tui.test_shell import command, ready, say, turns_of
 
 CHIP, OTHER = "[image: cat.png 16×12]", "[image: my dog.png 16×12]"
 

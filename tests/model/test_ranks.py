@@ -24,7 +24,7 @@ from tests.support.core import MESSAGES, SYSTEM, House
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.support.tiny import write_model
-from tests.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
+from tests.tui.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
 
 TOKENS = 12
 ESCAPE = "\x1b"

@@ -30,7 +30,7 @@ from tests.conftest import (
     user_messages,
 )
 from tests.support.terminal import CTRL_C, Terminal
-from tests.test_shell import command, open_shell, ready, say
+from tests.tui.test_shell import command, open_shell, ready, say
 
 OFF = "checkpoints are off"
 MESSAGES = [f"Message {number}. Tell me more about it, please." for number in range(4)]

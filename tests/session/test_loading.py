@@ -30,7 +30,7 @@ from tests.conftest import Program, at_night, segment_files
 from tests.support.core import MESSAGES, House
 from tests.support.terminal import CTRL_C, CTRL_D
 from tests.support.tiny import write_model
-from tests.test_shell import open_shell, ready
+from tests.tui.test_shell import open_shell, ready
 
 PATIENCE = 20.0
 

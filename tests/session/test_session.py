@@ -27,14 +27,15 @@ from chatcli.commands.results import Opened, Said, Streamed
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.repl import toolbar, waiting
-from chatcli.repl.pager import Pager
-from chatcli.repl.stage import Stage
-from chatcli.repl.waiting import Sent, Waiting
 from chatcli.session.opening import Wanted
 from chatcli.session.state import State
 from chatcli.settings.values import Running, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.tui import queue as waiting
+from chatcli.tui import toolbar
+from chatcli.tui.live_region import Stage
+from chatcli.tui.pager import Pager
+from chatcli.tui.queue import Sent, Waiting
 from tests.conftest import everything
 from tests.session.test_loading import Watched
 from tests.session.test_two_processes import wait_until

@@ -24,12 +24,12 @@ from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
-from chatcli.repl.display import Pipe, Screen
 from chatcli.session import opening, template_settings
 from chatcli.session.opening import Wanted
 from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.tui.render.screen import Pipe, Screen
 from chatcli.turn import turn
 from tests.conftest import Program, entries
 from tests.support import tiny

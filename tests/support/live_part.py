@@ -9,7 +9,7 @@ from rich.control import Control
 from rich.segment import ControlType, Segment, Segments
 from rich.text import Text
 
-from chatcli.repl.folding import rows
+from chatcli.tui.text.wrap import rows
 
 LIVE_ROWS = 8
 ERASE = Control((ControlType.ERASE_IN_LINE, 0)).segment

@@ -16,16 +16,16 @@ from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, NothingToRepeat
 from chatcli.events import Event
-from chatcli.repl.display import Pipe, Screen
-from chatcli.repl.session_picker import SessionActions, SessionRows
-from chatcli.repl.tree_picker import TreeRows
 from chatcli.settings.values import Sampling
 from chatcli.store.sessions.listing import Summary
+from chatcli.tui.pickers.sessions import SessionActions, SessionRows
+from chatcli.tui.pickers.tree import TreeRows
+from chatcli.tui.render.screen import Pipe, Screen
 from chatcli.turn import regenerate, turn
 from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need
 from tests.support.core import MESSAGES, House, finish
-from tests.test_shell import open_shell
+from tests.tui.test_shell import open_shell
 
 STOPPED = threading.Event()
 STOPPED.set()

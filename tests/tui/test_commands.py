@@ -1,0 +1,96 @@
+"""Every slash command once, in one conversation: a readable result, and the prompt comes back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import chatcli.commands.handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (both register what there is to test)
+from chatcli.commands.registry import all_commands
+from tests.conftest import Program
+from tests.support.terminal import CTRL_C, ENTER
+from tests.tui.test_shell import BUSY, ready
+from tests.tui.test_window import ESCAPE, Window, again, came_back
+
+# What is given to a command that wants something, and a part of the answer where that is known.
+ARGUMENTS = {
+    "branch": ("1 aside", "Session aside"),
+    "search": ("biscuit", "turn 1 · you"),
+    "export": ("talk.json", "Written to talk.json."),
+    "import": ("words.json", "Session words"),
+    "new": ("", "A new conversation begins"),
+    "rename": ("better", "called 'better' now"),
+    "rewind": ("1", "goes on after turn 1"),
+    "undo": ("", "goes on"),
+    "label": ("here", "Bookmarked as 'here'."),
+    "set": ("temp 0", "temp is 0.0"),
+    "panel": ("line", "After each turn one line"),
+    "think": ("off", "Thinking is off."),
+    "system": ("Be kind.", "The system prompt is changed"),
+    "date": ("", "The session's date is"),
+    "model": ("", "The model is pocket."),
+    "draft-model": ("", "There is no draft model."),
+    "help": ("", "Ctrl-D leaves"),
+    "stats": ("", "prefilled"),
+    "context": ("", "tokens, "),
+    "tree": ("", "Go to a message"),
+    "resume": ("", "Resume a session"),
+    "copy": ("", "Copied the last reply: "),
+    "edit": ("", "Change the message and press Enter"),
+    "regenerate": ("", "━"),
+    "choose": ("1", "There is nothing to choose from"),
+    "continue": ("", ""),
+    "compact": ("", "goes on from the summary"),
+}
+# These take something away from the others: a turn, the conversation, the shell.
+LAST = ("edit", "compact", "new", "quit")
+FULL_SCREEN = "Esc leave"
+
+
+def result_of(window: Window, line: str, part: str) -> str:
+    """Run a command and wait for a part of its answer; what is on the screen after it."""
+    before = window.all_text().rindex("\n› ") + 1
+    window.line(line)
+    window.wait_for(
+        lambda: (
+            (came_back(window, before) and part in window.all_text()[before:])
+            or (FULL_SCREEN in window.text() and part in window.text())
+        )
+    )
+    if FULL_SCREEN not in window.text():
+        return window.all_text()[before:]
+    shown = window.text()
+    window.send(ESCAPE)
+    window.wait_for(lambda: FULL_SCREEN not in window.text() and ready(window))
+    return shown
+
+
+@pytest.mark.slow
+def test_every_command_says_something_and_gives_the_prompt_back(chatcli: Program) -> None:
+    messages = [
+        {"role": "user", "content": "words"},
+        {"role": "assistant", "content": "more words"},
+    ] * 2
+    (chatcli.home / "words.json").write_text(json.dumps(messages))
+    names = [command.name for command in all_commands() if command.name not in LAST]
+    assert set(ARGUMENTS) <= {*names, *LAST}
+    with Window(chatcli, "-S", "talk", "--temp", "0", "-n", "40", lines=50) as window:
+        window.wait_for(lambda: ready(window))
+        again(window, "My dog is called Biscuit.")
+        again(window, "What is my dog called?")
+        for name in [*names, *LAST[:-1]]:
+            if name == LAST[0]:
+                again(window, "One more thing.")
+                again(window, "And another.")
+            argument, part = ARGUMENTS.get(name, ("", ""))
+            said = result_of(window, f"/{name} {argument}".strip(), part)
+            assert "Traceback" not in said and "There is no command" not in said
+            if "› Say something" not in window.text():
+                window.send(CTRL_C)
+            window.wait_for(lambda: "› Say something" in window.text())
+            assert BUSY not in window.text() and window.process.poll() is None
+        window.send("/quit" + ENTER)
+        assert 0 == window.wait_for_exit()
+    assert (chatcli.home / "talk.json").exists()

@@ -1,0 +1,54 @@
+"""A download is shown where loading is: on standard error of `ask`, below the box of the shell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Program
+from tests.support.hub_server import Hub, serving
+from tests.support.terminal import CTRL_D, Terminal
+from tests.support.tiny import write_model
+from tests.tui.test_shell import ready
+
+NAME = "org/tiny"
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub that takes about two seconds for a tiny model."""
+    folder = write_model(tmp_path / "tiny", "qwen3", intermediate_size=4_000)
+    with serving(repos={NAME: folder}, delay=0.015) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("as_json", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_ask_tells_on_standard_error_how_far_the_download_is(
+    chatcli: Program, hub: Hub, as_json: bool
+) -> None:
+    args = ["ask", "Hello.", "-n", 2, "-m", NAME, *["--json"][:as_json]]
+    done = chatcli.run(*args, env=chatcli.environment(**hub.settings(chatcli.home)))
+    assert "chatcli: downloading the model: " in done.errors and " of 9.5 MB" in done.errors
+    assert b"\x1b" not in done.err and done.out.startswith(b"{") == as_json
+
+
+@pytest.mark.slow
+def test_the_shell_shows_the_download_and_leaves_it_with_esc(chatcli: Program, hub: Hub) -> None:
+    hub.delay = 0.1
+    environment = chatcli.environment(**hub.settings(chatcli.home))
+    command = [sys.executable, "-m", "chatcli", "-m", str(chatcli.model)]
+    with Terminal(command, environment, chatcli.home) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.line(f"/model {NAME}")
+        terminal.wait_for("downloading tiny… 1.1 MB of 9.5 MB")
+        terminal.send(ESCAPE)
+        terminal.wait_for("Stopped.")
+        terminal.line("/model")
+        terminal.wait_for(f"The model is {chatcli.model}")
+        terminal.send(CTRL_D)
+        assert 0 == terminal.wait_for_exit()
