@@ -138,7 +138,7 @@ def test_every_module_says_what_it_does_on_its_first_line_and_is_short(name: str
 @pytest.mark.parametrize("command", [["--help"], ["list"], ["--version"]])
 def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys; from chatcli import cli\n"
+        "import sys; from chatcli.cli import main as cli\n"
         "try: cli.main()\n"
         "except SystemExit: pass\n"
         "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'numpy', 'transformers'}\n"

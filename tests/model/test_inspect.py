@@ -172,7 +172,7 @@ def test_models_never_imports_what_loads_them_and_is_quick(chatcli: Program, mod
         put(chatcli, f"org/tiny{number}", models / "qwen3")
     code = (
         "import sys; sys.argv = ['chatcli', 'models']\n"
-        "from chatcli import cli\n"
+        "from chatcli.cli import main as cli\n"
         "try: cli.main()\n"
         "except SystemExit: pass\n"
         "print('HEAVY', sorted({name for name in sys.modules} & {'mlx_lm', 'transformers', 'torch'}))"
@@ -213,7 +213,7 @@ def test_names_complete(chatcli: Program, models: Path) -> None:
     )
     import subprocess
 
-    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli import app; app(prog_name='chatcli')"
+    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli.main import app; app(prog_name='chatcli')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
     assert ["orchid", NAME] == done.stdout.split()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chatcli import Chat
-from chatcli.cli_options import Options
+from chatcli.cli.options import Options
 from chatcli.session import opening
 from chatcli.settings.values import AS_IT_IS, Running
 from chatcli.store.sessions.folder import SessionFolder

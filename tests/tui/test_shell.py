@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_main import block, generation_prompt, size
 from tests.conftest import ESCAPES, Program
 from tests.support.terminal import (
     ALT_ENTER,
@@ -26,7 +27,6 @@ from tests.support.terminal import (
     Terminal,
 )
 from tests.support.tiny import write_model
-from tests.test_cli import block, generation_prompt, size
 
 PANEL = r"━ [\d.]+% (?:reused|ready)"
 BUSY = "Esc stops"

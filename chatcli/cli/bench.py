@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli import __version__, cli_help
-from chatcli.cli_options import JsonOption, ModelOption, print_json, show_result
+from chatcli import __version__
+from chatcli.cli import help
+from chatcli.cli.options import JsonOption, ModelOption, print_json, show_result
 from chatcli.errors import UsageError
 from chatcli.settings.values import POCKET
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from chatcli.bench.run import Plan
 
 app = typer.Typer(
-    cls=cli_help.Group,
+    cls=help.Group,
     help="Replay published workloads on this machine, with the peers in the same run.",
     no_args_is_help=True,
 )
@@ -191,13 +192,13 @@ def store(
 ) -> None:
     """What checkpoints take on disk, how fast they are restored, and among how many."""
     from chatcli.bench import store as bench
-    from chatcli.bench import tables
+    from chatcli.bench import store_tables
 
     found = bench.run(bench.Plan(model or POCKET, turns, sessions, segments, quick), tell)
     if as_json:
         print_json(found.as_json())
     else:
-        for table in tables.tables(found):
+        for table in store_tables.tables(found):
             show_result(table)
 
 

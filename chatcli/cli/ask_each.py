@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
-from chatcli.cli_options import print_json
+from chatcli.cli.options import print_json
 from chatcli.commands import script
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image

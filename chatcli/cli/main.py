@@ -20,18 +20,10 @@ from typing import Annotated, Any
 import platformdirs
 import typer
 
-from chatcli import (
-    __version__,
-    cli_bench,
-    cli_cache,
-    cli_config,
-    cli_doctor,
-    cli_each,
-    cli_help,
-    cli_models,
-    cli_sessions,
-)
-from chatcli.cli_options import (
+from chatcli import __version__
+from chatcli.cli import ask_each as cli_each
+from chatcli.cli import bench, cache, config, doctor, help, models, sessions
+from chatcli.cli.options import (
     Name,
     Options,
     complete_session,
@@ -61,7 +53,7 @@ DEBUG = "CHATCLI_DEBUG"
 NOTICED = 0.5
 
 
-class ChatByDefault(cli_help.Group):
+class ChatByDefault(help.Group):
     """`chatcli [options]` means `chatcli chat [options]`; errors become exit codes here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -95,10 +87,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(cli_sessions.app)
-app.add_typer(cli_models.app)
-app.add_typer(cli_cache.app, name="cache")
-app.add_typer(cli_bench.app, name="bench")
+app.add_typer(sessions.app)
+app.add_typer(models.app)
+app.add_typer(cache.app, name="cache")
+app.add_typer(bench.app, name="bench")
 
 
 def print_version(wanted: bool) -> None:
@@ -116,14 +108,14 @@ def common(
     """Nothing of its own: the commands do the work."""
 
 
-@app.command(cls=cli_help.Command)
+@app.command(cls=help.Command)
 @with_options
 def chat(options: Options) -> None:
     """Chat in the terminal, or run a script of messages from a pipe."""
     talk(options, options.wanted())
 
 
-@app.command(cls=cli_help.Command)
+@app.command(cls=help.Command)
 @with_options
 def resume(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_session)] = None,
@@ -135,12 +127,12 @@ def resume(
     if name is None:
         folder = SessionFolder(sessions_folder(options.sessions))
         choose = not options.latest and sys.stdin.isatty() and sys.stdout.isatty()
-        name = cli_sessions.pick(folder) if choose else folder.latest()
+        name = sessions.pick(folder) if choose else folder.latest()
     if name is not None:
         talk(options, options.wanted(name, must_exist=True))
 
 
-@app.command(cls=cli_help.Command)
+@app.command(cls=help.Command)
 @with_options
 def branch(
     name: Name,
@@ -303,7 +295,7 @@ class JsonLines:
             print_json({"said": result.text})
 
 
-@app.command(cls=cli_help.Command)
+@app.command(cls=help.Command)
 @with_options
 def ask(
     prompt: Annotated[str | None, typer.Argument(help="Standard input is appended.")] = None,
@@ -337,8 +329,8 @@ def ask(
         raise typer.Exit(INTERRUPTED)
 
 
-app.command("config")(cli_config.command)
-app.command("doctor")(cli_doctor.command)
+app.command("config")(config.command)
+app.command("doctor")(doctor.command)
 
 
 def open_chat(options: Options) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from chatcli.cli_options import Options, Panel
+from chatcli.cli.options import Options, Panel
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.values import PANELS, aliased
@@ -402,7 +402,7 @@ def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
-    code = "import sys; sys.argv = ['chatcli']; from chatcli import cli; cli.main()"
+    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli import main as cli; cli.main()"
     asking = {
         "_CHATCLI_COMPLETE": "complete_bash",
         "COMP_WORDS": "chatcli show ",
@@ -422,7 +422,7 @@ def test_toml_is_imported_only_where_there_is_a_file(
     if text is not None:
         written(chatcli, text)
     code = (
-        "import sys, json; from chatcli import cli\n"
+        "import sys, json; from chatcli.cli import main as cli\n"
         "try: cli.main()\n"
         "except SystemExit: pass\n"
         "print(json.dumps(['tomlkit' in sys.modules, 'mlx' in sys.modules]))"

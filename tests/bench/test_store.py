@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from chatcli import cli_bench
-from chatcli.bench import measure, restore, scale, store, tables, talk
+from chatcli.bench import measure, restore, scale, store, store_tables, talk
 from chatcli.bench.measure import Spread
 from chatcli.bench.restore import Shape
 from chatcli.bench.store import Plan, StoreBench
+from chatcli.cli import bench
 from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
 from chatcli.store.segments.catalog import model_folder, rows_files
@@ -162,7 +162,7 @@ def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_missed_target_is_said_plainly_at_the_end(found: StoreBench) -> None:
     worse = replace(found, talk=replace(found.talk, rows=2 * found.talk.cache_rows))
-    last = tables.tables(worse)[-1].notes
+    last = store_tables.tables(worse)[-1].notes
     assert "MISSED: rows on disk / rows in memory is 2.000, target at most 1.05." == last[0]
 
 
@@ -174,12 +174,12 @@ def test_met_targets_are_said_too(found: StoreBench) -> None:
         talk=replace(found.talk, rows=found.talk.cache_rows),
         restores=[replace(found.restores[0], fresh=fast)],
     )
-    assert ["All 2 targets are met."] == tables.tables(good)[-1].notes
+    assert ["All 2 targets are met."] == store_tables.tables(good)[-1].notes
 
 
 @pytest.mark.slow
 def test_every_row_of_a_table_fills_its_columns(found: StoreBench) -> None:
-    for table in tables.tables(found):
+    for table in store_tables.tables(found):
         assert {len(table.columns)} >= {len(row) for row in table.rows}
 
 
@@ -205,7 +205,7 @@ def test_the_command_prints_one_object_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     args = ["store", "-m", str(models / "qwen3_5"), "--turns", "2"]
     args += ["--sessions-count", "2", "--segments-count", "8", "--json"]
-    done = CliRunner().invoke(cli_bench.app, args)
+    done = CliRunner().invoke(bench.app, args)
     assert 0 == done.exit_code, done.output
     told = json.loads(done.stdout)
     assert [2, 2] == [len(told["restores"]), told["scale"]["sessions"]]

@@ -20,10 +20,10 @@ from typing import Annotated, Any, TextIO, get_type_hints
 import platformdirs
 import typer
 
-from chatcli import cli_tuning
 from chatcli import text as plain
 from chatcli.chat_format import arguments
-from chatcli.cli_tuning import OWN
+from chatcli.cli import tuning
+from chatcli.cli.tuning import OWN
 from chatcli.commands import results
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.model.ranks import Ranks, here
@@ -214,14 +214,14 @@ class Options:
         float | None,
         typer.Option("--repetition-penalty", min=0.1, help=f"Repetition penalty (1: off; {OWN})."),
     ] = None
-    presence_penalty: cli_tuning.PresencePenalty = None
-    frequency_penalty: cli_tuning.FrequencyPenalty = None
-    repetition_context_size: cli_tuning.RepetitionContextSize = None
-    xtc_probability: cli_tuning.XtcProbability = None
-    xtc_threshold: cli_tuning.XtcThreshold = None
-    min_tokens_to_keep: cli_tuning.MinTokensToKeep = None
-    logit_bias: cli_tuning.LogitBias = None
-    stop: cli_tuning.Stop = None
+    presence_penalty: tuning.PresencePenalty = None
+    frequency_penalty: tuning.FrequencyPenalty = None
+    repetition_context_size: tuning.RepetitionContextSize = None
+    xtc_probability: tuning.XtcProbability = None
+    xtc_threshold: tuning.XtcThreshold = None
+    min_tokens_to_keep: tuning.MinTokensToKeep = None
+    logit_bias: tuning.LogitBias = None
+    stop: tuning.Stop = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Sampling seed.")] = None
     max_tokens: Annotated[
         int | None,
@@ -256,25 +256,25 @@ class Options:
         bool | None,
         typer.Option("--draft/--no-draft", help="Prefill a message while it is typed (default: draft)."),
     ] = None
-    max_kv_size: cli_tuning.MaxKvSize = None
-    kv_bits: cli_tuning.KvBits = None
-    kv_group_size: cli_tuning.KvGroupSize = None
-    prefill_step_size: cli_tuning.PrefillStepSize = None
-    adapter_path: cli_tuning.AdapterPath = None
+    max_kv_size: tuning.MaxKvSize = None
+    kv_bits: tuning.KvBits = None
+    kv_group_size: tuning.KvGroupSize = None
+    prefill_step_size: tuning.PrefillStepSize = None
+    adapter_path: tuning.AdapterPath = None
     draft_model: Annotated[
         str | None,
         typer.Option(
             "--draft-model",
             metavar="MODEL",
-            rich_help_panel=cli_tuning.RUN,
+            rich_help_panel=tuning.RUN,
             help="A small model of the same vocabulary, named as -m names one. It proposes a reply's "
             "tokens and the model checks several at once, which is faster where it is often right "
             "('none': not even that of the settings).",
             autocompletion=complete_model,
         ),
     ] = None
-    num_draft_tokens: cli_tuning.NumDraftTokens = None
-    pipeline: cli_tuning.Pipeline = None
+    num_draft_tokens: tuning.NumDraftTokens = None
+    pipeline: tuning.Pipeline = None
     cache_limit: CacheLimitOption = None
     memory_limit: Annotated[
         str | None,
@@ -306,14 +306,14 @@ class Options:
     def settings(self) -> Settings:
         """Every setting from the first that has it: flag, environment, file, default."""
         held = {key: self._find(key) for key in config.SETTINGS}
-        sampling = cli_tuning.sampling_of({key: held.pop(key) for key in SAMPLING})
-        running = cli_tuning.running_of({key: held.pop(key) for key in RUNNING})
+        sampling = tuning.sampling_of({key: held.pop(key) for key in SAMPLING})
+        running = tuning.running_of({key: held.pop(key) for key in RUNNING})
         held["sessions"] = sessions_folder(self.sessions)
         held["cache_limit"] = limit_of(self.cache_limit)
         held["memory_limit"] = limit_of(self.memory_limit, "memory_limit")
         models = configured().file.models
         held["model"] = aliased(held["model"], models)
-        held["draft_model"] = cli_tuning.draft_model_of(held["draft_model"], models)
+        held["draft_model"] = tuning.draft_model_of(held["draft_model"], models)
         return Settings(sampling=sampling, models=models, running=running, **held)
 
     def _find(self, key: str) -> Any:
@@ -341,7 +341,7 @@ class Options:
 
     def _running_flags(self) -> dict[str, Any]:
         """What flags say of how the model is run."""
-        made = cli_tuning.running_of({key: self._find(key) for key in RUNNING})
+        made = tuning.running_of({key: self._find(key) for key in RUNNING})
         return {key: getattr(made, key) for key in KEPT if getattr(self, key) is not None}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 import typer
 
-from chatcli.cli import app
+from chatcli.cli.main import app
 from tests.conftest import Program
 
 

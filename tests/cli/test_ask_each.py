@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_main import FIELDS
 from tests.conftest import Program
-from tests.test_cli import FIELDS
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 QUESTIONS = [

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests import ROOT
 from tests.conftest import Finished, Program, escapes_in, everything
 from tests.support.terminal import COLUMNS, Terminal
 
-ROOT = Path(__file__).parents[1]
 ROOT_USER = os.geteuid() == 0
 ABORTS = "import os; os.abort()"
 ABSENT = "raise ImportError('libmlx.so: cannot open shared object file')"

@@ -22,6 +22,7 @@ from chatcli.bench.http_server import Server, event_of
 from chatcli.bench.race import Step, race
 from chatcli.bench.scripted import Script
 from chatcli.errors import ChatcliError
+from tests import ROOT
 
 SAID = Script([1, 2, 3, 4], "Yes, it is so.")
 FIRST = Request("You are a helpful assistant.", ("My dog is called Biscuit.",))
@@ -392,7 +393,7 @@ def test_a_killed_benchmark_leaves_no_server(tmp_path: Path) -> None:
     bench = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, left],
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[1],
+        cwd=ROOT,
     )
     with bench:
         assert bench.stdout is not None

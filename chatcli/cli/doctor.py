@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chatcli import __version__, cli_config, files
-from chatcli.cli_options import (
-    Configured,
-    JsonOption,
-    config_file,
-    print_json,
-)
+from chatcli import __version__, files
+from chatcli.cli import config as cli_config
+from chatcli.cli.options import Configured, JsonOption, config_file, print_json
 from chatcli.doctor.finding import Finding, Status
 from chatcli.settings import config_file as config
 from chatcli.text import clean_line

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from chatcli.cli_options import (
+from chatcli.cli.options import (
     PREFIX,
     Configured,
     JsonOption,

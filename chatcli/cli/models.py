@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from chatcli import pocket
-from chatcli.cli_options import JsonOption, configured, print_json, show_result
+from chatcli.cli.options import JsonOption, configured, print_json, show_result
 from chatcli.model import device, hub, inspect
 from chatcli.model.inspect import About
 from chatcli.settings.values import POCKET

@@ -12,14 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
-from chatcli.cli_options import (
-    JsonOption,
-    Name,
-    SessionsOption,
-    print_json,
-    sessions_folder,
-    show_result,
-)
+from chatcli.cli.options import JsonOption, Name, SessionsOption, print_json, sessions_folder, show_result
 from chatcli.commands import results
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from chatcli import cli_help, files
-from chatcli.cli_options import (
+from chatcli import files
+from chatcli.cli import help
+from chatcli.cli.options import (
     CacheLimitOption,
     JsonOption,
     SessionsOption,
@@ -24,7 +25,7 @@ from chatcli.cli_options import (
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
 
-app = typer.Typer(cls=cli_help.Group, help="The checkpoints on disk.", no_args_is_help=True)
+app = typer.Typer(cls=help.Group, help="The checkpoints on disk.", no_args_is_help=True)
 
 
 @app.command()

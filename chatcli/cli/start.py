@@ -22,7 +22,7 @@ def main() -> None:
     if drawn and sys.stdout is not None and sys.stdout.isatty():
         startup.quiet()
     try:
-        from chatcli import cli
+        from chatcli.cli import main as cli
 
         cli.main()
     except KeyboardInterrupt:

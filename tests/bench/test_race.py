@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from chatcli import cli_bench
 from chatcli.bench import run, shapes, workloads
 from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.ours import Chatcli, Drafted
 from chatcli.bench.peers import Cold, Saved, Served
 from chatcli.bench.race import Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
+from chatcli.cli import bench
 from chatcli.errors import UsageError
 from chatcli.threads.mlx_thread import Worker
 from tests.conftest import at_night
@@ -187,7 +187,7 @@ def test_each_request_goes_on_from_one_before_it(name: str, size: int) -> None:
 
 
 def test_every_workload_has_a_command() -> None:
-    assert set(cli_bench.MEASURED) == set(run.WORKLOADS)
+    assert set(bench.MEASURED) == set(run.WORKLOADS)
 
 
 @HYBRID

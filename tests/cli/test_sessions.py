@@ -13,10 +13,11 @@ import pytest
 
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
+from tests import ROOT
 from tests.conftest import Program
 from tests.support.terminal import ENTER, Terminal
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = ROOT
 
 
 def save(chatcli: Program, name: str, *texts: str, age: int = 0) -> Path:
@@ -237,7 +238,7 @@ def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str
     save(chatcli, "fruit", "two pears", "three plums")
     (chatcli.home / "fruit.json").write_text('[{"role": "user", "content": "hello"}]')
     code = (
-        "import sys; from chatcli import cli\n"
+        "import sys; from chatcli.cli import main as cli\n"
         "try: cli.main()\n"
         "except SystemExit as end: assert end.code == 0\n"
         "heavy = {'mlx', 'mlx_lm', 'numpy', 'transformers', 'prompt_toolkit'}\n"
