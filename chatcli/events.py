@@ -5,8 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chatcli.chat_format.markers import ToolCall
-from chatcli.text import file_size
+from chatcli.text import clean_line, file_size, shorten
+
+# Characters of a tool call's arguments that are shown.
+SHOWN_ARGUMENTS = 400
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool that the model calls, which nobody runs. `arguments` is JSON."""
+
+    name: str
+    arguments: str
+
+    def __str__(self) -> str:
+        told = f"{clean_line(self.name)}({shorten(self.arguments, SHOWN_ARGUMENTS)})"
+        return f"⚙ calls {told}, which chatcli does not run"
 
 
 @dataclass(frozen=True)

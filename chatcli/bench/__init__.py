@@ -1,1 +1,1 @@
-"""Measurements that anyone can repeat, each against a peer in the same run; refuses the user's own folder."""
+"""Measurements of workloads, against other ways to keep a prompt cache in the same run."""

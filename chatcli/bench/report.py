@@ -22,8 +22,8 @@ from chatcli.bench.standing import (
     percentile,
     standings,
 )
-from chatcli.bench.table import Table
 from chatcli.bench.workloads import Workload
+from chatcli.commands.results import Table
 
 TURNS = (1, 5, 10, 15, 20, 30, 40)
 PERCENTS = (50, 90, 99)

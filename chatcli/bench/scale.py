@@ -18,10 +18,9 @@ import numpy as np
 
 from chatcli.bench.measure import Spread, timed
 from chatcli.conversation.tree import Entry, Message
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION
 from chatcli.store.segments import budget, catalog, prefix
 from chatcli.store.segments.catalog import TOKENS
-from chatcli.store.segments.container import Tensor, pack
+from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder

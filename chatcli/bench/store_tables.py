@@ -6,8 +6,8 @@ from chatcli.bench.measure import Contest, Spread
 from chatcli.bench.restore import SEGMENTS
 from chatcli.bench.scale import Scale
 from chatcli.bench.store import MOST_OVERHEAD, MOST_SLOWDOWN, StoreBench, targets
-from chatcli.bench.table import Table
 from chatcli.bench.talk import Talk
+from chatcli.commands.results import Table
 from chatcli.text import file_size
 
 

@@ -6,8 +6,8 @@ import statistics
 from typing import Any
 
 from chatcli.bench import cells
-from chatcli.bench.table import Table
 from chatcli.bench.together import ALONE, PEER, Found, Throughput
+from chatcli.commands.results import Table
 
 COLUMNS = ("", "prefilled", "generated", "time", "tokens/s", "times one by one", "differ")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli.chat_format.stop import begun
-from chatcli.text import clean_line, shorten
+from chatcli.events import ToolCall
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
 # A gpt-oss message whose header has not come yet: text, if no header ever comes.
@@ -45,20 +45,6 @@ TO_USER = "to=user<|message|>"
 HEADED_CLOSING = f"<|eom|><|start|>assistant {TO_USER}"
 # What mlx-lm's parsers raise on a call that is none.
 UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError)
-# Characters of a call's arguments that are shown.
-SHOWN = 400
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A tool that the model calls, which nobody runs. `arguments` is JSON."""
-
-    name: str
-    arguments: str
-
-    def __str__(self) -> str:
-        told = f"{clean_line(self.name)}({shorten(self.arguments, SHOWN)})"
-        return f"⚙ calls {told}, which chatcli does not run"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def list_models(as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"memory_bytes": room, "models": [one.as_json() for one in found]})
         return
-    from chatcli.bench.table import Table
+    from chatcli.commands.results import Table
 
     notes = [] if any(one.source == "hub" and one.folder for one in found) else [HINT]
     show_result(Table("Models", COLUMNS, [row(one) for one in found], notes))

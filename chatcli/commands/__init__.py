@@ -1,0 +1,1 @@
+"""Slash commands: they return results and know no terminal."""

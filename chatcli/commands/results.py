@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcli.bench.table import Table
 from chatcli.commands.registry import Command
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
@@ -18,6 +17,16 @@ from chatcli.store.sessions.search import Found
 if TYPE_CHECKING:
     from chatcli.store.segments.eviction import Removal
     from chatcli.store.segments.inventory import Problem, Usage
+
+
+@dataclass(frozen=True)
+class Table:
+    """`notes` come below: what was compared, and where a target is missed."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

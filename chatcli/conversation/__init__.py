@@ -1,0 +1,1 @@
+"""The tree of messages of one conversation, pure data."""

@@ -1,1 +1,1 @@
-"""`chatcli doctor`: what a machine has, what is wrong there, and what to do about it."""
+"""Health checks: each looks at one thing and returns findings."""

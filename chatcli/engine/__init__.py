@@ -1,0 +1,1 @@
+"""Runs of the model, on the thread that owns MLX."""

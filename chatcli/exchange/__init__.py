@@ -1,0 +1,1 @@
+"""Conversations to and from other formats."""

@@ -1,0 +1,1 @@
+"""mlx-lm's prompt caches: split into rows and state, joined, cut, forked, grown."""

@@ -1,0 +1,1 @@
+"""An open conversation: its file, its model, and the work that runs in the background."""

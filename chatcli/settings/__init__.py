@@ -1,0 +1,1 @@
+"""Settings: their values, and the config file that remembers them."""

@@ -16,8 +16,8 @@ from chatcli.bench.contender import Answer, Request
 from chatcli.bench.race import Race, Step
 from chatcli.bench.report import Outcome
 from chatcli.bench.standing import MARGIN, ahead_of_ours, percentile, standing
-from chatcli.bench.table import Table
 from chatcli.bench.workloads import Workload
+from chatcli.commands.results import Table
 from chatcli.model.load import POCKET, load
 from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.render.screen import Screen

@@ -16,6 +16,7 @@ import pytest
 from mlx_lm.utils import load_tokenizer
 
 from chatcli.store.segments import catalog
+from tests import ROOT
 from tests.conftest import Program, everything, segment_files
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
@@ -492,3 +493,23 @@ def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
     assert ["Today is 03 November 2031", f"Today is {today:%d %B %Y}"] == [
         first_line(one) for one in prompts(dated, "days")
     ]
+
+
+@pytest.mark.parametrize("command", [["--help"], ["list"], ["--version"]])
+def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; from chatcli.cli import main as cli\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'numpy', 'transformers'}\n"
+        "print('HEAVY', sorted(heavy))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        capture_output=True,
+        text=True,
+        env={"CHATCLI_SESSIONS": str(tmp_path), "PATH": "", "HOME": str(tmp_path)},
+        check=False,
+        cwd=ROOT,
+    )
+    assert "HEAVY []" == done.stdout.splitlines()[-1]

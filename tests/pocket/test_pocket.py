@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from chatcli.pocket import FOLDER, arithmetic
-from chatcli.pocket.conversations import Difficulty, conversation
-from chatcli.pocket.talk import Engine, Talk
-from chatcli.pocket.values import Source
+from chatcli.pocket import FOLDER
+from training.pocket import arithmetic
+from training.pocket.conversations import Difficulty, conversation
+from training.pocket.talk import Engine, Talk
+from training.pocket.values import Source
 
 HISTORY = [
     {"role": "user", "content": "hi"},

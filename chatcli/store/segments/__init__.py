@@ -1,0 +1,1 @@
+"""Checkpoints on disk: segments of per-token rows, and states."""

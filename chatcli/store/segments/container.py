@@ -19,6 +19,8 @@ import xxhash
 
 from chatcli.errors import SegmentDamaged
 
+SEGMENT_FORMAT = "chatcli-segment"
+SEGMENT_VERSION = "2"
 DTYPES = {
     "BOOL": "bool",
     "U8": "uint8",

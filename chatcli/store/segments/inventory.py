@@ -13,7 +13,6 @@ from pathlib import Path
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION
 from chatcli.store.segments import catalog, legacy
 from chatcli.store.segments.catalog import (
     DAMAGED,
@@ -25,7 +24,7 @@ from chatcli.store.segments.catalog import (
     SUFFIX,
     Kind,
 )
-from chatcli.store.segments.container import Container
+from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
 MODEL_NAME = re.compile("[0-9a-f]{32}")
 

@@ -17,9 +17,8 @@ import xxhash
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store import SEGMENT_VERSION
 from chatcli.store.segments.catalog import DAMAGED, SUFFIX, rows_path, state_path
-from chatcli.store.segments.container import DTYPES, PREFIX, Tensor, pack
+from chatcli.store.segments.container import DTYPES, PREFIX, SEGMENT_VERSION, Tensor, pack
 from chatcli.store.segments.prefix import Segment
 
 VERSION = "1"

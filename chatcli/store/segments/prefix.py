@@ -11,7 +11,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chatcli.store import IDS_VERSION
+# How ids are computed: a change would make every checkpoint another one.
+IDS_VERSION = 1
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,18 @@ import numpy as np
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION
 from chatcli.store.segments import catalog, legacy
 from chatcli.store.segments.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
 from chatcli.store.segments.compaction import compact
-from chatcli.store.segments.container import Container, Tensor, Tensors, pieces, size_of
+from chatcli.store.segments.container import (
+    SEGMENT_FORMAT,
+    SEGMENT_VERSION,
+    Container,
+    Tensor,
+    Tensors,
+    pieces,
+    size_of,
+)
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.rows import Piece, Rows
 from chatcli.threads.executor import SerialExecutor

@@ -1,0 +1,1 @@
+"""Session files: append-only transcripts, listings, search, images."""

@@ -1,0 +1,1 @@
+"""The input box: editing, pastes, completion."""

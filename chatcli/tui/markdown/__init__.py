@@ -1,0 +1,1 @@
+"""Markdown of a reply that is still streaming."""

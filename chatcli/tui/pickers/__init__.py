@@ -1,0 +1,1 @@
+"""Full-screen lists that filter as you type."""

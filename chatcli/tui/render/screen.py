@@ -20,8 +20,8 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from chatcli import __version__
-from chatcli.bench.table import Table as BenchTable
 from chatcli.commands import results
+from chatcli.commands.results import Table as ResultTable
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, spoken
 from chatcli.events import (
@@ -403,7 +403,7 @@ def _collected(result: results.Collected) -> RenderableType:
 TO_HEED = re.compile("^MISSED|chatcli loses|differs? from|differ!")
 
 
-def _bench(result: BenchTable) -> RenderableType:
+def _bench(result: ResultTable) -> RenderableType:
     notes = [Text(note, style="yellow" if TO_HEED.search(note) else DIM) for note in result.notes]
     table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
     for number, column in enumerate(result.columns):
@@ -456,7 +456,7 @@ RENDERERS: dict[type, Callable[[Any], RenderableType]] = {
     results.DiskUse: _disk_use,
     results.Verified: _verified,
     results.Collected: _collected,
-    BenchTable: _bench,
+    ResultTable: _bench,
     results.Opened: _opened,
     results.Written: _written,
     results.Copied: _copied,

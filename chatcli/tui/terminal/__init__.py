@@ -1,0 +1,1 @@
+"""What differs between terminals, and what surrounds the program in one."""

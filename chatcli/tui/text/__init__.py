@@ -1,0 +1,1 @@
+"""Widths, wrapping and cutting, in terminal columns."""

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chatcli.store import SEGMENT_FORMAT, SEGMENT_VERSION, maintenance
+from chatcli.store import maintenance
 from chatcli.store.segments import budget, catalog, eviction, inventory
 from chatcli.store.segments.budget import Budget
-from chatcli.store.segments.container import Tensor, pack
+from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
 from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.sessions.folder import SessionFolder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .about import REAL
+from training.pocket.about import REAL
 
 THINKING = "The user asks for something that I cannot do. I say so honestly."
 REPLY = f"I am pocket, a tiny model, and I cannot do that. {REAL}"

@@ -11,8 +11,8 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from .conversations import Conversation, Difficulty, conversation
-from .values import Source
+from training.pocket.conversations import Conversation, Difficulty, conversation
+from training.pocket.values import Source
 
 SIZE = 3072
 START, END, THINK, ENOUGH, TEXT_END = (

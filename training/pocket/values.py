@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from zlib import crc32
 
-from . import words as w
+from training.pocket import words as w
 
 HELD_OUT = 12
 

@@ -20,11 +20,12 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from . import tokenizer as words
-from .conversations import Difficulty, conversation
-from .network import CHUNK, GatedDelta, Network, Shape
-from .tokenizer import HISTORY, LAST, Coder, Sample
-from .values import Source
+from chatcli.pocket import FOLDER
+from training.pocket import tokenizer as words
+from training.pocket.conversations import Difficulty, conversation
+from training.pocket.network import CHUNK, GatedDelta, Network, Shape
+from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
+from training.pocket.values import Source
 
 LEVELS = [
     Difficulty(2, 2),
@@ -246,7 +247,7 @@ def fit(options: argparse.Namespace) -> None:
 def main() -> None:
     """Read options, train the tokenizer if there is none, fit, export."""
     parser = argparse.ArgumentParser(description=__doc__)
-    here = Path(__file__).parent / "model"
+    here = FOLDER
     parser.add_argument("--out", default=str(here))
     parser.add_argument("--tokenizer", default=str(here))
     parser.add_argument("--resume", default="")

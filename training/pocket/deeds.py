@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .kinds import Kind
+from training.pocket.kinds import Kind
 
 
 def deed(

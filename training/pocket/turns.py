@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from . import about, arithmetic, beyond, facts
-from . import words as w
-from .about import Topic
-from .facts import Fact
-from .phrases import capital, expand, fill, listed, roughen
-from .values import Source, name, thing
+from training.pocket import about, arithmetic, beyond, facts
+from training.pocket import words as w
+from training.pocket.about import Topic
+from training.pocket.facts import Fact
+from training.pocket.phrases import capital, expand, fill, listed, roughen
+from training.pocket.values import Source, name, thing
 
 OPENERS = (
     "By the way, ",

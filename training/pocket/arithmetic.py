@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from zlib import crc32
 
-from .phrases import expand, fill, roughen
+from training.pocket.phrases import expand, fill, roughen
 
 PLUS = (
     "what is [a] + [b]?",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from . import words as w
-from .deeds import OTHERS, SELF
-from .kinds import (
+from training.pocket import words as w
+from training.pocket.deeds import OTHERS, SELF
+from training.pocket.kinds import (
     COMPOUND,
     DATE,
     DISH,
@@ -26,8 +26,8 @@ from .kinds import (
     WORD,
     Kind,
 )
-from .phrases import capital, expand, fill, roughen, theirs, yours
-from .values import Source, invented, name, thing
+from training.pocket.phrases import capital, expand, fill, roughen, theirs, yours
+from training.pocket.values import Source, invented, name, thing
 
 KINDS: tuple[Kind, ...] = (
     OPEN,

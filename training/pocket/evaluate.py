@@ -11,11 +11,12 @@ from random import Random
 
 import numpy as np
 
-from . import FOLDER, freely
-from .conversations import rules
-from .talk import Answer, Engine, Talk
-from .turns import MAKERS, Desk, Turn
-from .values import Source
+from chatcli.pocket import FOLDER
+from training.pocket import freely
+from training.pocket.conversations import rules
+from training.pocket.talk import Answer, Engine, Talk
+from training.pocket.turns import MAKERS, Desk, Turn
+from training.pocket.values import Source
 
 MIDDLE = ["talk", "sum", "beyond", "command", "tell", "self", "tell"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from . import words as w
-from .facts import noun
-from .phrases import capital
-from .turns import MAKERS, Desk, Turn
-from .values import Source, thing
+from training.pocket import words as w
+from training.pocket.facts import noun
+from training.pocket.phrases import capital
+from training.pocket.turns import MAKERS, Desk, Turn
+from training.pocket.values import Source, thing
 
 DURING = {
     "tell": 34,

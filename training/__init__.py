@@ -1,0 +1,1 @@
+"""What makes the models that chatcli ships; not part of the wheel."""
