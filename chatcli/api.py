@@ -22,9 +22,9 @@ from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.model.ranks import Ranks
 from chatcli.session import navigation, opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
-from chatcli.settings.values import KEPT, Running, Sampling, Settings, adapter_folder
+from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adapter_folder
 from chatcli.store.sessions.folder import SessionFile
 
 
@@ -61,7 +61,7 @@ class Chat:
 
     def __init__(
         self,
-        name: str | Wanted | None = None,
+        name: str | SessionRequest | None = None,
         *,
         model: str | None = None,
         system: str | None = None,
@@ -77,21 +77,23 @@ class Chat:
 
         Without a name it is the most recent one (`latest`) or a new one, named after its first
         message. `model` (default: the session's own, else pocket), `at`, the turn to go on from, and
-        `template_args` are as on the command line; a `Wanted` in place of the name says all of that
+        `template_args` are as on the command line; a `SessionRequest` in place of the name says all of that
         but the model. With `settle` a reply is run as history will show it before its
         iteration ends; without, that goes on behind and gives way to the next message.
 
         `ranks` are processes that have a shard of the model each, of which this is rank 0.
 
-        `options` are fields of `Settings`, `Sampling` and `Running`: sessions, think, cache,
+        `options` are fields of `Settings`, `Sampling` and `ModelOptions`: sessions, think, cache,
         memory_limit (bytes), temp, max_tokens, seed, kv_bits and so on, in place of those in
         `settings`. Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an option
         that there is not.
         """
         settings = changed(settings or Settings(opening.default_sessions()), options)
-        if not isinstance(name, Wanted):
+        if not isinstance(name, SessionRequest):
             running = {key: getattr(settings.running, key) for key in options if key in KEPT}
-            name = Wanted(name, latest, at, system, template_args=template_args or {}, running=running)
+            name = SessionRequest(
+                name, latest, at, system, template_args=template_args or {}, running=running
+            )
         self._state = open_state(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
@@ -258,7 +260,9 @@ def _close_all() -> None:
 os.register_at_fork(after_in_child=_left_open.clear)
 
 
-def open_state(settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None) -> State:
+def open_state(
+    settings: Settings, wanted: SessionRequest, model: str | None, ranks: Ranks | None = None
+) -> State:
     """The session and the model that were asked for, in a folder that can be written."""
     files.private_folder(settings.sessions)
     files.check_writable(settings.sessions)
@@ -269,7 +273,7 @@ def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """`settings` with other fields of its own, its sampling or its running. Raises `TypeError`."""
     sampling, running, others = (
         {key: value for key, value in options.items() if kind is _kind(key)}
-        for kind in (Sampling, Running, Settings)
+        for kind in (Sampling, ModelOptions, Settings)
     )
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
@@ -285,5 +289,5 @@ def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
 
 def _kind(option: str) -> type:
     """Whose field an option is; the settings' own if it is nobody's."""
-    kinds = (kind for kind in (Sampling, Running) if option in {f.name for f in fields(kind)})
+    kinds = (kind for kind in (Sampling, ModelOptions) if option in {f.name for f in fields(kind)})
     return next(kinds, Settings)

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.tui.terminal import identify
 from tests.support.checkpointing import FINGERPRINT
-from tests.support.core import House
+from tests.support.harness import Harness
 from tests.support.tiny import CONFIGS, OPEN_THINK, write_model
 
 # Gemma 3 has sliding windows and full attention as gpt-oss has; the tests of caches have them both.
@@ -242,8 +242,8 @@ def model(request: pytest.FixtureRequest, models: Path) -> Path:
 def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a conversation and its checkpoints, to be copied."""
     folder = tmp_path_factory.mktemp("talked")
-    with House(models / "qwen3_5", folder, tokens=6) as house:
-        house.say(house.chat("talk"), "My dog is called Biscuit.")
+    with Harness(models / "qwen3_5", folder, tokens=6) as harness:
+        harness.say(harness.chat("talk"), "My dog is called Biscuit.")
     return folder
 
 

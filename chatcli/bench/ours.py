@@ -23,7 +23,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.prefix import Segment
@@ -107,7 +107,7 @@ class Chatcli:
             written=self._meter.total - before,
         )
 
-    def _chat(self, request: Request, script: Script) -> turn.Chat:
+    def _chat(self, request: Request, script: Script) -> turn.TurnContext:
         """The chat at the place that the request goes on from; a new session where there is none."""
         before = request.said[:-1]
         found = (one for one in self._opened if before and before in one.places)
@@ -116,17 +116,17 @@ class Chatcli:
         said.head = held.places.get(before)
         self._noted = held.places, request.said
         sampling = Sampling(max_tokens=len(script))
-        return turn.Chat(held.session, said, held.template, self._checkpoints, sampling)
+        return turn.TurnContext(held.session, said, held.template, self._checkpoints, sampling)
 
     def _new(self, system: str) -> Open:
-        wanted = Wanted(system=system)
+        wanted = SessionRequest(system=system)
         session = opening.begin(SessionFolder(self._folder), wanted, "bench", self.loaded.name)
         date = session.conversation.date
         template = Template(self.loaded.tokenizer, date, None, self._memory)
         self._opened.append(Open(session, template, {}))
         return self._opened[-1]
 
-    def _take(self, chat: turn.Chat, text: str) -> TurnRecord:
+    def _take(self, chat: turn.TurnContext, text: str) -> TurnRecord:
         (record,) = [
             event.record for event in turn.take(chat, text, self._never) if isinstance(event, TurnDone)
         ]
@@ -134,7 +134,7 @@ class Chatcli:
         places[said] = chat.conversation.head or ""
         return record
 
-    def _settle(self, chat: turn.Chat) -> tuple[int, float]:
+    def _settle(self, chat: turn.TurnContext) -> tuple[int, float]:
         """Tokens that were run for the reply as history shows it, and the seconds."""
         began = time.perf_counter()
         events = list(turn.settle(chat, self._never))
@@ -145,7 +145,7 @@ class Chatcli:
         """The folder, and the last conversation as segments and as a prompt that goes on from there."""
         last = self._opened[-1]
         said = last.session.conversation
-        chat = turn.Chat(last.session, said, last.template, self._checkpoints, Sampling())
+        chat = turn.TurnContext(last.session, said, last.template, self._checkpoints, Sampling())
         return (self._folder, *talk.path_of(chat))
 
     def draft(self, request: Request, script: Script) -> int:
@@ -164,7 +164,7 @@ class Chatcli:
         if self._opened and ahead:
             last = self._opened[-1]
             said = last.session.conversation
-            self._settle(turn.Chat(last.session, said, last.template, self._checkpoints, Sampling()))
+            self._settle(turn.TurnContext(last.session, said, last.template, self._checkpoints, Sampling()))
 
     def _leave(self) -> None:
         for one in self._opened:

@@ -23,7 +23,7 @@ from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import ROWS_NAME
@@ -144,15 +144,15 @@ def speak(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> Spok
         store.close()
 
 
-def _begin(folder: Path, checkpoints: Checkpoints) -> turn.Chat:
-    wanted = Wanted("talk", system=SYSTEM)
+def _begin(folder: Path, checkpoints: Checkpoints) -> turn.TurnContext:
+    wanted = SessionRequest("talk", system=SYSTEM)
     session = opening.begin(SessionFolder(folder), wanted, "", checkpoints.loaded.name)
     said = session.conversation
     template = Template(checkpoints.loaded.tokenizer, said.date, None)
-    return turn.Chat(session, said, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
+    return turn.TurnContext(session, said, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
 
 
-def _say(chat: turn.Chat, number: int, peer: Path) -> int:
+def _say(chat: turn.TurnContext, number: int, peer: Path) -> int:
     """One turn, settled. Returns the bytes of mlx-lm's snapshot after it."""
     never = threading.Event()
     deque(turn.take(chat, SAYINGS[number % len(SAYINGS)], never), maxlen=0)
@@ -161,7 +161,7 @@ def _say(chat: turn.Chat, number: int, peer: Path) -> int:
     return chat.checkpoints.save(peer)
 
 
-def path_of(chat: turn.Chat) -> tuple[list[Segment], list[int]]:
+def path_of(chat: turn.TurnContext) -> tuple[list[Segment], list[int]]:
     """The settled conversation's segments, and a prompt that goes on from there."""
     reply = chat.conversation.path()[-1]
     messages = turn.history(chat, reply)

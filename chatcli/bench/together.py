@@ -25,12 +25,12 @@ from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.events import Answered, Notice
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import batch
-from chatcli.turn.turn import Chat
+from chatcli.turn.turn import TurnContext
 
 ALONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
 WIDTHS = (4, 16)
@@ -96,7 +96,7 @@ class Found:
 Way = Callable[[], Throughput]
 
 
-def measure(chat: Chat, questions: Sequence[str], most: int | None = None) -> Throughput:
+def measure(chat: TurnContext, questions: Sequence[str], most: int | None = None) -> Throughput:
     """Answer `questions` beside each other, `most` at once (1: one after the other; None: a batch).
 
     They are kept in the session, whose head stays. Ask what was not asked before: else its
@@ -158,19 +158,19 @@ def ways(house: House, questions: Questions) -> Iterator[tuple[str, Way]]:
 
 
 @contextmanager
-def opened(house: House, questions: Questions) -> Iterator[Chat]:
+def opened(house: House, questions: Questions) -> Iterator[TurnContext]:
     """A session that has the document as its system prompt, in a folder of its own."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=house.folder)))
         store = SegmentStore(folder, house.loaded.fingerprint)
         stack.callback(store.close)
-        wanted = Wanted(system=questions.document)
+        wanted = SessionRequest(system=questions.document)
         session = opening.begin(SessionFolder(folder), wanted, "questions", house.loaded.name)
         stack.callback(session.close)
         template = Template(house.loaded.tokenizer, session.conversation.date, None)
         checkpoints = Checkpoints(house.worker, house.loaded, store)
         sampling = Sampling(temp=0.0, max_tokens=questions.reply)
-        yield Chat(session, session.conversation, template, checkpoints, sampling)
+        yield TurnContext(session, session.conversation, template, checkpoints, sampling)
 
 
 def _warm(house: House) -> None:

@@ -56,7 +56,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Border:
+class TypeaheadMark:
     """A place between two chunks of a draft, to go back to when its end is changed."""
 
     parent: str
@@ -66,7 +66,7 @@ class Border:
 
 
 @dataclass(frozen=True)
-class Drafted:
+class TypeaheadResult:
     """What of a segment was run while its message was being typed, and the seconds that it all took."""
 
     tokens: int
@@ -125,8 +125,8 @@ class Checkpoints:
         self._ahead: list[int] = []
         self._by_draft = False
         self._unsaved: str | None = None
-        self._drafted: dict[str, Drafted] = {}
-        self._borders: list[Border] = []
+        self._drafted: dict[str, TypeaheadResult] = {}
+        self._borders: list[TypeaheadMark] = []
         self._took: dict[str, float] = {self.root: 0.0}
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
@@ -198,10 +198,10 @@ class Checkpoints:
             match = replace(match, drafted=self._drafted_of(chain[: match.depth]).tokens)
         return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
 
-    def _drafted_of(self, chain: Sequence[Segment]) -> Drafted:
+    def _drafted_of(self, chain: Sequence[Segment]) -> TypeaheadResult:
         """What a draft ran of these segments, together."""
         found = [self._drafted[one.id] for one in chain if one.id in self._drafted]
-        return Drafted(sum(one.tokens for one in found), sum(one.seconds for one in found))
+        return TypeaheadResult(sum(one.tokens for one in found), sum(one.seconds for one in found))
 
     def took(self, chain: Sequence[Segment], match: Match) -> float:
         """Seconds that the matched segments took when they were run, a draft of this prompt apart."""
@@ -388,7 +388,7 @@ class Checkpoints:
                 ran += count
                 yield count, 0
             if draft and self._path[-1:] == [chain[end - 1].id]:
-                self._drafted[chain[end - 1].id] = Drafted(ran, self._seconds)
+                self._drafted[chain[end - 1].id] = TypeaheadResult(ran, self._seconds)
             if not unsent:
                 yield 0, self.persist(chain[:end], prompt)
             if cancelled.is_set():
@@ -397,7 +397,7 @@ class Checkpoints:
     def _mark(self, parent: str, tokens: list[int], log: RowLog) -> None:
         """Remember this place, and of places that take memory few, ever further apart."""
         shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        self._borders.append(Border(parent, tokens, shot, log.copy()))
+        self._borders.append(TypeaheadMark(parent, tokens, shot, log.copy()))
         if not self._trimmed and len(self._borders) > MOST_BORDERS:
             self._borders = self._borders[::-2][::-1]
 

@@ -85,7 +85,7 @@ class SharedCheckpoints(Checkpoints):
         return all(self._ranks.gather(log.whole))
 
 
-class Word(threading.Event):
+class StopSignal(threading.Event):
     """Whether it is to stop, as the other ranks hear it from rank 0 at the same place."""
 
     def __init__(self, ranks: Ranks) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine import embeddings
 from chatcli.engine.generate import Request, Token
-from chatcli.engine.speculative import Fit, Speculator
+from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
@@ -23,7 +23,7 @@ class Speculation:
     """A draft model that proposes `num_draft_tokens` at a time, and its live cache."""
 
     def __init__(
-        self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, fit: Fit
+        self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, fit: SpeculationLimits
     ) -> None:
         """For the model `loaded`; `checkpoints` are the draft model's, `fit` what both have in common."""
         self._loaded = loaded

@@ -21,7 +21,7 @@ from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
 from chatcli.session import alternatives
 from chatcli.text import clean, decodable
-from chatcli.tui.render.arrival import Arrival
+from chatcli.tui.render.arrival import DownloadProgress
 
 SEPARATOR = "---"
 Each = Annotated[
@@ -77,7 +77,7 @@ class InOrder:
         self._came: dict[int, Answered | Refused] = {}
         self._next = 1
         self._begun = False
-        self._arrival = Arrival(sys.stderr)
+        self._arrival = DownloadProgress(sys.stderr)
 
     def event(self, event: Event) -> None:
         if self._arrival.takes(event):

@@ -39,11 +39,11 @@ from chatcli.events import Alternatives, Notice, Settled, TurnDone, TurnRecord
 from chatcli.model import device
 from chatcli.model.ranks import Ranks
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.text import clean, decodable
 from chatcli.threads import executor
-from chatcli.tui.render.arrival import Arrival
+from chatcli.tui.render.arrival import DownloadProgress
 from chatcli.tui.terminal import startup
 
 # The commands that run a model on every rank; any other is rank 0's alone.
@@ -157,7 +157,7 @@ def branch(
         talk(replace(options, at=None), replace(options.wanted(made.name), at=None))
 
 
-def talk(options: Options, wanted: Wanted) -> None:
+def talk(options: Options, wanted: SessionRequest) -> None:
     """The shell in a terminal; a script of messages where standard input is a pipe."""
     if sys.stdin.isatty() and sys.stdout.isatty():
         in_terminal(options, wanted)
@@ -178,7 +178,7 @@ def talk(options: Options, wanted: Wanted) -> None:
         let_go(state)
 
 
-def in_terminal(options: Options, wanted: Wanted, run: Callable[[Any], None] | None = None) -> None:
+def in_terminal(options: Options, wanted: SessionRequest, run: Callable[[Any], None] | None = None) -> None:
     """The shell on this terminal, or as `run` has it."""
     state = open_state(options, wanted)
     try:
@@ -215,17 +215,17 @@ def behind_launcher(state: Any) -> None:
 
 def shell_of(state: Any, editor: str | None) -> Any:
     from chatcli.tui.composer import lines
-    from chatcli.tui.live_region import Stage
+    from chatcli.tui.live_region import LiveRegion
     from chatcli.tui.render import screen as display
     from chatcli.tui.shell import Shell
 
-    stage = Stage(os.environ)
+    stage = LiveRegion(os.environ)
     history = lines.open_history(history_file())
     screen = display.screen_on(stage, state.settings.panel, state.limit)
     return Shell(state, screen, stage, history, editor)
 
 
-def open_state(options: Options, wanted: Wanted) -> Any:
+def open_state(options: Options, wanted: SessionRequest) -> Any:
     """The session and the model that were asked for, in a folder that can be written."""
     from chatcli.api import open_state
 
@@ -267,7 +267,7 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._record: TurnRecord | None = None
-        self._arrival = Arrival(sys.stderr)
+        self._arrival = DownloadProgress(sys.stderr)
 
     def event(self, event: Any) -> None:
         if self._arrival.takes(event):

@@ -27,10 +27,10 @@ from chatcli.cli.tuning import OWN
 from chatcli.commands import results
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.model.ranks import Ranks, here
-from chatcli.session.opening import Wanted, default_sessions
+from chatcli.session.opening import SessionRequest, default_sessions
 from chatcli.settings import config_file as config
 from chatcli.settings.config_file import Value
-from chatcli.settings.values import KEPT, POCKET, Running, Sampling, Settings, aliased
+from chatcli.settings.values import KEPT, POCKET, ModelOptions, Sampling, Settings, aliased
 from chatcli.store.sessions.folder import SessionFolder
 
 PREFIX = "CHATCLI_"
@@ -47,7 +47,7 @@ CHECKED = {
     "presence_penalty",
     "frequency_penalty",
 }
-RUNNING = [field.name for field in fields(Running)]
+RUNNING = [field.name for field in fields(ModelOptions)]
 
 
 class Panel(StrEnum):
@@ -325,11 +325,11 @@ class Options:
             return config.checked(key, flag, f"--{key.replace('_', '-')}")
         return flag.value if isinstance(flag, Panel) else flag
 
-    def wanted(self, name: str | None = None, *, must_exist: bool = False) -> Wanted:
+    def wanted(self, name: str | None = None, *, must_exist: bool = False) -> SessionRequest:
         system = None if self.system is None else plain.decodable(self.system)
         name = name or self.session
         told = dict(map(arguments.argument, self.template_arg or ()))
-        return Wanted(
+        return SessionRequest(
             name,
             self.latest,
             self.at,

@@ -18,7 +18,7 @@ from chatcli.settings.values import (
     MOST_XTC_THRESHOLD,
     NO_MODEL,
     NUM_DRAFT_TOKENS,
-    Running,
+    ModelOptions,
     Sampling,
     adapter_folder,
     aliased,
@@ -103,7 +103,7 @@ KvGroupSize = Annotated[
     typer.Option(
         "--kv-group-size",
         rich_help_panel=RUN,
-        help=f"Numbers that are quantized together: 32, 64 or 128 (default: {Running.kv_group_size}).",
+        help=f"Numbers that are quantized together: 32, 64 or 128 (default: {ModelOptions.kv_group_size}).",
     ),
 ]
 PrefillStepSize = Annotated[
@@ -157,9 +157,9 @@ def sampling_of(held: Mapping[str, Any]) -> Sampling:
     return Sampling(**{**held, **several})
 
 
-def running_of(held: Mapping[str, Any]) -> Running:
+def running_of(held: Mapping[str, Any]) -> ModelOptions:
     """The same for how the model is run."""
-    return Running(**{**held, "adapter_path": adapter_folder(held["adapter_path"])})
+    return ModelOptions(**{**held, "adapter_path": adapter_folder(held["adapter_path"])})
 
 
 def draft_model_of(held: str | None, models: Mapping[str, str]) -> str | None:

@@ -84,7 +84,7 @@ class Conversation:
     `date` (ISO 8601) is the day of the first turn until it is set to another one. Templates that
     print the date get this one on every other day too. `effort` is how much the model is to think,
     `template_args` what else its template is told; None and nothing leave it to the template.
-    `running` is how its model is run, where that is not as usual: fields of `settings.Running`.
+    `running` is how its model is run, where that is not as usual: fields of `settings.ModelOptions`.
     """
 
     date: str

@@ -30,7 +30,7 @@ PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: retu
 
 
 @dataclass(frozen=True)
-class Fit:
+class SpeculationLimits:
     """What a model and its draft model have in common.
 
     `width` is how many logits the model has, `most` how many tokens both caches may hold to be
@@ -56,10 +56,10 @@ class Speculator:
     cache: PromptCache
     log: RowLog
     num_draft_tokens: int
-    fit: Fit
+    fit: SpeculationLimits
 
 
-def fit(loaded: LoadedModel, draft: LoadedModel) -> Fit:
+def fit(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLimits:
     """Whether `draft` can be the draft model of `loaded`. Raises `DraftModelRefused`."""
     caches = [prompt_cache.new(one.model, one.running) for one in (loaded, draft)]
     for one, cache in zip((loaded, draft), caches, strict=True):
@@ -81,7 +81,7 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> Fit:
             "choose a smaller one of the same family with --draft-model, or leave it out."
         )
     limits = [most for cache in caches if (most := trim.most_tokens(cache)) is not None]
-    return Fit(width, min(limits, default=None))
+    return SpeculationLimits(width, min(limits, default=None))
 
 
 def _words(loaded: LoadedModel) -> tuple[int, list[int]]:

@@ -10,13 +10,13 @@ from mlx_lm.models.cache import ArraysCache, RotatingKVCache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.memory_limit import Growth, Window
 from chatcli.kv.prompt_cache import ROWS, WINDOWS, PromptCache, has_rows, leaves, new, rows_of
-from chatcli.settings.values import AS_IT_IS, Running
+from chatcli.settings.values import DEFAULTS, ModelOptions
 
 # Tokens that tell whether a cache of an unknown class grows.
 PROBED = 64
 
 
-def growth(model: Any, running: Running = AS_IT_IS) -> Growth:
+def growth(model: Any, running: ModelOptions = DEFAULTS) -> Growth:
     """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
     cache = list(leaves(_shaped(model, running, 1)))
     row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
@@ -30,7 +30,7 @@ def growth(model: Any, running: Running = AS_IT_IS) -> Growth:
     return Growth(state, row, windows, step)
 
 
-def _shaped(model: Any, running: Running, tokens: int) -> PromptCache:
+def _shaped(model: Any, running: ModelOptions, tokens: int) -> PromptCache:
     """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
     cache = new(model, running)
     model(mx.zeros((1, tokens), mx.int32), cache=cache)

@@ -32,7 +32,7 @@ from mlx_lm.models.cache import (
 from chatcli.errors import CacheRefused
 from chatcli.kv import loader
 from chatcli.kv.freeze import arrays_in, freeze, thaw
-from chatcli.settings.values import AS_IT_IS, Running
+from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import Rows as StoredRows
 
@@ -47,7 +47,7 @@ WINDOWS = (RotatingKVCache, ChunkedKVCache)
 TRIMMED = (KVCache, QuantizedKVCache)
 
 
-def new(model: Any, running: Running = AS_IT_IS) -> PromptCache:
+def new(model: Any, running: ModelOptions = DEFAULTS) -> PromptCache:
     """An empty cache for `model`, of the size and precision that are asked for.
 
     Raises `CacheRefused` where mlx-lm has none such for this model.
@@ -62,7 +62,7 @@ def new(model: Any, running: Running = AS_IT_IS) -> PromptCache:
     return made if running.kv_bits is None else _quantized(made, running)
 
 
-def _quantized(cache: PromptCache, running: Running) -> PromptCache:
+def _quantized(cache: PromptCache, running: ModelOptions) -> PromptCache:
     """The same layers as mlx-lm quantizes, while they are empty."""
     made = [_quantized_leaf(part, running) for part in cache]
     if not any(hasattr(part, "bits") for part in made):
@@ -70,7 +70,7 @@ def _quantized(cache: PromptCache, running: Running) -> PromptCache:
     return made
 
 
-def _quantized_leaf(part: Any, running: Running) -> Any:
+def _quantized_leaf(part: Any, running: ModelOptions) -> Any:
     if not hasattr(part, "to_quantized"):
         return part
     try:
@@ -81,7 +81,7 @@ def _quantized_leaf(part: Any, running: Running) -> Any:
         ) from error
 
 
-def try_out(model: Any, running: Running) -> None:
+def try_out(model: Any, running: ModelOptions) -> None:
     """Run three tokens on a quantized cache: not every model can.
 
     Raises `CacheRefused`, also where the groups do not fit the heads.

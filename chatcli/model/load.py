@@ -31,7 +31,7 @@ from chatcli.kv import prompt_cache
 from chatcli.model import adapter, hub, inspect, sharding
 from chatcli.model.ranks import Ranks
 from chatcli.model.vision import Vision
-from chatcli.settings.values import AS_IT_IS, Running, Sampling
+from chatcli.settings.values import DEFAULTS, ModelOptions, Sampling
 from chatcli.settings.values import POCKET as POCKET
 
 SAMPLES = 64
@@ -62,7 +62,7 @@ class LoadedModel:
     context: int
     prefill_step: int
     sampling: Sampling = field(default_factory=Sampling)
-    running: Running = AS_IT_IS
+    running: ModelOptions = DEFAULTS
     processor: Any = None
     vision: Vision | None = None
 
@@ -73,7 +73,7 @@ def load(
     downloading: hub.Told = lambda _: None,
     *,
     trust_remote_code: bool = False,
-    running: Running = AS_IT_IS,
+    running: ModelOptions = DEFAULTS,
     talks: bool = True,
     ranks: Ranks | None = None,
 ) -> LoadedModel:

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from chatcli.checkpoints.checkpoints import Match
-from chatcli.checkpoints.distributed import SharedCheckpoints, Word
+from chatcli.checkpoints.distributed import SharedCheckpoints, StopSignal
 from chatcli.engine.generate import Request
 from chatcli.model import sharding
 from chatcli.model.ranks import Dropped, Ranks
 from chatcli.session.runtime import Runtime
-from chatcli.settings.values import Running, Sampling, Settings
+from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.threads.mlx_thread import Worker
@@ -80,7 +80,7 @@ class Follower:
         """Load this rank's shard of a model."""
         settings = replace(
             self._settings,
-            running=Running(**running),
+            running=ModelOptions(**running),
             cache=cache,
             sampling=Sampling(),
             draft_model=None,
@@ -110,7 +110,7 @@ class Follower:
 
     def run(self, count: int, depth: int, draft: bool) -> None:
         """Until rank 0 says that it is enough, as in `generate`."""
-        word = Word(self._ranks)
+        word = StopSignal(self._ranks)
         steps = self._checkpoints.run(self._chain[:count], self._tokens, depth, word, draft=draft)
         with contextlib.suppress(Dropped):
             deque(steps, maxlen=0)
@@ -118,7 +118,7 @@ class Follower:
     def generate(
         self, _: int, start: int, sampling: dict[str, Any], room: int, said: int, opening: str
     ) -> None:
-        tokens, word = self._tokens, Word(self._ranks)
+        tokens, word = self._tokens, StopSignal(self._ranks)
         request = Request(
             tokens[start:],
             Sampling(**sampling),

@@ -16,13 +16,13 @@ from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SessionRequest:
     """What was asked for: a name, the most recent session, or neither (a new one).
 
     `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
     `date` (ISO 8601) is what a session that is begun tells its model; None: today. `effort` and
     `template_args` are told to its template too; an argument that is None is taken away. `running` is
-    what was said of how the model is to be run (fields of `Running`), against what the session keeps.
+    what was said of how the model is to be run (fields of `ModelOptions`), against what the session keeps.
     """
 
     name: str | None = None
@@ -42,7 +42,7 @@ def default_sessions() -> Path:
     return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 
 
-def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
+def open_existing(folder: SessionFolder, wanted: SessionRequest) -> SessionFile | None:
     """The session that is asked for, at the right place, or None if it is to be begun.
 
     Raises `SessionNotFound`, `SessionLocked`, `BadName` or `TurnOutOfRange`.
@@ -63,7 +63,7 @@ def open_existing(folder: SessionFolder, wanted: Wanted) -> SessionFile | None:
     return session
 
 
-def _existing_name(folder: SessionFolder, wanted: Wanted) -> str | None:
+def _existing_name(folder: SessionFolder, wanted: SessionRequest) -> str | None:
     if wanted.name is None:
         return folder.latest() if wanted.latest else None
     files.check_name(wanted.name)
@@ -72,7 +72,7 @@ def _existing_name(folder: SessionFolder, wanted: Wanted) -> str | None:
     return wanted.name if folder.exists(wanted.name) else None
 
 
-def begin(folder: SessionFolder, wanted: Wanted, first: str, model: str) -> SessionFile:
+def begin(folder: SessionFolder, wanted: SessionRequest, first: str, model: str) -> SessionFile:
     """A new session, named as asked or after its first message."""
     name = wanted.name or folder.free_name(slug(first))
     return folder.create(name, model=model, system=wanted.system or None, date=wanted.date)

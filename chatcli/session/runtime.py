@@ -30,7 +30,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
 from chatcli.threads.mlx_thread import Worker
-from chatcli.turn.turn import Chat
+from chatcli.turn.turn import TurnContext
 
 
 class Runtime:
@@ -144,12 +144,12 @@ class Runtime:
         limit = self.settings.memory_limit
         self.checkpoints.memory = self._worker.call(_memory, models, limit)
 
-    def chat(self, session: SessionFile, think: bool | None) -> Chat:
+    def chat(self, session: SessionFile, think: bool | None) -> TurnContext:
         """`session` with this model. The live cache is shared: one chat at a time."""
         self._session = session
         return replace(self.unsaved(session.conversation, think), session=session)
 
-    def unsaved(self, conversation: Conversation, think: bool | None) -> Chat:
+    def unsaved(self, conversation: Conversation, think: bool | None) -> TurnContext:
         """A conversation that has no file yet: it can be drafted."""
         template = Template(
             self.loaded.tokenizer,
@@ -160,7 +160,7 @@ class Runtime:
             arguments=conversation.template_args,
             vision=self.loaded.vision,
         )
-        return Chat(
+        return TurnContext(
             None,
             conversation,
             template,

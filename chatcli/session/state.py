@@ -20,7 +20,7 @@ from chatcli.model import vision
 from chatcli.model.ranks import Ranks
 from chatcli.session import editing, opening, template_settings
 from chatcli.session.loading import Loading, absolute, short, wait
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling, Settings, aliased
 from chatcli.store.segments import readahead
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, recovered
@@ -30,7 +30,7 @@ from chatcli.threads.mlx_thread import Worker
 
 if TYPE_CHECKING:
     from chatcli.session.runtime import Runtime
-    from chatcli.turn.turn import Chat
+    from chatcli.turn.turn import TurnContext
 
 
 # More tokens than a reply usually has: the conversation itself is run again.
@@ -45,7 +45,7 @@ class State:
     """A shell's session and model. The model loads behind it; `chat()` waits for it."""
 
     def __init__(
-        self, settings: Settings, wanted: Wanted, model: str | None, ranks: Ranks | None = None
+        self, settings: Settings, wanted: SessionRequest, model: str | None, ranks: Ranks | None = None
     ) -> None:
         """`ranks`: the others that have a shard of the model each, if there are any."""
         self.settings = settings
@@ -175,7 +175,7 @@ class State:
         ready = self._runtime.done() and self._runtime.exception() is None
         return self._runtime.result() if ready else None
 
-    def chat(self, cancelled: threading.Event | None) -> Chat:
+    def chat(self, cancelled: threading.Event | None) -> TurnContext:
         """The open session with the model, once that is there. Raises as `runtime` does."""
         if self.session is None:
             raise UsageError(NOTHING_YET)
@@ -345,7 +345,7 @@ class State:
     def new(self, name: str | None) -> list[str]:
         """Begin a new session with the next message. Returns what went wrong with closing this one."""
         date = self.wanted.date if self.session is None else None
-        self.wanted = Wanted(
+        self.wanted = SessionRequest(
             name=name,
             system=without_summary(self.system()),
             date=date,

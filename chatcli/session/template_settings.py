@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatcli.chat_format import arguments as template_args
 from chatcli.errors import UsageError
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFile
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def arguments(state: State) -> dict[str, Any]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def checked(runtime: Runtime, wanted: Wanted) -> Runtime:
+def checked(runtime: Runtime, wanted: SessionRequest) -> Runtime:
     """Raises `UsageError` if its template cannot be told what was asked for; it is closed then."""
     try:
         template_args.check_arguments(runtime.variables, wanted.template_args)
@@ -44,7 +44,7 @@ def note(state: State, session: SessionFile) -> None:
     state.wanted = without(state.wanted)
 
 
-def without(wanted: Wanted) -> Wanted:
+def without(wanted: SessionRequest) -> SessionRequest:
     """The same, with nothing to tell."""
     return replace(wanted, effort=None, template_args={})
 

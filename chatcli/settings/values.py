@@ -62,7 +62,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Running:
+class ModelOptions:
     """How a model is run, in mlx-lm's terms: the numbers in its cache depend on all of it.
 
     `max_kv_size` and `prefill_step_size` count tokens. The cache is quantized from the first token
@@ -81,20 +81,20 @@ class Running:
     def asked(self) -> dict[str, Any]:
         """What a session keeps of it: without these its checkpoints would be of no use."""
         own = {name: getattr(self, name) for name in KEPT}
-        return {name: value for name, value in own.items() if value != getattr(AS_IT_IS, name)}
+        return {name: value for name, value in own.items() if value != getattr(DEFAULTS, name)}
 
-    def resumed(self, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> Running:
+    def resumed(self, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> ModelOptions:
         """As a session has `kept` it, if it has, but for what was `asked` for this time."""
         known = {name: value for name, value in kept.items() if _fits(name, value)}
-        return replace(AS_IT_IS, pipeline=self.pipeline, **{**known, **asked}) if known else self
+        return replace(DEFAULTS, pipeline=self.pipeline, **{**known, **asked}) if known else self
 
 
-AS_IT_IS = Running()
+DEFAULTS = ModelOptions()
 KEPT = ("max_kv_size", "kv_bits", "kv_group_size", "prefill_step_size", "adapter_path")
 
 
 def adapter_folder(given: str | Path | None) -> str | None:
-    """An adapter's folder as `Running` has it: a session that keeps it opens from anywhere."""
+    """An adapter's folder as `ModelOptions` has it: a session that keeps it opens from anywhere."""
     return None if given is None else str(Path(given).expanduser().absolute())
 
 
@@ -137,7 +137,7 @@ class Settings:
     model: str = POCKET
     system: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)
-    running: Running = AS_IT_IS
+    running: ModelOptions = DEFAULTS
     draft_model: str | None = None
     num_draft_tokens: int = NUM_DRAFT_TOKENS
 

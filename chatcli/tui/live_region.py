@@ -24,7 +24,7 @@ from chatcli.tui.reflow import ReflowRenderer
 FRAME = 1 / 25
 
 
-class Stage(io.TextIOBase):
+class LiveRegion(io.TextIOBase):
     """A file to print to. What it was given last without a line break waits for one."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -41,7 +41,7 @@ from chatcli.tui import toolbar
 from chatcli.tui.composer import composer, escape
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.composer.lines import CommandCompleter
-from chatcli.tui.live_region import Stage
+from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.pager import show_transcript
 from chatcli.tui.pickers.session_rows import actions_on
 from chatcli.tui.pickers.sessions import choose_session
@@ -81,7 +81,7 @@ class Shell:
         self,
         state: State,
         screen: Screen,
-        stage: Stage,
+        stage: LiveRegion,
         history: History,
         editor: str | None = None,
     ) -> None:

@@ -37,8 +37,8 @@ from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
 from chatcli.turn.regenerate import last_question
-from chatcli.turn.reply import Hearing
-from chatcli.turn.turn import Chat, Prompt
+from chatcli.turn.reply import ReplyCollector
+from chatcli.turn.turn import Prompt, TurnContext
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
 DIFFERS = "In a batch this model says other things: the replies are generated one by one."
@@ -55,7 +55,7 @@ class Reply:
     sampling: Sampling
     record: TurnRecord
     made: Mapping[str, Any]
-    heard: Hearing
+    heard: ReplyCollector
     started: float
 
     def hear(self, token: Token) -> bool:
@@ -65,7 +65,7 @@ class Reply:
         deque(self.heard.take(token), maxlen=0)
         return self.heard.stopped or token.finish_reason is not None
 
-    def finish(self, chat: Chat) -> None:
+    def finish(self, chat: TurnContext) -> None:
         """No more tokens come."""
         deque(self.heard.finish(), maxlen=0)
         self.record.logprobs = chat.checkpoints.floats(self.heard.logprobs)
@@ -75,7 +75,7 @@ Step = Event | Reply
 
 
 def answer_each(
-    chat: Chat,
+    chat: TurnContext,
     texts: Sequence[str],
     cancelled: threading.Event,
     most: int | None = None,
@@ -97,7 +97,7 @@ def answer_each(
     yield from turn.problems(chat)
 
 
-def alternatives(chat: Chat, count: int, cancelled: threading.Event) -> Iterator[Event]:
+def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
     """So many more replies to the last question, beside those that are there.
 
     The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
@@ -122,7 +122,7 @@ def alternatives(chat: Chat, count: int, cancelled: threading.Event) -> Iterator
 
 
 def _questions(
-    chat: Chat, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
+    chat: TurnContext, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
 ) -> Iterator[Step]:
     """Put each on disk, where it moves no head, and run it when its turn comes."""
     head = chat.conversation.head
@@ -143,7 +143,7 @@ def _questions(
             yield Refused(number, str(error))
 
 
-def _replies(chat: Chat, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
+def _replies(chat: TurnContext, user: Entry, count: int, cancelled: threading.Event) -> Iterator[Step]:
     """The same question again and again, each time with another seed."""
     siblings = len(chat.conversation.children(user.id))
     for number in range(1, count + 1):
@@ -154,7 +154,7 @@ def _replies(chat: Chat, user: Entry, count: int, cancelled: threading.Event) ->
 
 
 def _prepared(
-    chat: Chat,
+    chat: TurnContext,
     user: Entry,
     number: int,
     sampling: Sampling,
@@ -182,7 +182,7 @@ def _prepared(
 
 
 def _run(
-    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int | None
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int | None
 ) -> Iterator[Step]:
     """What `steps` yields, with each reply only when it has ended, or was cut."""
     for step in steps:
@@ -202,7 +202,7 @@ def _run(
     yield from way(chat, steps, total, cancelled, at_once)
 
 
-def _fitting(chat: Chat, prompt: Prompt) -> tuple[int, str]:
+def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache may be generated at once, and why only one."""
     checkpoints = chat.checkpoints
     if checkpoints.one_by_one is not None:
@@ -220,7 +220,7 @@ def _fitting(chat: Chat, prompt: Prompt) -> tuple[int, str]:
 
 
 def _together(
-    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
 ) -> Iterator[Step]:
     """A question joins as soon as there is a place for it."""
     worker = chat.checkpoints.worker
@@ -249,7 +249,7 @@ def _together(
 class _OnWorker:
     """A batch on the thread that owns it."""
 
-    def __init__(self, chat: Chat, most: int) -> None:
+    def __init__(self, chat: TurnContext, most: int) -> None:
         self._chat, self._call = chat, chat.checkpoints.worker.call
         self.batch = self._call(Batch, chat.checkpoints.loaded, most)
 
@@ -266,7 +266,7 @@ class _OnWorker:
 
 
 def _one_by_one(
-    chat: Chat, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
 ) -> Iterator[Step]:
     """On the live cache, as any other turn."""
     done = tokens = 0
@@ -281,6 +281,6 @@ def _one_by_one(
         yield step
 
 
-def _ended(chat: Chat, reply: Reply) -> Reply:
+def _ended(chat: TurnContext, reply: Reply) -> Reply:
     reply.finish(chat)
     return reply

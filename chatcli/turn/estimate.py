@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from chatcli.conversation.tree import Entry
 from chatcli.turn import turn
-from chatcli.turn.turn import Chat
+from chatcli.turn.turn import TurnContext
 
 
-def cost(chat: Chat, entry: Entry) -> int:
+def cost(chat: TurnContext, entry: Entry) -> int:
     """Tokens of the path that no checkpoint covers: those of a reply, or of what a message follows.
 
     Raises `TemplateRefused`.
@@ -22,7 +22,7 @@ def cost(chat: Chat, entry: Entry) -> int:
     return chain[-1].end - turn.end_of(chain, chat.checkpoints.match(chain, tokens))
 
 
-def used(chat: Chat) -> int:
+def used(chat: TurnContext) -> int:
     """Tokens that the conversation takes of the context before the next message."""
     path = chat.conversation.path()
     messages = turn.history(chat, path[-1] if path else None)

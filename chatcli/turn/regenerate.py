@@ -12,10 +12,10 @@ from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import Event
 from chatcli.turn import turn
-from chatcli.turn.turn import Chat, Prompt
+from chatcli.turn.turn import Prompt, TurnContext
 
 
-def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+def regenerate(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """Another reply to the last question, beside the one that is there. Raises as `turn.take` does.
 
     If it is stopped before its first token, the conversation stays where it was.
@@ -24,7 +24,7 @@ def regenerate(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     yield from _beside(chat, last_question(chat), (), started, cancelled)
 
 
-def last_question(chat: Chat) -> Entry:
+def last_question(chat: TurnContext) -> Entry:
     """The message to which there can be another reply. Raises `NothingToRepeat`."""
     turns = chat.conversation.turns()
     if not turns:
@@ -32,7 +32,7 @@ def last_question(chat: Chat) -> Entry:
     return turns[-1].user
 
 
-def go_on(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """The last reply from where it was cut, whole, beside what there is of it.
 
     Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
@@ -43,7 +43,7 @@ def go_on(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     yield from _beside(chat, chat.conversation.turns()[-1].user, said, started, cancelled)
 
 
-def cut_reply(chat: Chat) -> Entry:
+def cut_reply(chat: TurnContext) -> Entry:
     """The reply that there can be more of. Raises `NothingToRepeat`."""
     turns = chat.conversation.turns()
     if not turns:
@@ -61,7 +61,7 @@ def cut_reply(chat: Chat) -> Entry:
 
 
 def _beside(
-    chat: Chat, user: Entry, said: tuple[int, ...], started: float, cancelled: threading.Event
+    chat: TurnContext, user: Entry, said: tuple[int, ...], started: float, cancelled: threading.Event
 ) -> Iterator[Event]:
     conversation = chat.conversation
     before = conversation.head

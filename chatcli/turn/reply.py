@@ -12,7 +12,7 @@ from chatcli.engine.generate import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
 
 
-class Hearing:
+class ReplyCollector:
     """Adds what is said to `record` and tells it. `logprobs` are the tokens', as arrays.
 
     `proposed` says of each token whether it is from a draft model.

@@ -38,7 +38,7 @@ from chatcli.store.segments import prefix
 from chatcli.store.segments.prefix import Segment
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.text import decodable
-from chatcli.turn.reply import Hearing
+from chatcli.turn.reply import ReplyCollector
 
 # A beginning before any message that is shorter costs more to keep than to compute.
 LEAST_TOKENS = 16
@@ -49,7 +49,7 @@ PLACES = {"before": -2, "question": -1, "reply": 0}
 
 
 @dataclass
-class Chat:
+class TurnContext:
     """A conversation, the template that renders it and the checkpoints that serve it.
 
     `session` is its open file; None: it has none before its first message is sent.
@@ -102,7 +102,9 @@ class Prompt:
         return self.tokens[self.stable :]
 
 
-def take(chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()) -> Iterator[Event]:
+def take(
+    chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+) -> Iterator[Event]:
     """One turn: from a user's words, and images that go with them, to a reply that is on disk.
 
     Setting `cancelled` ends it after the current chunk or token; what came is kept as the reply.
@@ -119,7 +121,7 @@ def take(chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Ima
 
 
 def answer(
-    chat: Chat, user: Entry, prompt: Prompt, started: float, cancelled: threading.Event
+    chat: TurnContext, user: Entry, prompt: Prompt, started: float, cancelled: threading.Event
 ) -> Iterator[Event]:
     """Match, restore, prefill, checkpoint, generate, persist. `started` is `perf_counter`'s.
 
@@ -143,14 +145,16 @@ def answer(
     yield TurnDone(record, kept)
 
 
-def find(chat: Chat, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:
+def find(chat: TurnContext, tokens: Sequence[int], chain: Sequence[Segment]) -> Match:
     """What there is of a prompt. Raises `MemoryFull` if bringing it there would take too much."""
     match = chat.checkpoints.match(chain, tokens)
     chat.checkpoints.check(chain, match.depth, len(tokens))
     return match
 
 
-def prepare(chat: Chat, prompt: Prompt, record: TurnRecord, cancelled: threading.Event) -> Iterator[Event]:
+def prepare(
+    chat: TurnContext, prompt: Prompt, record: TurnRecord, cancelled: threading.Event
+) -> Iterator[Event]:
     """Match, restore, prefill, checkpoint: bring the live cache to the stable prefix."""
     match = find(chat, prompt.tokens, prompt.chain)
     match = restore(chat, prompt, match, record)
@@ -158,7 +162,7 @@ def prepare(chat: Chat, prompt: Prompt, record: TurnRecord, cancelled: threading
     yield from prefill(chat, prompt, match, record, cancelled)
 
 
-def append(chat: Chat, text: str, images: Sequence[Image] = ()) -> Entry:
+def append(chat: TurnContext, text: str, images: Sequence[Image] = ()) -> Entry:
     """Put the message on disk before the model sees it.
 
     Raises `EmptyPrompt`, and for images `NotAnImage` or `ImagesRefused`.
@@ -174,7 +178,7 @@ def append(chat: Chat, text: str, images: Sequence[Image] = ()) -> Entry:
         return session.append(said, session.conversation.head)
 
 
-def render(chat: Chat, user: Entry) -> Prompt:
+def render(chat: TurnContext, user: Entry) -> Prompt:
     """The path to `user` as tokens and segments. Raises `TemplateRefused` or `ContextFull`."""
     messages = history(chat, user)
     tokens = chat.template.prompt(messages)
@@ -185,21 +189,21 @@ def render(chat: Chat, user: Entry) -> Prompt:
     return replace(prompt, moved=chat.template.moved(messages)) if more else prompt
 
 
-def history(chat: Chat, leaf: Entry | None) -> list[Message]:
+def history(chat: TurnContext, leaf: Entry | None) -> list[Message]:
     """The system prompt and every message from the root to `leaf`; None: nothing was said."""
     conversation = chat.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
     return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
-def cut(chat: Chat, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> list[Segment]:
+def cut(chat: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> list[Segment]:
     """The tokens' segments up to the stable prefix of `messages`, which end with `leaf`."""
     found = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
     chat.boundaries = dict(zip(range(len(messages), -1, -1), reversed(found), strict=False))
     return segments(chat, tokens, found)
 
 
-def segments(chat: Chat, tokens: Sequence[int], found: list[int]) -> list[Segment]:
+def segments(chat: TurnContext, tokens: Sequence[int], found: list[int]) -> list[Segment]:
     """The segments that boundaries cut a prompt into."""
     if found[0] < LEAST_TOKENS:
         found = found[1:]
@@ -207,7 +211,7 @@ def segments(chat: Chat, tokens: Sequence[int], found: list[int]) -> list[Segmen
     return prefix.chain(chat.checkpoints.root, tokens, boundaries)
 
 
-def known_boundaries(chat: Chat, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
+def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
     """What earlier turns found, so that a long conversation is not rendered over and over."""
     path = chat.conversation.path(leaf.id)
     before = len(messages) - len(path)
@@ -219,21 +223,21 @@ def known_boundaries(chat: Chat, messages: Sequence[Message], leaf: Entry) -> di
     return known
 
 
-def new_boundaries(chat: Chat, leaf: Entry) -> dict[str, int]:
+def new_boundaries(chat: TurnContext, leaf: Entry) -> dict[str, int]:
     """The boundaries around the last reply, as its record keeps them. `leaf` ended the last cut."""
     count = max(chat.boundaries) + (leaf.message.role == "user")
     places = {name: count + place for name, place in PLACES.items()}
     return {name: chat.boundaries[at] for name, at in places.items() if at in chat.boundaries}
 
 
-def template_key(chat: Chat) -> str:
+def template_key(chat: TurnContext) -> str:
     """What boundaries depend on besides the path: template, clock, thinking, system prompt, model."""
     system = chat.conversation.system or ""
     parts = (chat.template.key, system, chat.checkpoints.loaded.fingerprint)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def room_left(chat: Chat, used: int, alone: bool = False) -> int:
+def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
     """Tokens that the context still takes. `alone`: nothing was said before. Raises `ContextFull`."""
     context = chat.checkpoints.loaded.context
     if used < context:
@@ -249,7 +253,7 @@ def room_left(chat: Chat, used: int, alone: bool = False) -> int:
     )
 
 
-def restore(chat: Chat, prompt: Prompt, match: Match, record: TurnRecord) -> Match:
+def restore(chat: TurnContext, prompt: Prompt, match: Match, record: TurnRecord) -> Match:
     """Bring the cache to the match, from memory or from disk."""
     began = time.perf_counter()
     match = chat.checkpoints.restore(prompt.chain, prompt.tokens, match)
@@ -268,7 +272,7 @@ def end_of(chain: Sequence[Segment], match: Match) -> int:
     return (chain[match.depth - 1].end if match.depth else 0) + match.ahead
 
 
-def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
+def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     """Why less was reused than the last turn left behind; None if nothing is missing."""
     chain = prompt.chain
     records = [entry.record for entry in chat.conversation.path() if entry.record]
@@ -286,7 +290,7 @@ def explain(chat: Chat, prompt: Prompt, depth: int) -> str | None:
     return None
 
 
-def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
+def parting(chat: TurnContext, tokens: Sequence[int], names: Sequence[str]) -> str:
     """Where a prompt parted from the one that these segments were made of, with the two texts."""
     store, loaded = chat.checkpoints.store, chat.checkpoints.loaded
     before = store.tokens_of(list(dict.fromkeys(names))) if store is not None else []
@@ -298,7 +302,7 @@ def parting(chat: Chat, tokens: Sequence[int], names: Sequence[str]) -> str:
 
 
 def prefill(
-    chat: Chat, prompt: Prompt, match: Match, record: TurnRecord, cancelled: threading.Event
+    chat: TurnContext, prompt: Prompt, match: Match, record: TurnRecord, cancelled: threading.Event
 ) -> Iterator[Event]:
     """Run what is new up to the stable prefix, and checkpoint at every boundary on the way."""
     began = time.perf_counter()
@@ -315,7 +319,7 @@ def prefill(
 
 
 def generate(
-    chat: Chat,
+    chat: TurnContext,
     prompt: Prompt,
     sampling: Sampling,
     record: TurnRecord,
@@ -355,15 +359,15 @@ def generate(
         yield Notice(why)
 
 
-def hearing(chat: Chat, prompt: Prompt, sampling: Sampling, record: TurnRecord) -> Hearing:
+def hearing(chat: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord) -> ReplyCollector:
     """One that has heard what was said before, which the record has then too."""
     splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
-    made = Hearing(record, splitter, sampling.stop or ())
+    made = ReplyCollector(record, splitter, sampling.stop or ())
     made.recall(prompt.said, chat.checkpoints.text_of(prompt.said))
     return made
 
 
-def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
+def persist(chat: TurnContext, user: Entry, record: TurnRecord) -> Entry:
     """Put the reply on disk, with the turn's numbers. The prompt does not wait for the disk."""
     made = provenance(chat, user)
     if drafted := draft_segments(chat):
@@ -371,7 +375,7 @@ def persist(chat: Chat, user: Entry, record: TurnRecord) -> Entry:
     return keep(chat, user, record, made)
 
 
-def keep(chat: Chat, user: Entry, record: TurnRecord, made: Mapping[str, Any]) -> Entry:
+def keep(chat: TurnContext, user: Entry, record: TurnRecord, made: Mapping[str, Any]) -> Entry:
     """`persist`, with what `provenance` told when the question had been run."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
@@ -384,7 +388,7 @@ def keep(chat: Chat, user: Entry, record: TurnRecord, made: Mapping[str, Any]) -
     )
 
 
-def provenance(chat: Chat, user: Entry) -> dict[str, Any]:
+def provenance(chat: TurnContext, user: Entry) -> dict[str, Any]:
     """What a record says of the model and the checkpoints. The last prompt was that of `user`."""
     loaded = chat.checkpoints.loaded
     return {
@@ -396,21 +400,21 @@ def provenance(chat: Chat, user: Entry) -> dict[str, Any]:
     }
 
 
-def own_segments(chat: Chat) -> list[str]:
+def own_segments(chat: TurnContext) -> list[str]:
     """The checkpoints that no earlier turn of this path names, and the last one in any case."""
     if chat.checkpoints.store is None:
         return []
     return not_named(chat, chat.checkpoints.path, "segments")
 
 
-def draft_segments(chat: Chat) -> list[str]:
+def draft_segments(chat: TurnContext) -> list[str]:
     """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
     if chat.checkpoints.store is None or chat.speculation is None:
         return []
     return not_named(chat, chat.speculation.path, "draft_segments")
 
 
-def not_named(chat: Chat, path: Sequence[str], key: str) -> list[str]:
+def not_named(chat: TurnContext, path: Sequence[str], key: str) -> list[str]:
     """The last of `path`, and what of it the earlier turns' records do not have under `key`."""
     *earlier, _ = chat.conversation.turns()
     records = [turn.reply.record for turn in earlier if turn.reply]
@@ -418,14 +422,14 @@ def not_named(chat: Chat, path: Sequence[str], key: str) -> list[str]:
     return [name for name in path if name not in named or name == path[-1]]
 
 
-def problems(chat: Chat) -> Iterator[Event]:
+def problems(chat: TurnContext) -> Iterator[Event]:
     """What went wrong with the checkpoints, once."""
     store = chat.checkpoints.store
     if store is not None and (problem := store.take_problem()):
         yield Notice(problem)
 
 
-def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
     It goes on from the turn's checkpoint, where the model's own thinking has left no trace. On a
@@ -436,7 +440,7 @@ def settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
         yield from _settle(chat, cancelled)
 
 
-def _settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
+def _settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     conversation = chat.conversation
     if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
         return
@@ -458,14 +462,14 @@ def _settle(chat: Chat, cancelled: threading.Event) -> Iterator[Event]:
     yield Settled(settled, written)
 
 
-def as_history(chat: Chat, reply: Entry) -> tuple[list[int], list[Segment]]:
+def as_history(chat: TurnContext, reply: Entry) -> tuple[list[int], list[Segment]]:
     """A prompt that begins as every one after `reply` will, and its segments up to there."""
     messages = history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
     return tokens, cut(chat, tokens, messages, reply)
 
 
-def note_settled(chat: Chat, reply: Entry, settled: int, written: int, whole: bool) -> None:
+def note_settled(chat: TurnContext, reply: Entry, settled: int, written: int, whole: bool) -> None:
     """Add what settling did to the reply's numbers in the transcript."""
     before, boundaries = reply.record, new_boundaries(chat, reply)
     # Another reply's checkpoints may have been this one's already.

@@ -13,11 +13,11 @@ from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
 from chatcli.store.segments.prefix import Segment
 from chatcli.turn import turn
-from chatcli.turn.turn import Chat
+from chatcli.turn.turn import TurnContext
 
 
 def draft(
-    chat: Chat, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
+    chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[Drafted]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
 
@@ -45,7 +45,7 @@ def draft(
         follow(chat.speculation, chain, tokens, cancelled, draft=True)
 
 
-def expected(chat: Chat, text: str, images: Sequence[Image] = ()) -> tuple[list[int], list[Segment]]:
+def expected(chat: TurnContext, text: str, images: Sequence[Image] = ()) -> tuple[list[int], list[Segment]]:
     """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
     conversation = chat.conversation
     head = conversation.entries[conversation.head] if conversation.head else None

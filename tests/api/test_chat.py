@@ -21,7 +21,7 @@ from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
 from chatcli.store.sessions.folder import SessionFolder
 from tests import ROOT
 from tests.conftest import DEADLINE, Program, user_messages
-from tests.support.core import MESSAGES, SYSTEM, open_all_along, outcome
+from tests.support.harness import MESSAGES, SYSTEM, open_all_along, outcome
 
 HEAVY = {"mlx", "mlx_lm", "numpy", "transformers", "typer", "prompt_toolkit", "rich"}
 
@@ -72,7 +72,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 
 def test_turns_are_the_same_as_anyone_elses_to_the_bit(models: Path, tmp_path: Path) -> None:
     model = models / "qwen3_5"
-    expected = [outcome(record) for record in open_all_along(model, tmp_path / "house")]
+    expected = [outcome(record) for record in open_all_along(model, tmp_path / "harness")]
     with open_chat(model, tmp_path / "door") as chat:
         for message, (tokens, logprobs, text, thinking) in zip(MESSAGES, expected, strict=True):
             assert text == chat.send(message).text() == chat.text

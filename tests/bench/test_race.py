@@ -29,16 +29,16 @@ HYBRID = pytest.mark.parametrize("model", ["qwen3_5"], indirect=True)
 @contextlib.contextmanager
 def contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Script]]:
     """Everyone, by name, with one tiny model that says what it is told."""
-    with run.opened(run.Plan(str(model))) as house:
-        said = house.worker.call(script, house.loaded.tokenizer, REPLY)
-        house = replace(house, loaded=run.scripted(house.loaded, said))
-        parts = house.worker, house.loaded
+    with run.opened(run.Plan(str(model))) as harness:
+        said = harness.worker.call(script, harness.loaded.tokenizer, REPLY)
+        harness = replace(harness, loaded=run.scripted(harness.loaded, said))
+        parts = harness.worker, harness.loaded
         every: list[Contender] = [
             Cold(*parts),
             Served(*parts),
-            Saved(*parts, house.folder),
-            Chatcli(*parts, house.folder),
-            Drafted(*parts, house.folder),
+            Saved(*parts, harness.folder),
+            Chatcli(*parts, harness.folder),
+            Drafted(*parts, harness.folder),
         ]
         yield {one.name: one for one in every}, said
         for one in every:

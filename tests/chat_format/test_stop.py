@@ -14,8 +14,8 @@ from chatcli.events import TextDelta, TurnDone, TurnRecord
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
 from tests.conftest import Program, by_turns
-from tests.support.core import House
-from tests.support.scripted import PLAIN, ScriptedHouse
+from tests.support.harness import Harness
+from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model
 
 ASKED = ("My dog is called Biscuit.", "What is my dog's name?", "And where do I live?")
@@ -52,7 +52,7 @@ def test_nothing_is_told_that_may_have_to_be_taken_back() -> None:
 # In a conversation
 
 
-def taken(house: ScriptedHouse, chat: turn.Chat, text: str) -> tuple[TurnRecord, str]:
+def taken(harness: ScriptedHarness, chat: turn.TurnContext, text: str) -> tuple[TurnRecord, str]:
     """A turn's record, and what was streamed of its reply."""
     streamed, records = "", []
     for event in turn.take(chat, text, threading.Event()):
@@ -62,12 +62,12 @@ def taken(house: ScriptedHouse, chat: turn.Chat, text: str) -> tuple[TurnRecord,
     return record, streamed
 
 
-def before_stop(house: ScriptedHouse) -> tuple[str, str]:
+def before_stop(harness: ScriptedHarness) -> tuple[str, str]:
     """A text of the script's that begins inside one token and ends in another, and what comes before."""
-    words = house.script.reply.split(" ")
+    words = harness.script.reply.split(" ")
     stop = f"{words[9][1:]} {words[10][:1]}"
-    assert len(words[9]) > 1 and 1 == house.script.reply.count(stop)
-    return stop, house.script.reply.partition(stop)[0]
+    assert len(words[9]) > 1 and 1 == harness.script.reply.count(stop)
+    return stop, harness.script.reply.partition(stop)[0]
 
 
 def model_of(models: Path, folder: Path, family: str, template: str) -> Path:
@@ -82,26 +82,26 @@ def test_a_reply_ends_before_a_text_and_history_shows_it_so(
 ) -> None:
     """Afterwards a prompt is what the tokenizer makes of the cut reply, and all of it was settled."""
     folder = model_of(models, tmp_path, family, template)
-    with ScriptedHouse(folder, tmp_path / "s") as house:
-        stop, cut = before_stop(house)
-        chat = house.chat("talk")
+    with ScriptedHarness(folder, tmp_path / "s") as harness:
+        stop, cut = before_stop(harness)
+        chat = harness.chat("talk")
         chat.sampling = Sampling(stop=("never said", stop))
-        record, streamed = taken(house, chat, ASKED[0])
+        record, streamed = taken(harness, chat, ASKED[0])
         assert cut == streamed == record.text == chat.conversation.path()[-1].message.content
         assert "stop" == record.finish_reason
-        assert house.script.ids[: len(record.tokens)] == record.tokens
-        last = house.loaded.tokenizer.decode(record.tokens)
+        assert harness.script.ids[: len(record.tokens)] == record.tokens
+        last = harness.loaded.tokenizer.decode(record.tokens)
         assert last.endswith(f"{cut}{stop.partition(' ')[0]}")
         assert len(record.tokens) == len(record.logprobs)
-        house.settle(chat, record)
-        again = house.take(chat, ASKED[1])
-        prompt = house.prompt(ASKED[:2], [cut])
+        harness.settle(chat, record)
+        again = harness.take(chat, ASKED[1])
+        prompt = harness.prompt(ASKED[:2], [cut])
         assert len(prompt) == again.record.prompt_tokens
         ran = prompt[again.record.reused_tokens :]
         assert ran == again.tokens[: len(ran)]
-        assert stop not in house.loaded.tokenizer.decode(prompt)
+        assert stop not in harness.loaded.tokenizer.decode(prompt)
         # The reply had been settled: no more than the question was left.
-        assert len(ran) < len(house.prompt(ASKED[1:2]))
+        assert len(ran) < len(harness.prompt(ASKED[1:2]))
 
 
 @pytest.mark.parametrize(("family", "template"), by_turns(["", PLAIN]))
@@ -110,58 +110,58 @@ def test_a_stopped_conversation_reopened_says_the_same(
 ) -> None:
     folder = model_of(models, tmp_path, family, template)
     said: dict[str, list[object]] = {"open": [], "closed": []}
-    with ScriptedHouse(folder, tmp_path / "open") as house:
-        stop, _ = before_stop(house)
-        chat = house.chat("talk")
+    with ScriptedHarness(folder, tmp_path / "open") as harness:
+        stop, _ = before_stop(harness)
+        chat = harness.chat("talk")
         chat.sampling = Sampling(stop=(stop,))
         for text in ASKED:
-            record = house.take(chat, text).record
-            house.settle(chat, record)
+            record = harness.take(chat, text).record
+            harness.settle(chat, record)
             said["open"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
     for text in ASKED:
-        with ScriptedHouse(folder, tmp_path / "closed") as house:
-            chat = house.chat("talk")
+        with ScriptedHarness(folder, tmp_path / "closed") as harness:
+            chat = harness.chat("talk")
             chat.sampling = Sampling(stop=(stop,))
-            record = house.take(chat, text).record
-            house.settle(chat, record)
+            record = harness.take(chat, text).record
+            harness.settle(chat, record)
             said["closed"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
     assert said["open"] == said["closed"]
 
 
 def test_a_text_that_is_only_begun_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
-    with ScriptedHouse(models / "qwen3", tmp_path) as house:
-        chat = house.chat("talk")
-        chat.sampling = Sampling(stop=(f"{house.script.reply[-3:]}?",))
-        record, streamed = taken(house, chat, ASKED[0])
-        assert house.script.reply == streamed == record.text
-        assert house.script.ids[: len(record.tokens)] == record.tokens
+    with ScriptedHarness(models / "qwen3", tmp_path) as harness:
+        chat = harness.chat("talk")
+        chat.sampling = Sampling(stop=(f"{harness.script.reply[-3:]}?",))
+        record, streamed = taken(harness, chat, ASKED[0])
+        assert harness.script.reply == streamed == record.text
+        assert harness.script.ids[: len(record.tokens)] == record.tokens
 
 
 def test_thinking_is_not_searched(models: Path, tmp_path: Path) -> None:
-    with ScriptedHouse(models / "qwen3_5", tmp_path) as house:
-        chat = house.chat("talk")
-        plain = house.take(chat, ASKED[0]).record
+    with ScriptedHarness(models / "qwen3_5", tmp_path) as harness:
+        chat = harness.chat("talk")
+        plain = harness.take(chat, ASKED[0]).record
         chat.sampling = Sampling(stop=(plain.thinking[2:4],))
         assert plain.thinking[2:4] not in plain.text
-        record = house.take(chat, ASKED[0]).record
+        record = harness.take(chat, ASKED[0]).record
         assert (plain.thinking, plain.text) == (record.thinking, record.text)
 
 
 def test_a_reply_may_be_nothing_at_all(models: Path, tmp_path: Path) -> None:
-    with ScriptedHouse(models / "qwen3_5", tmp_path) as house:
-        chat = house.chat("talk")
-        chat.sampling = Sampling(stop=(house.script.reply[:5],))
-        record, streamed = taken(house, chat, ASKED[0])
+    with ScriptedHarness(models / "qwen3_5", tmp_path) as harness:
+        chat = harness.chat("talk")
+        chat.sampling = Sampling(stop=(harness.script.reply[:5],))
+        record, streamed = taken(harness, chat, ASKED[0])
         assert ("", "", "stop") == (record.text, streamed, record.finish_reason)
         assert record.thinking and record.tokens
-        house.settle(chat, record)
-        assert house.take(chat, ASKED[1]).record.reused_tokens > 0
+        harness.settle(chat, record)
+        assert harness.take(chat, ASKED[1]).record.reused_tokens > 0
 
 
 def test_stop_texts_of_the_makers_hold_unless_others_are_asked_for(models: Path, tmp_path: Path) -> None:
-    with House(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as house:
+    with Harness(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as harness:
         own = Sampling(stop=("y", "z"))
-        assert ("x",) == house.runtime.settings.sampling.over(own).stop
+        assert ("x",) == harness.runtime.settings.sampling.over(own).stop
         assert ("y", "z") == Sampling().over(own).stop
 
 

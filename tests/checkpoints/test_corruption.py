@@ -22,7 +22,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.turn import turn
 from tests.conftest import at_night, segment_files
 from tests.support.checkpointing import Raw, raw, rewrite, whole
-from tests.support.core import MESSAGES, House
+from tests.support.harness import MESSAGES, Harness
 from tests.support.tiny import write_model
 
 FAMILIES = ["qwen3_5", "gpt_oss"]
@@ -56,9 +56,9 @@ class Talk:
         return sorted(self.folder.glob("??/*.safetensors"))
 
 
-def path_in(house: House, name: str) -> tuple[list[Segment], list[int]]:
+def path_in(harness: Harness, name: str) -> tuple[list[Segment], list[int]]:
     """The checkpoints that a conversation's last turn left behind, and their tokens."""
-    chat = house.chat(name)
+    chat = harness.chat(name)
     reply = chat.session.conversation.path()[-1]
     messages = turn.history(chat, reply)
     tokens = chat.template.prompt([*messages, Message("user", ".")])
@@ -66,13 +66,13 @@ def path_in(house: House, name: str) -> tuple[list[Segment], list[int]]:
 
 
 def hold(model: Path, sessions: Path) -> Talk:
-    with House(model, sessions, tokens=5) as house:
-        chat = house.chat(model.name)
+    with Harness(model, sessions, tokens=5) as harness:
+        chat = harness.chat(model.name)
         for message in SAID:
-            house.say(chat, message)
-    with House(model, sessions) as house:
-        chain, tokens = path_in(house, model.name)
-        fingerprint = house.runtime.loaded.fingerprint
+            harness.say(chat, message)
+    with Harness(model, sessions) as harness:
+        chain, tokens = path_in(harness, model.name)
+        fingerprint = harness.runtime.loaded.fingerprint
     store = SegmentStore(sessions, fingerprint)
     with store.rows(chain, tokens) as rows:
         right = whole(rows)
@@ -298,7 +298,7 @@ def test_a_signed_file_that_lies_about_itself_is_named_and_never_believed(talk: 
     store.close()
 
 
-# The whole house
+# The whole harness
 
 
 def copy_of(talk: Talk, folder: Path) -> Talk:
@@ -307,8 +307,8 @@ def copy_of(talk: Talk, folder: Path) -> Talk:
 
 
 def go_on(talk: Talk) -> TurnRecord:
-    with House(talk.model, talk.sessions, tokens=5) as house:
-        return house.say(house.chat(talk.family), NEXT)
+    with Harness(talk.model, talk.sessions, tokens=5) as harness:
+        return harness.say(harness.chat(talk.family), NEXT)
 
 
 @pytest.fixture(scope="module")

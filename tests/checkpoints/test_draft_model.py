@@ -24,25 +24,25 @@ from chatcli.commands.registry import find
 from chatcli.commands.results import Said
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
-from chatcli.engine.speculative import Fit, Speculator
+from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache, trim
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.runtime import Runtime
 from chatcli.session.state import State
-from chatcli.settings.values import Running, Sampling, Settings
+from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.render import panel
 from chatcli.turn import regenerate, turn, typeahead
 from tests.conftest import Program, at_night
-from tests.support.core import MESSAGES, NEUTRAL, House, finish, open_all_along, outcome, reopened
-from tests.support.scripted import PLAIN, ScriptedHouse, until
+from tests.support.harness import MESSAGES, NEUTRAL, Harness, finish, open_all_along, outcome, reopened
+from tests.support.scripted import PLAIN, ScriptedHarness, until
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 NEVER = threading.Event()
@@ -316,8 +316,8 @@ def test_a_draft_model_may_have_more_logits_or_fewer(own: int) -> None:
 
 
 WINDOWED = {
-    "windows": ("windows", "kindred-windows", Running(), 63),
-    "a cache of limited size": ("open", "kindred", Running(max_kv_size=49), 48),
+    "windows": ("windows", "kindred-windows", ModelOptions(), 63),
+    "a cache of limited size": ("open", "kindred", ModelOptions(max_kv_size=49), 48),
 }
 
 
@@ -330,8 +330,8 @@ def test_a_full_window_ends_the_speculation_and_not_the_reply(
     plain = open_all_along(family / name, tmp_path / "plain", **options)
     options["draft_model"] = family / drafting
     notices = []
-    with House(family / name, tmp_path / "open", **options) as house:
-        chat = house.chat("talk")
+    with Harness(family / name, tmp_path / "open", **options) as harness:
+        chat = harness.chat("talk")
         whole = []
         for message in MESSAGES:
             events = list(turn.take(chat, message, NEVER))
@@ -375,14 +375,14 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
 @pytest.mark.parametrize(
     ("name", "running"),
     [
-        ("open", Running()),
-        at_night("plain", Running()),
-        at_night("open", Running(prefill_step_size=7)),
-        at_night("plain", Running(prefill_step_size=9)),
+        ("open", ModelOptions()),
+        at_night("plain", ModelOptions()),
+        at_night("open", ModelOptions(prefill_step_size=7)),
+        at_night("plain", ModelOptions(prefill_step_size=9)),
     ],
 )
 def test_reopened_it_says_the_same_to_the_bit(
-    family: Path, tmp_path: Path, name: str, running: Running
+    family: Path, tmp_path: Path, name: str, running: ModelOptions
 ) -> None:
     options: dict[str, Any] = {"draft_model": family / "kindred", "running": running}
     whole = open_all_along(family / name, tmp_path / "open", **options)
@@ -402,7 +402,7 @@ def test_a_quantized_cache_reopened_says_the_same_to_the_bit(tmp_path: Path) -> 
     write_kindred(tmp_path / "kindred", tmp_path / "wide")
     options: dict[str, Any] = {
         "draft_model": tmp_path / "kindred",
-        "running": Running(kv_bits=8, kv_group_size=32),
+        "running": ModelOptions(kv_bits=8, kv_group_size=32),
     }
     whole = open_all_along(tmp_path / "wide", tmp_path / "open", **options)
     closed = reopened(tmp_path / "wide", tmp_path / "closed", **options)
@@ -414,13 +414,13 @@ def test_with_and_without_it_the_model_has_the_same_checkpoints(family: Path, tm
     """On and off and on again: nothing of the model's is prefilled twice."""
     steady, records = [], []
     for message in MESSAGES[:3]:
-        with House(family / "open", tmp_path / "steady") as house:
-            steady.append(house.say(house.chat("talk"), message))
+        with Harness(family / "open", tmp_path / "steady") as harness:
+            steady.append(harness.say(harness.chat("talk"), message))
     for number, message in enumerate(MESSAGES[:3]):
         drafting = family / "kindred" if number % 2 else None
-        with House(family / "open", tmp_path / "switched", draft_model=drafting) as house:
-            records.append(house.say(house.chat("talk"), message))
-            fingerprint = house.runtime.loaded.fingerprint
+        with Harness(family / "open", tmp_path / "switched", draft_model=drafting) as harness:
+            records.append(harness.say(harness.chat("talk"), message))
+            fingerprint = harness.runtime.loaded.fingerprint
     assert [one.reused_tokens for one in steady] == [one.reused_tokens for one in records]
     assert [one.tokens for one in steady] == [one.tokens for one in records]
     assert [None, str(family / "kindred")] == [one.draft_model for one in records[:2]]
@@ -432,11 +432,11 @@ def test_with_and_without_it_the_model_has_the_same_checkpoints(family: Path, tm
 
 
 class Noted:
-    """A house whose draft model notes every token that it is run on."""
+    """A harness whose draft model notes every token that it is run on."""
 
     def __init__(self, family: Path, sessions: Path, name: str = "open") -> None:
-        self.house = House(family / name, sessions)
-        worker, runtime = self.house.worker, self.house.runtime
+        self.harness = Harness(family / name, sessions)
+        worker, runtime = self.harness.worker, self.harness.runtime
         drafting = worker.call(models_.load, str(family / "kindred"), talks=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
         self.model = worker.call(Scripted, drafting.model, vocabulary, [1])
@@ -451,20 +451,20 @@ class Noted:
 
     def __exit__(self, *_: object) -> None:
         self.store.close()
-        self.house.__exit__()
+        self.harness.__exit__()
 
-    def chat(self, name: str = "talk") -> turn.Chat:
-        return replace(self.house.chat(name), speculation=self.speculation)
+    def chat(self, name: str = "talk") -> turn.TurnContext:
+        return replace(self.harness.chat(name), speculation=self.speculation)
 
     def ran(self) -> list[int]:
-        return list(self.house.worker.call(self.model.taken))
+        return list(self.harness.worker.call(self.model.taken))
 
 
 def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
     """Settled, reopened, regenerated: only what is new is prefilled."""
     with Noted(family, tmp_path) as noted:
         chat = noted.chat()
-        first = noted.house.say(chat, MESSAGES[0], settle=False)
+        first = noted.harness.say(chat, MESSAGES[0], settle=False)
         ran = noted.ran()
         prompt = turn.render(chat, chat.conversation.turns()[-1].user)
         assert prompt.tokens == ran[: len(prompt.tokens)]
@@ -475,7 +475,7 @@ def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
         assert first.draft_accepted_tokens is not None
     with Noted(family, tmp_path) as noted:
         chat = noted.chat()
-        noted.house.say(chat, MESSAGES[1], settle=False)
+        noted.harness.say(chat, MESSAGES[1], settle=False)
         prompt = turn.render(chat, chat.conversation.turns()[-1].user)
         new = prompt.tokens[chain[-1].end :]
         assert new == noted.ran()[: len(new)]
@@ -489,7 +489,7 @@ def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> 
         for _ in typeahead.draft(chat, MESSAGES[1], NEVER):
             pass
         drafted = noted.ran()
-        record = noted.house.say(chat, MESSAGES[1], settle=False)
+        record = noted.harness.say(chat, MESSAGES[1], settle=False)
         prompt = turn.render(chat, chat.conversation.turns()[-1].user)
         assert prompt.before == drafted and record.drafted_tokens
         assert prompt.tail == noted.ran()[: len(prompt.tail)]
@@ -499,7 +499,7 @@ def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> 
         assert prompt.tail == noted.ran()[: len(prompt.tail)]
 
 
-class Told(ScriptedHouse):
+class Told(ScriptedHarness):
     """A model and a draft model that are both told what to say, which history keeps as it is."""
 
     def __init__(self, family: Path, sessions: Path) -> None:
@@ -533,41 +533,41 @@ class Told(ScriptedHouse):
 def test_where_history_keeps_what_was_said_both_go_on_from_there(family: Path, tmp_path: Path) -> None:
     """Nothing that was generated is run again, and reopened it is the same to the bit."""
     whole = []
-    with Told(family, tmp_path / "open") as house:
+    with Told(family, tmp_path / "open") as harness:
         for message in MESSAGES[:3]:
-            record, settled = house.say(message)
+            record, settled = harness.say(message)
             assert 0 < len(settled) < 8 and record.draft_accepted_tokens > 40
             whole.append(record)
     for expected, message in zip(whole, MESSAGES, strict=False):
-        with Told(family, tmp_path / "closed") as house:
-            record, _ = house.say(message)
+        with Told(family, tmp_path / "closed") as harness:
+            record, _ = harness.say(message)
         assert outcome(expected) == outcome(record)
         assert expected.reused_tokens == record.reused_tokens
 
 
 def test_without_its_checkpoints_it_prefills_alone(family: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"draft_model": family / "kindred"}
-    with House(family / "open", tmp_path / "whole", **options) as house:
-        chat = house.chat("talk")
-        whole = [house.say(chat, message) for message in MESSAGES[:3]]
-    with House(family / "open", tmp_path / "saved", **options) as house:
-        chat = house.chat("talk")
+    with Harness(family / "open", tmp_path / "whole", **options) as harness:
+        chat = harness.chat("talk")
+        whole = [harness.say(chat, message) for message in MESSAGES[:3]]
+    with Harness(family / "open", tmp_path / "saved", **options) as harness:
+        chat = harness.chat("talk")
         for message in MESSAGES[:2]:
-            house.say(chat, message)
-        own = house.runtime.loaded.fingerprint
+            harness.say(chat, message)
+        own = harness.runtime.loaded.fingerprint
     for folder in (tmp_path / "saved" / "kv").iterdir():
         if folder.name != own:
             shutil.rmtree(folder)
-    with House(family / "open", tmp_path / "saved", **options) as house:
-        last = house.say(house.chat("talk"), MESSAGES[2])
+    with Harness(family / "open", tmp_path / "saved", **options) as harness:
+        last = harness.say(harness.chat("talk"), MESSAGES[2])
     assert outcome(whole[-1]) == outcome(last)
     assert whole[-1].reused_tokens == last.reused_tokens and last.miss_reason is None
 
 
 def test_a_stopped_reply_goes_on_and_a_stop_text_cuts(family: Path, tmp_path: Path) -> None:
     def talk(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
-        with House(family / "open", tmp_path / sessions, **options) as house:
-            chat = house.chat("talk")
+        with Harness(family / "open", tmp_path / sessions, **options) as harness:
+            chat = harness.chat("talk")
             begun = finish(until(turn.take, chat, MESSAGES[0], 9))
             whole = finish(regenerate.go_on(chat, NEVER))
             for _ in turn.settle(chat, NEVER):
@@ -587,10 +587,10 @@ def test_a_stopped_reply_goes_on_and_a_stop_text_cuts(family: Path, tmp_path: Pa
 
 
 def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: Path) -> None:
-    with House(family / "open", tmp_path, draft_model=family / "kindred") as house:
-        house.say(house.chat("talk"), MESSAGES[0])
-        house.say(house.chat("other"), MESSAGES[1], settle=False)
-        folder = house.folder
+    with Harness(family / "open", tmp_path, draft_model=family / "kindred") as harness:
+        harness.say(harness.chat("talk"), MESSAGES[0])
+        harness.say(harness.chat("other"), MESSAGES[1], settle=False)
+        folder = harness.folder
     kept = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
     assert 2 == len(kept)
     assert [] == [one for one in maintenance.collectable(folder, 1 << 40) if "limit" not in one.reason]
@@ -610,11 +610,11 @@ def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path)
     assert both[0].cache(300) * 2 == both[0].beside(both[1]).cache(300)
     size = models_.weights_size(loaded[0].model)
     limit = int(1.9 * size)
-    with House(family / "open", tmp_path / "alone", memory_limit=limit) as house:
-        house.say(house.chat("talk"), MESSAGES[0])
+    with Harness(family / "open", tmp_path / "alone", memory_limit=limit) as harness:
+        harness.say(harness.chat("talk"), MESSAGES[0])
     options: dict[str, Any] = {"memory_limit": limit, "draft_model": family / "kindred"}
-    with House(family / "open", tmp_path / "both", **options) as house, pytest.raises(MemoryFull):
-        house.say(house.chat("talk"), MESSAGES[0])
+    with Harness(family / "open", tmp_path / "both", **options) as harness, pytest.raises(MemoryFull):
+        harness.say(harness.chat("talk"), MESSAGES[0])
 
 
 # What cannot be
@@ -724,12 +724,12 @@ def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
         ]
     )
     assert [] == panel.speculation([{}])
-    assert Fit(10, 8).room(4, 3) == 0
+    assert SpeculationLimits(10, 8).room(4, 3) == 0
 
 
 def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
     settings = Settings(tmp_path, Sampling(max_tokens=8), draft=False)
-    state = State(settings, Wanted("talk"), str(family / "open"))
+    state = State(settings, SessionRequest("talk"), str(family / "open"))
     change = find("draft-model").handler
 
     def say() -> TurnRecord:

@@ -18,9 +18,9 @@ from chatcli.kv import growth as cache_growth
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import load as models_
-from chatcli.settings.values import AS_IT_IS, Running
+from chatcli.settings.values import DEFAULTS, ModelOptions
 from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
-from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
+from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
 from tests.support.tiny import write_model
 
 # Quantized numbers come in groups of 32 at least.
@@ -34,7 +34,7 @@ ADAPTED = {
         "keys": ["self_attn.q_proj", "self_attn.v_proj"],
     },
 }
-FOUR_BITS = Running(kv_bits=4, kv_group_size=32)
+FOUR_BITS = ModelOptions(kv_bits=4, kv_group_size=32)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_adapter(folder: Path, model: Path, seed: int = 1) -> Running:
+def write_adapter(folder: Path, model: Path, seed: int = 1) -> ModelOptions:
     """A random LoRA of `model` in `folder`."""
     adapted, _ = mlx_lm.load(str(model))
     adapted.freeze()
@@ -59,10 +59,10 @@ def write_adapter(folder: Path, model: Path, seed: int = 1) -> Running:
     folder.mkdir()
     mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
     (folder / "adapter_config.json").write_text(json.dumps(ADAPTED))
-    return Running(adapter_path=str(folder))
+    return ModelOptions(adapter_path=str(folder))
 
 
-def same_reopened(model: Path, folder: Path, running: Running) -> list[int]:
+def same_reopened(model: Path, folder: Path, running: ModelOptions) -> list[int]:
     """A conversation that was open all along and one reopened at every turn agree; its tokens."""
     whole = open_all_along(model, folder / "open", running=running)
     closed = reopened(model, folder / "closed", running=running)
@@ -73,7 +73,7 @@ def same_reopened(model: Path, folder: Path, running: Running) -> list[int]:
     return [token for record in whole for token in record.tokens]
 
 
-def fingerprint(model: Path, running: Running = AS_IT_IS) -> str:
+def fingerprint(model: Path, running: ModelOptions = DEFAULTS) -> str:
     return models_.load(str(model), running=running).fingerprint
 
 
@@ -91,14 +91,14 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
 
 @pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
 def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, family: str, bits: int) -> None:
-    running = Running(kv_bits=bits, kv_group_size=32)
+    running = ModelOptions(kv_bits=bits, kv_group_size=32)
     same_reopened(wide / family, tmp_path, running)
-    with House(wide / family, tmp_path / "cold", running=running, cache=False) as house:
-        chat = house.chat("talk")
-        cold = [house.say(chat, message, settle=False) for message in MESSAGES[:2]]
-    with House(wide / family, tmp_path / "open", running=running) as house:
+    with Harness(wide / family, tmp_path / "cold", running=running, cache=False) as harness:
+        chat = harness.chat("talk")
+        cold = [harness.say(chat, message, settle=False) for message in MESSAGES[:2]]
+    with Harness(wide / family, tmp_path / "open", running=running) as harness:
         warm = [
-            turn.reply.message.content for turn in house.chat("talk").conversation.turns()[:2] if turn.reply
+            turn.reply.message.content for turn in harness.chat("talk").conversation.turns()[:2] if turn.reply
         ]
     assert [record.text.rstrip("\n") for record in cold] == warm
 
@@ -108,9 +108,9 @@ def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
     wide: Path, tmp_path: Path, family: str
 ) -> None:
     said = {}
-    for running in (AS_IT_IS, FOUR_BITS):
-        with House(wide / family, tmp_path / "saved", running=running) as house:
-            record = house.say(house.chat(str(running.kv_bits)), MESSAGES[1])
+    for running in (DEFAULTS, FOUR_BITS):
+        with Harness(wide / family, tmp_path / "saved", running=running) as harness:
+            record = harness.say(harness.chat(str(running.kv_bits)), MESSAGES[1])
             said[running] = record
     plain, quantized = said.values()
     assert plain.logprobs != quantized.logprobs
@@ -120,9 +120,9 @@ def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
 
 def test_a_sliding_window_cannot_be_quantized(models: Path) -> None:
     with pytest.raises(CacheRefused, match=r"sliding window .* leave out --kv-bits"):
-        models_.load(str(models / "gpt_oss"), running=Running(kv_bits=8))
+        models_.load(str(models / "gpt_oss"), running=ModelOptions(kv_bits=8))
     with pytest.raises(CacheRefused, match="sliding window"):
-        models_.load(str(models / "qwen3"), running=Running(max_kv_size=64, kv_bits=8))
+        models_.load(str(models / "qwen3"), running=ModelOptions(max_kv_size=64, kv_bits=8))
 
 
 def test_a_model_without_a_kv_cache_has_nothing_to_quantize() -> None:
@@ -131,14 +131,14 @@ def test_a_model_without_a_kv_cache_has_nothing_to_quantize() -> None:
             return [mlx_lm.models.cache.ArraysCache(2)]
 
     with pytest.raises(CacheRefused, match="no plain KV cache that could be quantized"):
-        models_.prompt_cache.new(Recurrent(), Running(kv_bits=4))
+        models_.prompt_cache.new(Recurrent(), ModelOptions(kv_bits=4))
 
 
 def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
     models: Path,
 ) -> None:
     with pytest.raises(CacheRefused, match=r"8 bits in groups of 64 \(.*another --kv-group-size"):
-        models_.load(str(models / "qwen3"), running=Running(kv_bits=8))
+        models_.load(str(models / "qwen3"), running=ModelOptions(kv_bits=8))
 
 
 # A cache of limited size
@@ -146,7 +146,7 @@ def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
 
 def test_a_cache_of_limited_size_reopened_says_the_same(models: Path, tmp_path: Path) -> None:
     """Long before the end of the conversation most of its tokens are out of the cache."""
-    limited = same_reopened(models / "qwen3", tmp_path, Running(max_kv_size=48))
+    limited = same_reopened(models / "qwen3", tmp_path, ModelOptions(max_kv_size=48))
     whole = open_all_along(models / "qwen3", tmp_path / "whole")
     assert whole[-1].prompt_tokens > 4 * 48
     assert limited != [token for record in whole for token in record.tokens]
@@ -155,7 +155,7 @@ def test_a_cache_of_limited_size_reopened_says_the_same(models: Path, tmp_path: 
 @pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
 def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: str) -> None:
     with pytest.raises(CacheRefused, match="leave out --max-kv-size"):
-        models_.load(str(models / family), running=Running(max_kv_size=64))
+        models_.load(str(models / family), running=ModelOptions(max_kv_size=64))
 
 
 # Chunks
@@ -165,12 +165,12 @@ def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: st
 def test_a_conversation_in_other_chunks_reopened_says_the_same(
     models: Path, tmp_path: Path, family: str
 ) -> None:
-    same_reopened(models / family, tmp_path, Running(prefill_step_size=7))
+    same_reopened(models / family, tmp_path, ModelOptions(prefill_step_size=7))
 
 
 def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_path: Path) -> None:
-    with House(models / "qwen3", tmp_path, running=Running(prefill_step_size=9)) as house:
-        assert 9 == house.runtime.loaded.prefill_step
+    with Harness(models / "qwen3", tmp_path, running=ModelOptions(prefill_step_size=9)) as harness:
+        assert 9 == harness.runtime.loaded.prefill_step
 
 
 # Adapters
@@ -190,10 +190,10 @@ def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tm
     model = models / "qwen3"
     first = write_adapter(tmp_path / "first", model)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
-    copy = Running(adapter_path=str(tmp_path / "copy"))
+    copy = ModelOptions(adapter_path=str(tmp_path / "copy"))
     other = write_adapter(tmp_path / "other", model, seed=2)
     assert fingerprint(model, first) == fingerprint(model, copy)
-    assert 3 == len({fingerprint(model, one) for one in (AS_IT_IS, first, other)})
+    assert 3 == len({fingerprint(model, one) for one in (DEFAULTS, first, other)})
     stronger = {**ADAPTED["lora_parameters"], "scale": 1.0}  # type: ignore[dict-item]
     config = {**ADAPTED, "lora_parameters": stronger}
     (tmp_path / "copy" / "adapter_config.json").write_text(json.dumps(config))
@@ -232,19 +232,21 @@ def test_a_wrong_configuration_of_an_adapter_is_one_sentence(
 
 def test_every_option_has_a_fingerprint_of_its_own(wide: Path, tmp_path: Path) -> None:
     options = [
-        AS_IT_IS,
+        DEFAULTS,
         FOUR_BITS,
-        Running(kv_bits=8, kv_group_size=32),
-        Running(max_kv_size=64),
-        Running(max_kv_size=65),
-        Running(prefill_step_size=32),
+        ModelOptions(kv_bits=8, kv_group_size=32),
+        ModelOptions(max_kv_size=64),
+        ModelOptions(max_kv_size=65),
+        ModelOptions(prefill_step_size=32),
         write_adapter(tmp_path / "adapter", wide / "qwen3"),
     ]
     assert len(options) == len({fingerprint(wide / "qwen3", one) for one in options})
 
 
 def test_a_group_size_without_bits_changes_nothing(models: Path) -> None:
-    assert fingerprint(models / FAMILIES[0]) == fingerprint(models / FAMILIES[0], Running(kv_group_size=32))
+    assert fingerprint(models / FAMILIES[0]) == fingerprint(
+        models / FAMILIES[0], ModelOptions(kv_group_size=32)
+    )
 
 
 @pytest.mark.slow

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.turn.turn import Chat
+from chatcli.turn.turn import TurnContext
 from tests.conftest import at_night
-from tests.support.core import MESSAGES, House, outcome
+from tests.support.harness import MESSAGES, Harness, outcome
 
 ELSEWHERE = "Now something else."
 AGAIN = "And once more?"
 
 
-def reply_to(chat: Chat, text: str) -> str:
+def reply_to(chat: TurnContext, text: str) -> str:
     """The id of the reply to a message."""
     said = chat.conversation.entries.values()
     (asked,) = [entry for entry in said if entry.message.content == text]
     return chat.conversation.children(asked.id)[0].id
 
 
-def flushed(chat: Chat) -> None:
+def flushed(chat: TurnContext) -> None:
     store = chat.checkpoints.store
     assert store is not None
     store.flush()
@@ -44,57 +44,57 @@ def test_a_branch_in_an_open_session_is_what_it_is_in_a_new_process(model: Path,
     path = [(None, text) for text in MESSAGES[:3]]
     path += [(MESSAGES[0], ELSEWHERE), (MESSAGES[2], AGAIN), (ELSEWHERE, AGAIN + "?")]
     records = []
-    with House(model, tmp_path / "open") as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path / "open") as harness:
+        chat = harness.chat("talk")
         for after, text in path:
             if after:
                 chat.saved.move_head(reply_to(chat, after))
-            records.append(house.say(chat, text))
+            records.append(harness.say(chat, text))
     for number, (after, text) in enumerate(path):
-        with House(model, tmp_path / "closed") as house:
-            chat = house.chat("talk")
+        with Harness(model, tmp_path / "closed") as harness:
+            chat = harness.chat("talk")
             if after:
                 chat.saved.move_head(reply_to(chat, after))
-            record = house.say(chat, text)
+            record = harness.say(chat, text)
         assert outcome(records[number]) == outcome(record)
         assert (records[number].reused_tokens, None) == (record.reused_tokens, record.miss_reason)
 
 
 def test_going_back_reads_nothing_where_a_cache_is_cut_anywhere(models: Path, tmp_path: Path) -> None:
-    with House(models / "qwen3", tmp_path) as house:
-        chat = house.chat("talk")
+    with Harness(models / "qwen3", tmp_path) as harness:
+        chat = harness.chat("talk")
         for text in MESSAGES[:4]:
-            house.say(chat, text)
+            harness.say(chat, text)
         boundary = chat.conversation.path()[1].record["boundaries"]["reply"]
         flushed(chat)
         shutil.rmtree(tmp_path / "kv")
         chat.saved.move_head(reply_to(chat, MESSAGES[0]))
-        record = house.say(chat, ELSEWHERE)
+        record = harness.say(chat, ELSEWHERE)
     assert (boundary, None) == (record.reused_tokens, record.miss_reason)
 
 
 @pytest.mark.parametrize("family", [at_night("qwen3"), at_night("gpt_oss"), "qwen3_5"])
 def test_only_what_the_branches_do_not_share_is_read(models: Path, family: str, tmp_path: Path) -> None:
-    with House(models / family, tmp_path) as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(models / family, tmp_path) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         flushed(chat)
         shared = rows_files(tmp_path)
         for text in MESSAGES[1:3]:
-            house.say(chat, text)
+            harness.say(chat, text)
         chat.saved.move_head(reply_to(chat, MESSAGES[0]))
-        house.say(chat, ELSEWHERE)
+        harness.say(chat, ELSEWHERE)
         boundary = chat.conversation.path()[-3].record["boundaries"]["reply"]
         flushed(chat)
         if family != "gpt_oss":
             for file in shared:
                 spoil(file)
         chat.saved.move_head(reply_to(chat, MESSAGES[2]))
-        record = house.say(chat, AGAIN)
+        record = harness.say(chat, AGAIN)
         assert record.miss_reason is None
         assert boundary < record.reused_tokens
-    with House(models / family, tmp_path / "cold", cache=False) as house:
-        chat = house.chat("talk")
+    with Harness(models / family, tmp_path / "cold", cache=False) as harness:
+        chat = harness.chat("talk")
         for text in MESSAGES[:3]:
-            house.say(chat, text)
-        assert outcome(house.say(chat, AGAIN)) == outcome(record)
+            harness.say(chat, text)
+        assert outcome(harness.say(chat, AGAIN)) == outcome(record)

@@ -19,12 +19,12 @@ from chatcli.commands.results import Said
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.turn import turn
 from tests.conftest import Program, by_turns, night_but
-from tests.support.core import MESSAGES, House, open_all_along, outcome, reopened
+from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
 
 PENALTIES = {
     "repetition": Sampling(repetition_penalty=1.6, repetition_context_size=90),
@@ -104,12 +104,12 @@ def test_nothing_touches_the_logits_where_nothing_is_asked_for() -> None:
 # Penalties look back over the whole prompt
 
 
-def by_mlx_lm(house: House, prompt: list[int], sampling: Sampling, count: int) -> list[int]:
+def by_mlx_lm(harness: Harness, prompt: list[int], sampling: Sampling, count: int) -> list[int]:
     """What mlx-lm itself generates after a whole prompt, greedily."""
     size = sampling.repetition_context_size
 
     def run() -> list[int]:
-        loaded = house.runtime.loaded
+        loaded = harness.runtime.loaded
         processors = make_logits_processors(
             None,
             sampling.repetition_penalty,
@@ -122,7 +122,7 @@ def by_mlx_lm(house: House, prompt: list[int], sampling: Sampling, count: int) -
         said = stream_generate(loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors)
         return [response.token for response in said]
 
-    return house.worker.call(run)
+    return harness.worker.call(run)
 
 
 @pytest.mark.parametrize(("family", "name"), by_turns(PENALTIES))
@@ -133,15 +133,15 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
     whole = open_all_along(model, tmp_path / "open", sampling=sampling)
     closed = reopened(model, tmp_path / "closed", sampling=sampling)
     assert list(map(outcome, whole)) == list(map(outcome, closed))
-    with House(model, tmp_path / "cold", sampling=sampling, cache=False) as house:
-        chat = house.chat("talk")
-        cold = [house.say(chat, message, settle=False).tokens for message in MESSAGES]
+    with Harness(model, tmp_path / "cold", sampling=sampling, cache=False) as harness:
+        chat = harness.chat("talk")
+        cold = [harness.say(chat, message, settle=False).tokens for message in MESSAGES]
         assert [record.tokens for record in whole] == cold
         user = chat.conversation.turns()[1].user
         prompt = turn.render(chat, user).tokens
-        assert by_mlx_lm(house, prompt, sampling, 24) == cold[1]
+        assert by_mlx_lm(harness, prompt, sampling, 24) == cold[1]
         near = replace(sampling, repetition_context_size=2)
-        assert by_mlx_lm(house, prompt, near, 24) != cold[1]
+        assert by_mlx_lm(harness, prompt, near, 24) != cold[1]
 
 
 @pytest.mark.parametrize("family", night_but("qwen3_5"))
@@ -162,10 +162,10 @@ def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, fa
 
 def test_a_bias_forces_a_token_and_forbids_another(models: Path, tmp_path: Path) -> None:
     def tokens(*bias: tuple[int, float]) -> list[int]:
-        with House(
+        with Harness(
             models / "qwen3", tmp_path / str(bias), cache=False, tokens=6, sampling=Sampling(logit_bias=bias)
-        ) as house:
-            return house.say(house.chat("talk"), "Tell me.", settle=False).tokens
+        ) as harness:
+            return harness.say(harness.chat("talk"), "Tell me.", settle=False).tokens
 
     plain = tokens()
     assert [90] * 6 == tokens((90, 1000.0))
@@ -174,7 +174,7 @@ def test_a_bias_forces_a_token_and_forbids_another(models: Path, tmp_path: Path)
 
 def test_a_bias_of_a_token_that_is_not_there_is_refused(models: Path, tmp_path: Path) -> None:
     with pytest.raises(TokenUnknown, match=r"no token 5000: --logit-bias takes the ids 0 to \d+"):
-        House(models / "qwen3", tmp_path, sampling=Sampling(logit_bias=((5000, 1.0),)))
+        Harness(models / "qwen3", tmp_path, sampling=Sampling(logit_bias=((5000, 1.0),)))
 
 
 # What the makers say
@@ -208,11 +208,11 @@ def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(models: Path,
     folder = Path(shutil.copytree(models / "speaker", tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 200}))
-    with House(folder, tmp_path / "saved", cache=False) as house:
-        chat = house.chat("talk")
+    with Harness(folder, tmp_path / "saved", cache=False) as harness:
+        chat = harness.chat("talk")
         chat.sampling = Sampling()
-        record = house.say(chat, "Tell me.", settle=False)
-        context = house.runtime.loaded.context
+        record = harness.say(chat, "Tell me.", settle=False)
+        context = harness.runtime.loaded.context
     assert ("length", 200) == (record.finish_reason, context)
     assert context == record.prompt_tokens + len(record.tokens)
 
@@ -225,7 +225,7 @@ def shell(models: Path, tmp_path: Path) -> Any:
     folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
     own = {"do_sample": True, "temperature": 1.3, "presence_penalty": 0.5}
     (folder / "generation_config.json").write_text(json.dumps(own))
-    state = State(Settings(tmp_path / "saved"), Wanted(), str(folder))
+    state = State(Settings(tmp_path / "saved"), SessionRequest(), str(folder))
     state.runtime()
     yield state
     state.close()

@@ -15,7 +15,7 @@ from chatcli.chat_format.markers import closing_tokens
 from chatcli.engine.think_budget import ThinkBudget
 from chatcli.events import ThinkingDelta
 from chatcli.turn import regenerate, turn
-from tests.support.core import MESSAGES, House, finish, outcome
+from tests.support.harness import MESSAGES, Harness, finish, outcome
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 XTML = [*SPECIAL, "<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
@@ -58,22 +58,24 @@ def folder(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_model(path, family, template=template, special=special)
 
 
-def talk(house: House, budget: int | None = BUDGET, tokens: int = 16, name: str = "a") -> turn.Chat:
-    chat = house.chat(name)
+def talk(
+    harness: Harness, budget: int | None = BUDGET, tokens: int = 16, name: str = "a"
+) -> turn.TurnContext:
+    chat = harness.chat(name)
     return replace(chat, sampling=replace(chat.sampling, think_budget=budget, max_tokens=tokens))
 
 
-def closing_of(house: House) -> list[int]:
-    return closing_tokens(house.runtime.loaded.tokenizer)
+def closing_of(harness: Harness) -> list[int]:
+    return closing_tokens(harness.runtime.loaded.tokenizer)
 
 
 @pytest.mark.parametrize("budget", [0, 1, BUDGET])
 def test_thinking_ends_after_so_many_tokens(folder: Path, tmp_path: Path, budget: int) -> None:
-    with House(folder, tmp_path) as house:
-        closing = closing_of(house)
-        free = house.say(talk(house, None), MESSAGES[0])
-        bounded = house.say(talk(house, budget, name="b"), MESSAGES[0])
-        thought = house.runtime.loaded.tokenizer.decode(free.tokens[:budget])
+    with Harness(folder, tmp_path) as harness:
+        closing = closing_of(harness)
+        free = harness.say(talk(harness, None), MESSAGES[0])
+        bounded = harness.say(talk(harness, budget, name="b"), MESSAGES[0])
+        thought = harness.runtime.loaded.tokenizer.decode(free.tokens[:budget])
     end = budget + len(closing)
     assert free.thinking and not free.text
     assert free.tokens[:budget] + closing == bounded.tokens[:end]
@@ -85,28 +87,28 @@ def test_thinking_ends_after_so_many_tokens(folder: Path, tmp_path: Path, budget
 def test_the_markers_have_as_many_tokens_as_they_are_meant_to(
     kind: str, folder: Path, tmp_path: Path
 ) -> None:
-    with House(folder, tmp_path) as house:
-        assert KINDS[kind][3] == len(closing_of(house))
+    with Harness(folder, tmp_path) as harness:
+        assert KINDS[kind][3] == len(closing_of(harness))
 
 
 def test_a_budget_that_is_not_used_up_changes_nothing(folder: Path, tmp_path: Path) -> None:
-    with House(folder, tmp_path) as house:
-        free = house.say(talk(house, None), MESSAGES[0])
-        bounded = house.say(talk(house, 16, name="b"), MESSAGES[0])
+    with Harness(folder, tmp_path) as harness:
+        free = harness.say(talk(harness, None), MESSAGES[0])
+        bounded = harness.say(talk(harness, 16, name="b"), MESSAGES[0])
     assert outcome(free) == outcome(bounded)
 
 
 def test_reopened_and_open_are_the_same(folder: Path, tmp_path: Path) -> None:
-    with House(folder, tmp_path / "open") as house:
-        chat = talk(house)
-        open_all_along = [house.say(chat, text) for text in MESSAGES[:3]]
+    with Harness(folder, tmp_path / "open") as harness:
+        chat = talk(harness)
+        open_all_along = [harness.say(chat, text) for text in MESSAGES[:3]]
     reopened = []
     for text in MESSAGES[:3]:
-        with House(folder, tmp_path / "closed") as house:
-            reopened.append(house.say(talk(house), text))
-    with House(folder, tmp_path / "cold", cache=False) as house:
-        chat = talk(house)
-        cold = [house.say(chat, text) for text in MESSAGES[:3]]
+        with Harness(folder, tmp_path / "closed") as harness:
+            reopened.append(harness.say(talk(harness), text))
+    with Harness(folder, tmp_path / "cold", cache=False) as harness:
+        chat = talk(harness)
+        cold = [harness.say(chat, text) for text in MESSAGES[:3]]
     assert list(map(outcome, open_all_along)) == list(map(outcome, reopened))
     assert list(map(outcome, open_all_along)) == list(map(outcome, cold))
     assert all(record.text for record in reopened)
@@ -117,11 +119,11 @@ def test_reopened_and_open_are_the_same(folder: Path, tmp_path: Path) -> None:
 def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been(
     folder: Path, tmp_path: Path
 ) -> None:
-    with House(folder, tmp_path) as house:
-        whole = house.say(talk(house), MESSAGES[0], settle=False)
-        for cut in (1, BUDGET - 1, BUDGET, *range(BUDGET + 1, BUDGET + 1 + len(closing_of(house)))):
-            chat = talk(house, tokens=cut, name=f"cut {cut}")
-            part = house.say(chat, MESSAGES[0])
+    with Harness(folder, tmp_path) as harness:
+        whole = harness.say(talk(harness), MESSAGES[0], settle=False)
+        for cut in (1, BUDGET - 1, BUDGET, *range(BUDGET + 1, BUDGET + 1 + len(closing_of(harness)))):
+            chat = talk(harness, tokens=cut, name=f"cut {cut}")
+            part = harness.say(chat, MESSAGES[0])
             assert ("length", whole.tokens[:cut]) == (part.finish_reason, part.tokens)
             rest = replace(chat, sampling=replace(chat.sampling, max_tokens=16 - cut))
             more = finish(regenerate.go_on(rest, threading.Event()))
@@ -133,14 +135,14 @@ def test_a_reply_cut_in_its_thinking_or_its_marker_goes_on_as_if_it_had_not_been
 
 
 def test_after_a_cut_in_the_thinking_the_conversation_goes_on(folder: Path, tmp_path: Path) -> None:
-    with House(folder, tmp_path) as house:
-        chat = talk(house)
+    with Harness(folder, tmp_path) as harness:
+        chat = talk(harness)
         stop = threading.Event()
         cut = finish(stopped(turn.take(chat, MESSAGES[0], stop), stop))
         assert ("cancelled", "") == (cut.finish_reason, cut.text)
-        after = house.say(chat, MESSAGES[1])
-    with House(folder, tmp_path) as house:
-        more = finish(regenerate.regenerate(talk(house), threading.Event()))
+        after = harness.say(chat, MESSAGES[1])
+    with Harness(folder, tmp_path) as harness:
+        more = finish(regenerate.regenerate(talk(harness), threading.Event()))
     assert after.text
     assert outcome(after) == outcome(more)
 
@@ -156,9 +158,9 @@ def stopped(events: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
 # The processor alone, with a model that says what it is told to
 
 
-def generated(house: House, budget: int, said: str, count: int, opening: str = "") -> str:
+def generated(harness: Harness, budget: int, said: str, count: int, opening: str = "") -> str:
     """What comes of a model that would say this, then a full stop for ever."""
-    tokenizer = house.runtime.loaded.tokenizer
+    tokenizer = harness.runtime.loaded.tokenizer
     vocabulary = len(tokenizer)
     processor = ThinkBudget(tokenizer, budget, closing_tokens(tokenizer), opening)
     wanted = iter(tokenizer.encode(said, add_special_tokens=False))
@@ -174,10 +176,10 @@ def generated(house: House, budget: int, said: str, count: int, opening: str = "
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     path = tmp_path_factory.mktemp("several")
     template = marked("<|open|>think<|sep|>", "<|close|>think<|sep|>")
-    with House(write_model(path / "m", "qwen3", template=template, special=XTML), path / "s") as made:
+    with Harness(write_model(path / "m", "qwen3", template=template, special=XTML), path / "s") as made:
         yield made
 
 
@@ -201,7 +203,7 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
         (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8{CLOSE}888..."),
     ],
 )
-def test_only_thinking_counts(budget: int, opening: str, said: str, expected: str, house: House) -> None:
-    tokenizer = house.runtime.loaded.tokenizer
+def test_only_thinking_counts(budget: int, opening: str, said: str, expected: str, harness: Harness) -> None:
+    tokenizer = harness.runtime.loaded.tokenizer
     count = len(tokenizer.encode(expected, add_special_tokens=False))
-    assert expected == generated(house, budget, said, count, opening)
+    assert expected == generated(harness, budget, said, count, opening)

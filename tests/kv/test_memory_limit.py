@@ -24,7 +24,7 @@ from chatcli.model import device
 from chatcli.model import load as models_
 from chatcli.turn import turn, typeahead
 from tests.conftest import Program, everything
-from tests.support.core import SYSTEM, House, finish, outcome
+from tests.support.harness import SYSTEM, Harness, finish, outcome
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 30
 SHORT = "My dog is called Biscuit."
@@ -37,8 +37,8 @@ def recurrent(models: Path) -> Path:
 
 def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
     """The bytes that a first message takes, by what is told before; whether they suffice is tested."""
-    with House(model, folder, cache=cache) as house:
-        chat = house.chat("measure")
+    with Harness(model, folder, cache=cache) as harness:
+        chat = harness.chat("measure")
         limit = chat.checkpoints.memory
         assert limit is not None
         prompt = turn.render(chat, turn.append(chat, text))
@@ -100,14 +100,14 @@ def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
 
 def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
     enough = need(model, tmp_path / "measured", LONG)
-    with House(model, tmp_path, memory_limit=enough - 1) as house:
-        chat = house.chat("talk")
-        first = house.say(chat, SHORT)
+    with Harness(model, tmp_path, memory_limit=enough - 1) as harness:
+        chat = harness.chat("talk")
+        first = harness.say(chat, SHORT)
         head = chat.conversation.head
         with pytest.raises(MemoryFull, match=r"--memory-limit"):
-            house.say(chat, LONG)
+            harness.say(chat, LONG)
         assert head == chat.conversation.head
-        again = house.say(chat, SHORT)
+        again = harness.say(chat, SHORT)
         assert again.reused_tokens >= first.prompt_tokens - first.prefilled_tokens
         assert 2 == again.turn
 
@@ -116,37 +116,37 @@ def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
     recurrent: Path, tmp_path: Path
 ) -> None:
     enough = need(recurrent, tmp_path / "measured", LONG)
-    with House(recurrent, tmp_path / "little", memory_limit=enough) as house:
-        tight = house.say(house.chat("talk"), LONG, settle=False)
-    with House(recurrent, tmp_path / "much", tokens=len(tight.tokens)) as house:
-        free = house.say(house.chat("talk"), LONG, settle=False)
+    with Harness(recurrent, tmp_path / "little", memory_limit=enough) as harness:
+        tight = harness.say(harness.chat("talk"), LONG, settle=False)
+    with Harness(recurrent, tmp_path / "much", tokens=len(tight.tokens)) as harness:
+        free = harness.say(harness.chat("talk"), LONG, settle=False)
     assert outcome(tight) == outcome(free)
     assert tight.tokens
 
 
 def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path) as house:
-        house.say(house.chat("talk"), LONG)
+    with Harness(model, tmp_path) as harness:
+        harness.say(harness.chat("talk"), LONG)
     before = everything(tmp_path / "kv")
     enough = need(model, tmp_path / "measured", SHORT)
-    with House(model, tmp_path, memory_limit=enough) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path, memory_limit=enough) as harness:
+        chat = harness.chat("talk")
         never = threading.Event()
         assert [] == list(turn.settle(chat, never))
         assert [] == list(typeahead.draft(chat, SHORT, never))
         with pytest.raises(MemoryFull):
-            house.say(chat, SHORT)
+            harness.say(chat, SHORT)
         assert 1 == len(chat.conversation.turns())
     assert before == everything(tmp_path / "kv")
-    with House(model, tmp_path) as house:
-        assert 200 < house.say(house.chat("talk"), SHORT).reused_tokens
+    with Harness(model, tmp_path) as harness:
+        assert 200 < harness.say(harness.chat("talk"), SHORT).reused_tokens
 
 
 def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path) -> None:
     enough = need(recurrent, tmp_path / "measured", LONG)
-    with House(recurrent, tmp_path, memory_limit=enough - 1) as house:
-        chat = house.chat("talk")
-        house.say(chat, SHORT)
+    with Harness(recurrent, tmp_path, memory_limit=enough - 1) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, SHORT)
         assert [] == list(typeahead.draft(chat, LONG, threading.Event()))
         assert list(typeahead.draft(chat, SHORT * 3, threading.Event()))
 
@@ -154,8 +154,8 @@ def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path
 def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
     enough = need(model, tmp_path / "measured", SHORT, cache=False)
-    with House(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
+        chat = harness.chat("talk")
         limit = chat.checkpoints.memory
         assert limit is not None
         events = list(turn.take(chat, SHORT, threading.Event()))
@@ -185,17 +185,17 @@ class Exhausted(nn.Module):
 
 @pytest.mark.parametrize("last", [2, 8])
 def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path, last: int) -> None:
-    with House(model, tmp_path / "free") as house:
-        expected = outcome(house.say(house.chat("talk"), SHORT, settle=False))
-    with House(model, tmp_path / "full") as house:
-        loaded = house.runtime.loaded
+    with Harness(model, tmp_path / "free") as harness:
+        expected = outcome(harness.say(harness.chat("talk"), SHORT, settle=False))
+    with Harness(model, tmp_path / "full") as harness:
+        loaded = harness.runtime.loaded
         broken = replace(loaded, model=Exhausted(loaded.model, last))
-        chat = house.chat("talk")
-        chat.checkpoints = Checkpoints(house.worker, broken, chat.checkpoints.store)
+        chat = harness.chat("talk")
+        chat.checkpoints = Checkpoints(harness.worker, broken, chat.checkpoints.store)
         with pytest.raises(MemoryFull, match="17179869184"):
-            house.say(chat, LONG)
+            harness.say(chat, LONG)
         assert None is chat.conversation.head
-        assert expected == outcome(house.say(chat, SHORT, settle=False))
+        assert expected == outcome(harness.say(chat, SHORT, settle=False))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(said: str) ->
 def test_mlx_keeps_to_the_limit_while_the_model_is_there(models: Path, tmp_path: Path) -> None:
     before = mx.set_memory_limit(1 << 40)
     try:
-        with House(models / "qwen3", tmp_path, memory_limit=123 << 20):
+        with Harness(models / "qwen3", tmp_path, memory_limit=123 << 20):
             inside = mx.set_memory_limit(123 << 20)
         assert 123 << 20 == inside
         assert 1 << 40 == mx.set_memory_limit(before)

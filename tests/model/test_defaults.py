@@ -14,7 +14,7 @@ from chatcli.errors import ModelBroken
 from chatcli.model.load import load, own_sampling
 from chatcli.settings.values import Sampling
 from tests.conftest import Program
-from tests.support.core import House
+from tests.support.harness import Harness
 from tests.support.tiny import SPECIAL, write_model
 
 OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
@@ -82,9 +82,9 @@ def test_a_model_samples_as_its_makers_say_unless_it_is_asked_otherwise(
     folder: Path, tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     def tokens(where: Path, sampling: Sampling) -> list[int]:
-        with House(where, tmp_path / "sessions", cache=False) as house:
-            house.runtime.settings = house.settings = with_sampling(house, sampling)
-            return house.say(house.chat("talk"), "Tell me.", settle=False).tokens
+        with Harness(where, tmp_path / "sessions", cache=False) as harness:
+            harness.runtime.settings = harness.settings = with_sampling(harness, sampling)
+            return harness.say(harness.chat("talk"), "Tell me.", settle=False).tokens
 
     plain = tmp_path / "plain"
     shutil.copytree(folder, plain)
@@ -98,19 +98,19 @@ def test_a_model_samples_as_its_makers_say_unless_it_is_asked_otherwise(
     assert (greedy == expected) == (asked in ({"temp": 0.0}, {"top_k": 1}))
 
 
-def with_sampling(house: House, sampling: Sampling) -> Any:
+def with_sampling(harness: Harness, sampling: Sampling) -> Any:
     from dataclasses import replace
 
-    return replace(house.settings, sampling=sampling)
+    return replace(harness.settings, sampling=sampling)
 
 
 def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(folder: Path, tmp_path: Path) -> None:
     said = {}
     for penalty in (None, 1.0, 3.0):
-        with House(folder, tmp_path / str(penalty), cache=False) as house:
+        with Harness(folder, tmp_path / str(penalty), cache=False) as harness:
             sampling = Sampling(max_tokens=30, repetition_penalty=penalty)
-            house.runtime.settings = with_sampling(house, sampling)
-            record = house.say(house.chat("talk"), "Tell me.", settle=False)
+            harness.runtime.settings = with_sampling(harness, sampling)
+            record = harness.say(harness.chat("talk"), "Tell me.", settle=False)
             said[penalty] = (record.tokens, record.logprobs)
     assert said[None] == said[1.0]
     assert said[None][0] != said[3.0][0]

@@ -24,7 +24,7 @@ from chatcli.model.load import fingerprint, load
 from chatcli.store.segments.prefix import common_prefix
 from chatcli.turn import turn
 from tests.conftest import Program
-from tests.support.core import House
+from tests.support.harness import Harness
 from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model
 
 FAMILY = "gemma3_text"
@@ -57,9 +57,9 @@ def place(pristine: Path, tmp_path: Path) -> Path:
 
 
 def said(place: Path, text: str, *, cache: bool = True) -> TurnRecord:
-    """One turn of the conversation in a new house."""
-    with House(place / "model", place / "sessions", tokens=TOKENS, cache=cache) as house:
-        return house.say(house.chat("talk"), text)
+    """One turn of the conversation in a new harness."""
+    with Harness(place / "model", place / "sessions", tokens=TOKENS, cache=cache) as harness:
+        return harness.say(harness.chat("talk"), text)
 
 
 def on_a_copy(place: Path, text: str) -> TurnRecord:
@@ -296,8 +296,8 @@ def test_the_real_program_hits_in_a_renamed_folder_and_misses_with_one_byte(
 
 def rendered(place: Path) -> tuple[list[int], set[int]]:
     """The conversation on disk with one more message: its tokens, and where checkpoints end."""
-    with House(place / "model", place / "sessions", cache=False) as house:
-        chat = house.chat("talk")
+    with Harness(place / "model", place / "sessions", cache=False) as harness:
+        chat = harness.chat("talk")
         told = turn.history(chat, chat.session.conversation.path()[-1])
         messages = [*told, Message("user", SAID[1])]
         return chat.template.prompt(messages), set(chat.template.boundaries(messages, {}))

@@ -20,7 +20,7 @@ from chatcli.model import ranks
 from chatcli.model.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
 from tests.session.test_two_processes import wait_until
-from tests.support.core import MESSAGES, SYSTEM, House
+from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.support.tiny import write_model
@@ -41,9 +41,9 @@ def together(models: Path, tmp_path: Path) -> Together:
 
 def alone(model: Path, folder: Path) -> list[Any]:
     """The conversation in one process, open all along."""
-    with House(model, folder / "alone", tokens=TOKENS) as house:
-        chat = house.chat("talk")
-        return [house.say(chat, line).as_json() for line in LINES]
+    with Harness(model, folder / "alone", tokens=TOKENS) as harness:
+        chat = harness.chat("talk")
+        return [harness.say(chat, line).as_json() for line in LINES]
 
 
 def same(one: dict[str, Any], other: dict[str, Any], *, reused: bool = True) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Program
-from tests.support.crash_harness import House, Victim, size
+from tests.support.crash_harness import Harness, Victim, size
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 
@@ -20,17 +20,17 @@ SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 def test_killed_processes_lose_no_message_and_change_no_token(
     family: str, models: Path, tmp_path: Path
 ) -> None:
-    house = House(Program(tmp_path / "home", models / family), SEED)
+    harness = Harness(Program(tmp_path / "home", models / family), SEED)
     print(f"CHATCLI_SEED={SEED} CHATCLI_KILLS={size()}")
-    house.kills(size() // 2)
-    house.go_on()
-    house.check()
-    house.program.run("cache", "verify")
-    assert [] == house.litter()
-    print(dict(house.seen))
-    assert house.seen["struck"] >= house.seen["kills"] * 2 // 3
+    harness.kills(size() // 2)
+    harness.go_on()
+    harness.check()
+    harness.program.run("cache", "verify")
+    assert [] == harness.litter()
+    print(dict(harness.seen))
+    assert harness.seen["struck"] >= harness.seen["kills"] * 2 // 3
     reused = 0
-    for told, calm in house.replayed(tmp_path / "copies"):
+    for told, calm in harness.replayed(tmp_path / "copies"):
         for key in ("prompt_tokens", "text", "tokens", "logprobs"):
             assert calm[key] == told.turn[key], (key, told.message, told.sampled)
         reused += told.turn["reused_tokens"]
@@ -41,15 +41,15 @@ def test_killed_processes_lose_no_message_and_change_no_token(
 @pytest.mark.slow
 def test_processes_killed_while_they_begin_a_session_leave_no_litter(chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "first", "-n", "2")
-    house = House(chatcli, SEED)
+    harness = Harness(chatcli, SEED)
     for number in range(4 + size() // 10):
-        victim = Victim(house.start("branch", "first", "--as", f"copy-{number}"))
-        house.wait(victim, lambda: house.unnamed())
-        house.kill(victim, 0.0005)
-    print(dict(house.seen), house.unnamed())
-    house.check()
+        victim = Victim(harness.start("branch", "first", "--as", f"copy-{number}"))
+        harness.wait(victim, lambda: harness.unnamed())
+        harness.kill(victim, 0.0005)
+    print(dict(harness.seen), harness.unnamed())
+    harness.check()
     chatcli.run("branch", "first", "--as", "last")
-    assert [] == house.litter()
+    assert [] == harness.litter()
     names = {path.stem for path in chatcli.sessions.glob("*.jsonl")}
     assert {"first", "last"} <= names
     for name in names:

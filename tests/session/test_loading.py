@@ -21,13 +21,13 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.model import load as models_
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
 from chatcli.settings.values import Settings
 from chatcli.store.segments import catalog, readahead
 from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program, at_night, segment_files
-from tests.support.core import MESSAGES, House
+from tests.support.harness import MESSAGES, Harness
 from tests.support.terminal import CTRL_C, CTRL_D
 from tests.support.tiny import write_model
 from tests.tui.test_shell import open_shell, ready
@@ -93,7 +93,7 @@ class Watched(State):
 
 
 def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> Watched:
-    return Watched(Settings(sessions, cache=cache), Wanted(name), str(model))
+    return Watched(Settings(sessions, cache=cache), SessionRequest(name), str(model))
 
 
 def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Path, tmp_path: Path) -> None:
@@ -122,24 +122,24 @@ def told(
 ) -> tuple[Path, Path]:
     """A model and a folder of its sessions: `talk`, `other` and `aside`, a branch of `talk`."""
     model, sessions = models / request.param, tmp_path_factory.mktemp("sessions")
-    with House(model, sessions) as house:
-        talk = house.chat("talk")
+    with Harness(model, sessions) as harness:
+        talk = harness.chat("talk")
         for message in (*MESSAGES, *MESSAGES):
-            house.say(talk, message)
-    with House(model, sessions) as house:
-        other = house.chat("other", system="Be kind to every animal that you may ever meet.")
+            harness.say(talk, message)
+    with Harness(model, sessions) as harness:
+        other = harness.chat("other", system="Be kind to every animal that you may ever meet.")
         for message in MESSAGES:
-            house.say(other, message)
-    with House(model, sessions) as house:
-        made = opening.branch(house.folder, "talk", 3, "aside")
+            harness.say(other, message)
+    with Harness(model, sessions) as harness:
+        made = opening.branch(harness.folder, "talk", 3, "aside")
         made.close()
-        house.say(house.chat("aside"), "And what does the river do?")
+        harness.say(harness.chat("aside"), "And what does the river do?")
     return model, sessions
 
 
 def chosen(model: Path, sessions: Path, name: str, at: int | None = None) -> list[Path]:
     """What is read while the model loads for this session, opened at this turn."""
-    opened_ = opening.open_existing(SessionFolder(sessions), Wanted(name, at=at))
+    opened_ = opening.open_existing(SessionFolder(sessions), SessionRequest(name, at=at))
     assert opened_ is not None
     with opened_:
         wanted = readahead.needed(opened_.conversation, str(model))
@@ -149,8 +149,8 @@ def chosen(model: Path, sessions: Path, name: str, at: int | None = None) -> lis
 
 def reused(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
     """The tokens that the next turn takes from the disk."""
-    with House(model, sessions) as house:
-        return house.say(house.chat(name, at=at), "Go on.", settle=False).reused_tokens
+    with Harness(model, sessions) as harness:
+        return harness.say(harness.chat(name, at=at), "Go on.", settle=False).reused_tokens
 
 
 def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from chatcli import Chat
 from chatcli.cli.options import Options
 from chatcli.session import opening
-from chatcli.settings.values import AS_IT_IS, Running
+from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.sessions.folder import SessionFolder
 from tests.checkpoints.test_model_options import write_adapter
 from tests.conftest import Program
@@ -95,9 +95,9 @@ def test_without_its_adapter_a_session_says_so_and_goes_on_when_the_model_is_nam
 
 def test_what_a_file_says_that_cannot_be_is_left_out() -> None:
     kept = {"kv_bits": "many", "max_kv_size": True, "adapter_path": 5, "window": 3}
-    usual = Running(kv_bits=8)
+    usual = ModelOptions(kv_bits=8)
     assert usual == usual.resumed(kept, {})
-    assert Running(max_kv_size=64) == usual.resumed({**kept, "max_kv_size": 64}, {})
+    assert ModelOptions(max_kv_size=64) == usual.resumed({**kept, "max_kv_size": 64}, {})
     zeros = dict.fromkeys(("kv_bits", "kv_group_size", "max_kv_size", "prefill_step_size"), 0)
     assert usual == usual.resumed(zeros, {})
-    assert {} == AS_IT_IS.asked()
+    assert {} == DEFAULTS.asked()

@@ -27,13 +27,13 @@ from chatcli.commands.results import Opened, Said, Streamed
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
-from chatcli.settings.values import Running, Sampling, Settings
+from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.tui import queue as waiting
 from chatcli.tui import toolbar
-from chatcli.tui.live_region import Stage
+from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.pager import Pager
 from chatcli.tui.queue import Sent, Waiting
 from tests.conftest import everything
@@ -47,7 +47,7 @@ NEVER = threading.Event()
 
 @pytest.fixture
 def state(models: Path, tmp_path: Path) -> Iterator[State]:
-    opened = State(settings(tmp_path), Wanted(), str(models / "qwen3"))
+    opened = State(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
     yield opened
     opened.close()
 
@@ -144,7 +144,7 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
 def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_further(
     models: Path, tmp_path: Path
 ) -> None:
-    state = Watched(settings(tmp_path), Wanted(), str(models / "qwen3"))
+    state = Watched(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
     say(state, "one")
     # It cannot be read beyond this file before someone writes there.
     pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"
@@ -194,7 +194,7 @@ MESSAGES = (
 @pytest.fixture
 def full(small: Path, tmp_path: Path) -> Iterator[State]:
     """A conversation whose next message does not fit."""
-    opened = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    opened = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in MESSAGES:
         say(opened, message)
     with pytest.raises(ContextFull):
@@ -226,7 +226,7 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
 
 @pytest.mark.slow
 def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_path: Path) -> None:
-    state = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    state = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
         say(state, message)
     told = [event.text for event in stream(state, "/compact") if isinstance(event, Notice)]
@@ -240,7 +240,7 @@ def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_pa
 
 @pytest.mark.slow
 def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(small: Path, tmp_path: Path) -> None:
-    state = State(settings(tmp_path, None), Wanted("talk"), str(small))
+    state = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
     say(state, "Remember it well. " * 75)
     with pytest.raises(ContextFull, match="/rewind goes back"):
         stream(state, "/compact")
@@ -252,7 +252,7 @@ def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(small: Path
 def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     summaries = []
     for stop in (None, ("e", "a", " ")):
-        state = State(settings(tmp_path / str(stop), None), Wanted("talk"), str(small))
+        state = State(settings(tmp_path / str(stop), None), SessionRequest("talk"), str(small))
         say(state, MESSAGES[0])
         state.set_sampling(Sampling(stop=stop))
         stream(state, "/compact")
@@ -267,7 +267,7 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
 def test_what_is_printed_when_the_prompt_has_just_ended_comes_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stage = Stage({})
+    stage = LiveRegion({})
     with create_app_session(DummyInput(), DummyOutput()):
         app: Application[None] = Application()
         with stage.attached(app) as begun:
@@ -354,8 +354,8 @@ def test_the_thinking_opens_at_the_last_one() -> None:
 
 
 def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
-    wanted = replace(settings(tmp_path), running=Running(prefill_step_size=1024))
-    state = State(wanted, Wanted(), str(models / "qwen3"))
+    wanted = replace(settings(tmp_path), running=ModelOptions(prefill_step_size=1024))
+    state = State(wanted, SessionRequest(), str(models / "qwen3"))
     say(state, "hello")
     state.stop_settling()
     state.draft_behind("river " * 900)

@@ -25,7 +25,7 @@ from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
 from chatcli.session import opening, template_settings
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
@@ -59,9 +59,9 @@ def tokenizer(thinker: Path) -> Any:
 class Shell:
     """A shell's state without its terminal, one process's worth."""
 
-    def __init__(self, folder: Path, model: Path, wanted: Wanted | None = None) -> None:
+    def __init__(self, folder: Path, model: Path, wanted: SessionRequest | None = None) -> None:
         settings = Settings(folder, Sampling(max_tokens=6))
-        self.state = State(settings, wanted or Wanted("talk"), str(model))
+        self.state = State(settings, wanted or SessionRequest("talk"), str(model))
 
     def __enter__(self) -> Shell:
         return self
@@ -135,7 +135,7 @@ def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
 
 
 def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_path: Path) -> None:
-    wanted = Wanted("talk", template_args={"preserve_thinking": True})
+    wanted = SessionRequest("talk", template_args={"preserve_thinking": True})
     with Shell(tmp_path / "open", thinker, wanted) as shell:
         assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
         told_first, whole = shell.say("One."), shell.say("Two.")
@@ -155,7 +155,7 @@ def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_p
 
 
 def test_another_effort_is_another_prompt_and_can_be_taken_back(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, Wanted("talk", template_args={"reasoning_effort": "x"})) as shell:
+    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"reasoning_effort": "x"})) as shell:
         shell.say("One.")
         assert "Reasoning: x" in shell.prompt()
         shell.run("/think off")
@@ -170,7 +170,7 @@ def test_another_effort_is_another_prompt_and_can_be_taken_back(thinker: Path, t
 
 
 def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})) as shell:
+    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})) as shell:
         shell.run("/think high")
         shell.say("One.")
     folder = SessionFolder(tmp_path)
@@ -189,7 +189,7 @@ def test_what_was_said_before_a_first_message_is_not_for_another_session(
     thinker: Path, tmp_path: Path
 ) -> None:
     SessionFolder(tmp_path).create("other", model=str(thinker), system=None).close()
-    with Shell(tmp_path, thinker, Wanted()) as shell:
+    with Shell(tmp_path, thinker, SessionRequest()) as shell:
         shell.run("/think high")
         registry.run(shell.state, "/resume other")
         assert template_settings.effort(shell.state) is None
@@ -247,9 +247,9 @@ def test_arguments_are_json_where_they_parse() -> None:
 
 
 def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": True})) as shell:
+    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})) as shell:
         shell.say("One.")
-    with Shell(tmp_path, thinker, Wanted("talk", template_args={"preserve_thinking": None})) as shell:
+    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": None})) as shell:
         shell.say("Two.")
         assert "All thinking." not in shell.prompt()
 
@@ -258,7 +258,7 @@ def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
     thinker: Path, tmp_path: Path
 ) -> None:
     tools = [{"type": "function", "function": {"name": "search"}}]
-    with Shell(tmp_path, thinker, Wanted("talk", template_args={"tools": tools})) as shell:
+    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"tools": tools})) as shell:
         shell.say("One.")
         assert "\nsearch\n" in shell.prompt()
         head = shell.state.conversation.head

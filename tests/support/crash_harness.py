@@ -1,6 +1,6 @@
 """Real processes in conversations, killed at random instants, and what has to hold afterwards.
 
-A `House` is one folder of sessions. Each kill starts a process (or two), waits for something to be
+A `Harness` is one folder of sessions. Each kill starts a process (or two), waits for something to be
 seen on disk, then for a random moment, and kills. What was acknowledged until then is remembered:
 every whole line of a transcript, and every turn whose JSON line was printed.
 """
@@ -55,7 +55,7 @@ class Victim:
 
 
 @dataclass
-class House:
+class Harness:
     """One folder of sessions, in which processes live and die."""
 
     program: Program

@@ -22,13 +22,13 @@ from chatcli.events import Settled, TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.model.load import load
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn, typeahead
-from tests.support.core import SYSTEM, finish
+from tests.support.harness import SYSTEM, finish
 
 REPLY_TOKENS = 64
 
@@ -50,7 +50,7 @@ class Ran(NamedTuple):
     tokens: list[int]
 
 
-class ScriptedHouse:
+class ScriptedHarness:
     """One process's worth of chatcli with a scripted model: closing forgets all but the disk."""
 
     def __init__(
@@ -69,7 +69,7 @@ class ScriptedHouse:
         self.store = SegmentStore(sessions, loaded.fingerprint) if cache else None
         self._checkpoints = Checkpoints(self.worker, self.loaded, self.store)
 
-    def __enter__(self) -> ScriptedHouse:
+    def __enter__(self) -> ScriptedHarness:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,17 +80,17 @@ class ScriptedHouse:
             self.store.close()
         self.worker.close()
 
-    def chat(self, name: str, at: int | None = None) -> turn.Chat:
+    def chat(self, name: str, at: int | None = None) -> turn.TurnContext:
         """Session `name`, which begins if it is not there."""
-        wanted = Wanted(name, at=at, system=SYSTEM)
+        wanted = SessionRequest(name, at=at, system=SYSTEM)
         session = opening.open_existing(self.folder, wanted)
         session = session or opening.begin(self.folder, wanted, "", "scripted")
         self._opened.append(session)
         return replace(self.unsaved(session.conversation), session=session)
 
-    def unsaved(self, conversation: Conversation) -> turn.Chat:
+    def unsaved(self, conversation: Conversation) -> turn.TurnContext:
         template = Template(self.loaded.tokenizer, conversation.date, self.think)
-        return turn.Chat(None, conversation, template, self._checkpoints, Sampling())
+        return turn.TurnContext(None, conversation, template, self._checkpoints, Sampling())
 
     def prompt(self, texts: Sequence[str], replies: Sequence[str] | None = None) -> list[int]:
         """The prompt of the turn that ends `texts`, by the tokenizer alone.
@@ -120,13 +120,13 @@ class ScriptedHouse:
         self.model.taken()
         return list((chosen[:, 0] - mx.logsumexp(logits, axis=-1)).tolist())
 
-    def take(self, chat: turn.Chat, text: str, events: int | None = None) -> Ran:
+    def take(self, chat: turn.TurnContext, text: str, events: int | None = None) -> Ran:
         """A turn without its settle, cancelled at its `events`-th event if that is given."""
         self.model.taken()
         record = finish(until(turn.take, chat, text, events))
         return Ran(record, self.model.taken())
 
-    def settle(self, chat: turn.Chat, record: TurnRecord, events: int | None = None) -> list[int]:
+    def settle(self, chat: turn.TurnContext, record: TurnRecord, events: int | None = None) -> list[int]:
         """Settle the last reply, or begin to; what the model was run on for it."""
         self.model.taken()
         for event in until(turn.settle, chat, events):
@@ -134,7 +134,7 @@ class ScriptedHouse:
                 record.add(event)
         return self.model.taken()
 
-    def draft(self, chat: turn.Chat, text: str, events: int | None = None) -> list[int]:
+    def draft(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
         """Draft `text`, or begin to; what the model was run on for it."""
         self.model.taken()
         for _ in until(typeahead.draft, chat, text, events):

@@ -24,7 +24,7 @@ from chatcli.tui.render.screen import Pipe, Screen
 from chatcli.turn import regenerate, turn
 from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need
-from tests.support.core import MESSAGES, House, finish
+from tests.support.harness import MESSAGES, Harness, finish
 from tests.tui.test_shell import open_shell
 
 STOPPED = threading.Event()
@@ -73,8 +73,8 @@ def after(events: Iterator[Event], count: int, stop: threading.Event) -> Iterato
 def test_what_is_stopped_while_it_is_read_is_said_to_have_no_word_and_is_answered_anew(
     model: Path, tmp_path: Path
 ) -> None:
-    with House(model, tmp_path) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
         stop = threading.Event()
         told = drawn(after(turn.take(chat, " ".join(MESSAGES) * 20, stop), 2, stop))
         assert [BEFORE] == told
@@ -88,9 +88,9 @@ def test_what_is_stopped_while_it_is_read_is_said_to_have_no_word_and_is_answere
 def test_a_stop_before_the_first_new_word_says_that_the_reply_is_as_it_was(
     model: Path, tmp_path: Path
 ) -> None:
-    with House(model, tmp_path) as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         before = chat.conversation.head
         assert STAYS == drawn(regenerate.regenerate(chat, STOPPED))[-1]
         assert STAYS == drawn(regenerate.go_on(chat, STOPPED))[-1]
@@ -98,8 +98,8 @@ def test_a_stop_before_the_first_new_word_says_that_the_reply_is_as_it_was(
 
 
 def test_where_some_came_it_is_said_to_be_kept(models: Path, tmp_path: Path) -> None:
-    with House(models / "speaker", tmp_path, tokens=400) as house:
-        chat = house.chat("talk")
+    with Harness(models / "speaker", tmp_path, tokens=400) as harness:
+        chat = harness.chat("talk")
         stop = threading.Event()
         told = drawn(after(turn.take(chat, SHORT, stop), 9, stop))
         assert "(stopped: what came is kept, /continue goes on)" == told[-1]
@@ -112,8 +112,8 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
             list(regenerate.go_on(chat, threading.Event()))
         return str(told.value)
 
-    with House(model, tmp_path) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
         assert "say something first" in refused()
         user = turn.append(chat, SHORT)
         assert "never began: /regenerate answers" in refused()
@@ -127,8 +127,8 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
 
 
 def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path, tokens=12) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path, tokens=12) as harness:
+        chat = harness.chat("talk")
         assert "(cut at 12 tokens: /continue goes on)" == drawn(take(chat, SHORT))[-1]
         more = regenerate.go_on(chat, threading.Event())
         assert "(cut at 24 tokens: /continue goes on)" == drawn(more)[-1]
@@ -136,13 +136,13 @@ def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(model: Path, t
         assert "(cut at 1 token: /continue goes on)" == drawn(take(one, SHORT))[-1]
 
 
-def take(chat: turn.Chat, text: str) -> Iterator[Event]:
+def take(chat: turn.TurnContext, text: str) -> Iterator[Event]:
     return turn.take(chat, text, threading.Event())
 
 
 def test_where_the_context_is_full_nothing_is_said_to_go_on(models: Path, tmp_path: Path) -> None:
-    with House(models / "hermit", tmp_path, tokens=4000) as house:
-        chat = house.chat("talk")
+    with Harness(models / "hermit", tmp_path, tokens=4000) as harness:
+        chat = harness.chat("talk")
         context = chat.checkpoints.loaded.context
         events = list(take(chat, "word " * (context // 6)))
         tokens = len(finish(iter(events)).tokens)
@@ -157,8 +157,8 @@ def test_where_the_context_is_full_nothing_is_said_to_go_on(models: Path, tmp_pa
 def test_where_the_memory_is_full_that_is_told_once(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
     enough = need(model, tmp_path / "measured", SHORT, cache=False)
-    with House(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as house:
-        chat = house.chat("talk")
+    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
+        chat = harness.chat("talk")
         events = list(take(chat, SHORT))
         assert "length" == finish(iter(events)).finish_reason
     shown = drawn(iter(events))

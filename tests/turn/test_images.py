@@ -19,19 +19,19 @@ from chatcli.conversation.images import pixels, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
-from chatcli.settings.values import Running
+from chatcli.settings.values import ModelOptions
 from chatcli.store.segments import prefix
 from chatcli.turn import batch, regenerate, turn, typeahead
-from tests.support.core import SYSTEM, House, finish, outcome
+from tests.support.harness import SYSTEM, Harness, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 
 # Longer than two images, so that an image lies across chunks, and two conversations share some.
-CHUNKS = Running(prefill_step_size=8)
+CHUNKS = ModelOptions(prefill_step_size=8)
 ASKED = "What is this?"
 NEVER = threading.Event()
 by_chunks = pytest.mark.parametrize(
     "running",
-    [pytest.param(Running(), marks=pytest.mark.slow), CHUNKS],
+    [pytest.param(ModelOptions(), marks=pytest.mark.slow), CHUNKS],
     ids=["whole", "cut by chunks"],
 )
 Said = tuple[str, tuple[str, ...]]
@@ -68,11 +68,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def house(model: Path, sessions: Path, **options: Any) -> House:
-    return House(model, sessions, tokens=6, trust_remote_code=True, **options)
+def harness(model: Path, sessions: Path, **options: Any) -> Harness:
+    return Harness(model, sessions, tokens=6, trust_remote_code=True, **options)
 
 
-def say(home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]) -> TurnRecord:
+def say(home: Harness, chat: turn.TurnContext, said: Said, shown: dict[str, Path]) -> TurnRecord:
     text, names = said
     return home.say(chat, text, images=[shown[name] for name in names])
 
@@ -81,7 +81,7 @@ def talked(
     model: Path, sessions: Path, shown: dict[str, Path], talk: Sequence[Said] = TALK, **options: Any
 ) -> list[TurnRecord]:
     """A conversation in one process."""
-    with house(model, sessions, **options) as home:
+    with harness(model, sessions, **options) as home:
         chat = home.chat("talk")
         return [say(home, chat, said, shown) for said in talk]
 
@@ -92,12 +92,14 @@ def reopened(
     """A conversation with everything closed after every turn."""
     records = []
     for said in talk:
-        with house(model, sessions, **options) as home:
+        with harness(model, sessions, **options) as home:
             records.append(say(home, home.chat("talk"), said, shown))
     return records
 
 
-def mlx_lm_says(home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]) -> tuple[int, float]:
+def mlx_lm_says(
+    home: Harness, chat: turn.TurnContext, said: Said, shown: dict[str, Path]
+) -> tuple[int, float]:
     """The first token and its log probability as mlx-lm's own code has them, of the whole prompt."""
     text, names = said
     pictures = [read(shown[name]) for name in names]
@@ -124,10 +126,10 @@ def mlx_lm_says(home: House, chat: turn.Chat, said: Said, shown: dict[str, Path]
 @by_chunks
 @pytest.mark.parametrize("late", [False, True], ids=["kept", "never kept"])
 def test_the_model_is_given_what_mlx_lm_gives_it(
-    late: bool, running: Running, seer: Path, shown: dict[str, Path], tmp_path: Path
+    late: bool, running: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE) if late else seer
-    with house(model, tmp_path / "saved", running=running) as home:
+    with harness(model, tmp_path / "saved", running=running) as home:
         chat = home.chat("talk")
         for said in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
             chat.saved.move_head(None)
@@ -140,7 +142,7 @@ def test_the_model_is_given_what_mlx_lm_gives_it(
 def test_images_of_one_size_share_nothing_and_are_told_apart(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         one, other = home.chat("one"), home.chat("other")
         vision = one.template.vision
         assert vision is not None
@@ -162,9 +164,9 @@ def test_the_same_image_hits_in_another_session_and_under_another_name(
     copy = tmp_path / "elsewhere" / "holiday.png"
     copy.parent.mkdir()
     copy.write_bytes(shown["a"].read_bytes())
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         first = home.say(home.chat("one"), ASKED, images=[shown["a"]])
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         again = home.say(home.chat("two"), ASKED, images=[copy])
     assert again.prefilled_tokens < 6 < 12 < first.prefilled_tokens
     assert outcome(first) == outcome(again)
@@ -172,7 +174,7 @@ def test_the_same_image_hits_in_another_session_and_under_another_name(
 
 @by_chunks
 def test_reopened_open_and_cold_say_the_same_to_the_bit(
-    running: Running, seer: Path, shown: dict[str, Path], tmp_path: Path
+    running: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
     kept = talked(seer, tmp_path / "open", shown, running=running)
     again = reopened(seer, tmp_path / "reopened", shown, running=running)
@@ -188,7 +190,7 @@ def test_rows_are_borrowed_up_to_the_middle_of_an_image(
 ) -> None:
     """Two questions about one image share it in whole chunks; the rest of it is run from there."""
     question, other = ("one", ("large",)), ("two", ("large",))
-    with house(seer, tmp_path / "warm", running=CHUNKS) as home:
+    with harness(seer, tmp_path / "warm", running=CHUNKS) as home:
         say(home, home.chat("one"), question, shown)
         found = say(home, home.chat("two"), other, shown)
     (cold,) = talked(seer, tmp_path / "cold", shown, [other], running=CHUNKS)
@@ -205,20 +207,20 @@ def until(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
 def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(seer, tmp_path / "cut", running=CHUNKS) as home:
+    with harness(seer, tmp_path / "cut", running=CHUNKS) as home:
         chat = home.chat("talk", system=None)
         stop = threading.Event()
         until(turn.take(chat, ASKED, stop, [read(shown["large"])]), PrefillProgress, stop)
         again = finish(regenerate.regenerate(chat, NEVER))
     (whole,) = talked(seer, tmp_path / "whole", shown, [(ASKED, ("large",))], running=CHUNKS)
-    with house(seer, tmp_path / "whole", running=CHUNKS) as home:
+    with harness(seer, tmp_path / "whole", running=CHUNKS) as home:
         fresh = home.say(home.chat("other", system=None), ASKED, images=[shown["large"]])
     assert again.reused_tokens == 8
     assert outcome(again) == outcome(fresh) != outcome(whole)
 
 
 def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path], tmp_path: Path) -> None:
-    with house(seer, tmp_path / "draft") as home:
+    with harness(seer, tmp_path / "draft") as home:
         chat = home.chat("talk")
         drafted = list(typeahead.draft(chat, "What is", NEVER, [read(shown["large"])]))
         assert not list((tmp_path / "draft").glob("images/??/*"))
@@ -235,7 +237,7 @@ def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path]
 def test_other_ways_to_a_reply_see_the_same_images(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         chat = home.chat("talk")
         records = [say(home, chat, said, shown) for said in TALK[:2]]
         again = finish(regenerate.regenerate(chat, NEVER))
@@ -254,7 +256,7 @@ def test_many_questions_about_one_image_are_answered_as_one_by_one(
 ) -> None:
     texts = ["Is it red?", "Is it blue?", "What else is there to see, and where is it?"]
     picture = read(shown["a"])
-    with house(seer, tmp_path / "each") as home:
+    with harness(seer, tmp_path / "each") as home:
         chat = home.chat("talk")
         say(home, chat, TALK[1], shown)
         events = batch.answer_each(chat, texts, NEVER, images=[picture])
@@ -280,7 +282,7 @@ def test_words_alone_use_the_cache_as_with_any_model(
 
 @by_chunks
 def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
-    running: Running, shown: dict[str, Path], tmp_path: Path
+    running: ModelOptions, shown: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE)
     talk = [(ASKED, ("a",)), ("And this?", ("b",)), ("Or this?", ("wide", "a"))]
@@ -289,7 +291,7 @@ def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
     assert [outcome(one) for one in kept] == [outcome(one) for one in again]
     assert all(one.prefilled_tokens > 14 for one in again)
     assert all(one.reused_tokens > 16 for one in again[1:])
-    with house(model, tmp_path / "each", running=running) as home:
+    with harness(model, tmp_path / "each", running=running) as home:
         chat = home.chat("talk")
         events = batch.answer_each(chat, [ASKED, "Hm?"], NEVER, images=[read(shown["a"])])
         answers = {one.number: one.record for one in events if isinstance(one, Answered)}
@@ -302,7 +304,7 @@ def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
 def test_where_prompts_parted_is_told_with_a_sign_for_an_image(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         chat = home.chat("talk", system=None)
         home.say(chat, ASKED, images=[shown["a"]])
         chat.saved.set_system(SYSTEM)
@@ -332,7 +334,7 @@ TWICE = SEEING.replace("'<|patch|>'", "'<|patch|> <|patch|>'")
 def test_a_template_that_does_not_show_each_image_once_is_refused_and_nothing_is_lost(
     template: str, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(write_seeing(tmp_path / "model", template), tmp_path / "saved") as home:
+    with harness(write_seeing(tmp_path / "model", template), tmp_path / "saved") as home:
         chat = home.chat("talk")
         with pytest.raises(TemplateRefused, match="does not show each image of this"):
             home.say(chat, ASKED, images=[shown["a"]])
@@ -343,7 +345,7 @@ def test_a_template_that_does_not_show_each_image_once_is_refused_and_nothing_is
 def test_a_message_that_spells_an_image_shows_none(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with house(seer, tmp_path) as home:
+    with harness(seer, tmp_path) as home:
         chat = home.chat("talk")
         text = "<|patch|> <|image_start|><|patch|><|image_end|>"
         assert home.say(chat, text).tokens
@@ -357,7 +359,7 @@ def test_a_message_that_spells_an_image_shows_none(
 def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written(
     models: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with House(models / "qwen3_5", tmp_path, tokens=6) as home:
+    with Harness(models / "qwen3_5", tmp_path, tokens=6) as home:
         chat = home.chat("talk")
         before = (tmp_path / "talk.jsonl").read_bytes()
         with pytest.raises(ImagesRefused, match="cannot be shown images: leave them out, or choose"):
@@ -371,7 +373,7 @@ def test_a_conversation_with_images_is_refused_by_a_model_that_sees_none_until_i
 ) -> None:
     talk = [("Hello.", ()), (ASKED, ("a",))]
     talked(seer, tmp_path, shown, talk)
-    with House(models / "qwen3_5", tmp_path, tokens=6) as home:
+    with Harness(models / "qwen3_5", tmp_path, tokens=6) as home:
         chat = home.chat("talk")
         head = chat.conversation.head
         with pytest.raises(ImagesRefused, match="This conversation has images, which this model"):

@@ -10,12 +10,12 @@ import pytest
 from chatcli.conversation.tree import Conversation
 from chatcli.turn import turn, typeahead
 from tests.conftest import at_night
-from tests.support.core import MESSAGES, SYSTEM, House, finish, outcome
+from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, outcome
 
 LONG = " ".join(MESSAGES) * 7
 
 
-def drafted(chat: turn.Chat, text: str, *, chunks: int | None = None) -> int:
+def drafted(chat: turn.TurnContext, text: str, *, chunks: int | None = None) -> int:
     """Draft `text`, as a whole or its first chunks; the tokens that are ahead then."""
     stop, done = threading.Event(), 0
     for number, event in enumerate(typeahead.draft(chat, text, stop), start=1):
@@ -25,23 +25,23 @@ def drafted(chat: turn.Chat, text: str, *, chunks: int | None = None) -> int:
     return done
 
 
-def sent(house: House, chat: turn.Chat, text: str) -> turn.TurnRecord:
+def sent(harness: Harness, chat: turn.TurnContext, text: str) -> turn.TurnRecord:
     return finish(turn.take(chat, text, threading.Event()))
 
 
 def cold(model: Path, folder: Path, texts: list[str]) -> turn.TurnRecord:
     """The last of these turns, without any cache."""
-    with House(model, folder, cache=False) as house:
-        chat = house.chat("talk")
-        return [house.say(chat, text) for text in texts][-1]
+    with Harness(model, folder, cache=False) as harness:
+        chat = harness.chat("talk")
+        return [harness.say(chat, text) for text in texts][-1]
 
 
 def test_a_drafted_message_leaves_the_generation_prompt_alone(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path / "one") as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path / "one") as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         ahead = drafted(chat, LONG)
-        record = sent(house, chat, LONG)
+        record = sent(harness, chat, LONG)
         assert record.prefilled_tokens <= 16
         assert ahead == record.drafted_tokens > 300
         assert record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
@@ -50,12 +50,12 @@ def test_a_drafted_message_leaves_the_generation_prompt_alone(model: Path, tmp_p
 
 
 def test_a_partly_drafted_message_leaves_the_rest(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path / "one") as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path / "one") as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         ahead = drafted(chat, LONG, chunks=3)
-        record = sent(house, chat, LONG)
-        assert 3 * house.runtime.loaded.prefill_step == ahead == record.drafted_tokens
+        record = sent(harness, chat, LONG)
+        assert 3 * harness.runtime.loaded.prefill_step == ahead == record.drafted_tokens
     assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
 
 
@@ -65,21 +65,21 @@ def test_a_partly_drafted_message_leaves_the_rest(model: Path, tmp_path: Path) -
 def test_another_message_than_the_drafted_one_is_answered_as_if_there_had_been_none(
     model: Path, tmp_path: Path, first: str
 ) -> None:
-    with House(model, tmp_path / "one") as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path / "one") as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         drafted(chat, first)
-        record = sent(house, chat, LONG)
+        record = sent(harness, chat, LONG)
     assert outcome(cold(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
 
 
 def test_typing_on_goes_on_from_the_last_whole_chunk(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path) as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         first = drafted(chat, LONG)
         events = list(typeahead.draft(chat, f"{LONG} And more.", threading.Event()))
-        step = house.runtime.loaded.prefill_step
+        step = harness.runtime.loaded.prefill_step
     assert events[0].tokens > first - 2 * step
     assert len(events) <= 2
 
@@ -87,12 +87,12 @@ def test_typing_on_goes_on_from_the_last_whole_chunk(model: Path, tmp_path: Path
 def test_a_change_in_the_middle_keeps_what_stands_before_it(model: Path, tmp_path: Path) -> None:
     middle = LONG.index(" ", len(LONG) * 3 // 4)
     changed = f"{LONG[:middle]} indeed{LONG[middle:]}"
-    with House(model, tmp_path / "one") as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path / "one") as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         whole = drafted(chat, LONG)
         events = list(typeahead.draft(chat, changed, threading.Event()))
-        record = sent(house, chat, changed)
+        record = sent(harness, chat, changed)
     # The places to go back to are further apart where each takes memory.
     assert events[0].tokens > whole // 3
     assert record.prefilled_tokens <= 16
@@ -100,11 +100,11 @@ def test_a_change_in_the_middle_keeps_what_stands_before_it(model: Path, tmp_pat
 
 
 def test_a_draft_that_is_not_sent_is_not_written(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path) as house:
-        house.say(house.chat("talk"), MESSAGES[0])
+    with Harness(model, tmp_path) as harness:
+        harness.say(harness.chat("talk"), MESSAGES[0])
     before = files(tmp_path)
-    with House(model, tmp_path) as house:
-        assert 300 < drafted(house.chat("talk", system=None), LONG)
+    with Harness(model, tmp_path) as harness:
+        assert 300 < drafted(harness.chat("talk", system=None), LONG)
     assert before == files(tmp_path)
 
 
@@ -113,22 +113,22 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_drafted_message_is_written_when_it_is_sent(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path) as house:
-        chat = house.chat("talk")
-        house.say(chat, MESSAGES[0])
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
         drafted(chat, LONG)
-        sent(house, chat, LONG)
-    with House(model, tmp_path) as house:
-        again = house.say(house.chat("talk", at=1), LONG)
+        sent(harness, chat, LONG)
+    with Harness(model, tmp_path) as harness:
+        again = harness.say(harness.chat("talk", at=1), LONG)
     assert again.prefilled_tokens <= 16
 
 
 def test_the_first_message_of_a_conversation_is_drafted_too(model: Path, tmp_path: Path) -> None:
-    with House(model, tmp_path / "one") as house:
+    with Harness(model, tmp_path / "one") as harness:
         before = Conversation("2026-01-01", SYSTEM)
-        ahead = drafted(house.runtime.unsaved(before, None), LONG)
-        chat = house.chat("talk")
-        record = sent(house, chat, LONG)
+        ahead = drafted(harness.runtime.unsaved(before, None), LONG)
+        chat = harness.chat("talk")
+        record = sent(harness, chat, LONG)
         assert record.prefilled_tokens <= 16
         assert 300 < record.drafted_tokens <= ahead
     assert outcome(cold(model, tmp_path / "two", [LONG])) == outcome(record)

@@ -13,8 +13,8 @@ from chatcli.bench.scripted import Script
 from chatcli.events import TurnRecord
 from chatcli.turn import turn
 from tests.conftest import FAMILIES
-from tests.support.core import outcome
-from tests.support.scripted import PLAIN, ScriptedHouse
+from tests.support.harness import outcome
+from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model
 
 TURNS = 40
@@ -55,20 +55,20 @@ def shared(left: Sequence[int], right: Sequence[int]) -> Sequence[int]:
     return left[: min(len(left), len(right)) if end is None else end]
 
 
-def limit(house: ScriptedHouse, texts: list[str], prompt: list[int]) -> int:
+def limit(harness: ScriptedHarness, texts: list[str], prompt: list[int]) -> int:
     """The tokens of a prompt past what it shares with every other next message; found by trying."""
     if len(texts) == 1:
         return len(prompt)
-    others = [house.prompt([*texts[:-1], other]) for other in NEXT]
+    others = [harness.prompt([*texts[:-1], other]) for other in NEXT]
     return len(prompt) - len(reduce(shared, others, prompt))
 
 
-def say(house: ScriptedHouse, chat: turn.Chat, texts: list[str]) -> Turn:
+def say(harness: ScriptedHarness, chat: turn.TurnContext, texts: list[str]) -> Turn:
     """The turn that ends `texts`, settled."""
-    record, run = house.take(chat, texts[-1])
-    house.settle(chat, record)
-    prompt = house.prompt(texts)
-    return Turn(record, run, prompt, limit(house, texts, prompt), house.script)
+    record, run = harness.take(chat, texts[-1])
+    harness.settle(chat, record)
+    prompt = harness.prompt(texts)
+    return Turn(record, run, prompt, limit(harness, texts, prompt), harness.script)
 
 
 def sayings(turns: int) -> list[list[str]]:
@@ -79,17 +79,17 @@ def sayings(turns: int) -> list[list[str]]:
 
 def open_all_along(model: Path, sessions: Path, turns: int, think: bool | None = None) -> list[Turn]:
     """The conversation in one process."""
-    with ScriptedHouse(model, sessions, think=think) as house:
-        chat = house.chat("talk")
-        return [say(house, chat, texts) for texts in sayings(turns)]
+    with ScriptedHarness(model, sessions, think=think) as harness:
+        chat = harness.chat("talk")
+        return [say(harness, chat, texts) for texts in sayings(turns)]
 
 
 def reopened(model: Path, sessions: Path, turns: int, think: bool | None = None) -> list[Turn]:
     """The conversation with everything closed after every turn."""
     made = []
     for texts in sayings(turns):
-        with ScriptedHouse(model, sessions, think=think) as house:
-            made.append(say(house, house.chat("talk"), texts))
+        with ScriptedHarness(model, sessions, think=think) as harness:
+            made.append(say(harness, harness.chat("talk"), texts))
     return made
 
 
@@ -182,7 +182,7 @@ def test_a_model_that_does_not_think_is_no_different(family: str, tmp_path: Path
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_messages_are_short(family: str, models: Path, tmp_path: Path) -> None:
-    with ScriptedHouse(models / family, tmp_path) as house:
-        encode = house.loaded.tokenizer.encode
+    with ScriptedHarness(models / family, tmp_path) as harness:
+        encode = harness.loaded.tokenizer.encode
         lengths = [len(encode(text, add_special_tokens=False)) for text in SAYINGS]
     assert 5 <= min(lengths) <= max(lengths) <= 9

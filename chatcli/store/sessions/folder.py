@@ -337,7 +337,7 @@ class SessionFile:
             conversation.effort, conversation.template_args = effort, dict(arguments)
 
     def set_running(self, running: Mapping[str, Any]) -> None:
-        """How the model is run from now on, as `Running.asked` tells it."""
+        """How the model is run from now on, as `ModelOptions.asked` tells it."""
         if running != self.conversation.running:
             self.write({"type": "running", "running": dict(running)})
             self.conversation.running = dict(running)

@@ -13,7 +13,7 @@ from chatcli.errors import ChatcliError
 T = TypeVar("T")
 
 
-class Behind(Generic[T]):
+class DebouncedQuery(Generic[T]):
     """Runs slow work on a thread, for the newest key only, once the person rests for a moment."""
 
     def __init__(

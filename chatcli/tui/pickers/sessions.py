@@ -19,7 +19,7 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
 from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line
-from chatcli.tui.pickers.debounce import Behind
+from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Picker, Question, Rows
 from chatcli.tui.text.fit import Matcher, ago, first_words, fit, padded, wrapped
 
@@ -68,8 +68,8 @@ class SessionRows(Rows[str]):
         widths = (get_cwidth(clean_line(one.name)) for one in self._all)
         self._name_width = min(max(widths, default=0), LONGEST_NAME)
         self._picker: Picker[str] | None = None
-        self._reader = Behind(actions.load, self._loaded, READ_REST) if actions.load else None
-        self._searcher = Behind(actions.search, self._found, SEARCH_REST) if actions.search else None
+        self._reader = DebouncedQuery(actions.load, self._loaded, READ_REST) if actions.load else None
+        self._searcher = DebouncedQuery(actions.search, self._found, SEARCH_REST) if actions.search else None
 
     def _texts(self) -> Iterator[str]:
         for one in self._all:

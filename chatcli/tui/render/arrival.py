@@ -12,7 +12,7 @@ SELDOM = 10.0
 CLEAR = "\r\x1b[K"
 
 
-class Arrival:
+class DownloadProgress:
     """One line that changes on a terminal; in a file, a line now and then."""
 
     def __init__(self, err: TextIO) -> None:

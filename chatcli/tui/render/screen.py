@@ -38,7 +38,7 @@ from chatcli.events import (
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render import alternatives
-from chatcli.tui.render.arrival import Arrival
+from chatcli.tui.render.arrival import DownloadProgress
 from chatcli.tui.render.excerpts import excerpts
 from chatcli.tui.render.panel import ACCENT, DIM, ContextTable, hit_line, hit_panel, stats
 from chatcli.tui.render.reply import Reply
@@ -174,7 +174,7 @@ class Pipe:
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._context, self._told_cut = context, False
         self._unfinished: TextIO | None = None
-        self._arrival = Arrival(self._err)
+        self._arrival = DownloadProgress(self._err)
 
     def event(self, event: Event) -> None:
         if self._arrival.takes(event):

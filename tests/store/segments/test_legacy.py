@@ -23,7 +23,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
 from tests import ROOT
 from tests.conftest import entries, segment_files
-from tests.support.core import House
+from tests.support.harness import Harness
 
 FIXTURE = ROOT / "tests" / "fixtures" / "format-1"
 FAMILIES = ["qwen3", "qwen3_5"]
@@ -50,8 +50,8 @@ def on_cpu() -> None:
 
 
 def go_on(family: str, sessions: Path) -> TurnRecord:
-    with House(FIXTURE / family, sessions, tokens=6) as house:
-        return house.say(house.chat(family), NEXT)
+    with Harness(FIXTURE / family, sessions, tokens=6) as harness:
+        return harness.say(harness.chat(family), NEXT)
 
 
 def without_checkpoints(saved: Path) -> Path:

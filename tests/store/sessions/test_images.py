@@ -30,7 +30,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from tests import ROOT
 from tests.conftest import Program, entries, everything
-from tests.support.core import House, outcome
+from tests.support.harness import Harness, outcome
 from tests.support.sight import write_picture, write_seeing
 
 ASKED = "What is this?"
@@ -46,15 +46,15 @@ def shown(tmp_path: Path) -> Path:
     return write_picture(tmp_path / "pictures" / "cat.png", 1)
 
 
-def house(model: Path, sessions: Path) -> House:
-    return House(model, sessions, tokens=4, trust_remote_code=True)
+def harness(model: Path, sessions: Path) -> Harness:
+    return Harness(model, sessions, tokens=4, trust_remote_code=True)
 
 
 @pytest.fixture
 def saved(seer: Path, shown: Path, tmp_path: Path) -> Path:
     """A folder with one session that shows an image."""
     folder = tmp_path / "saved"
-    with house(seer, folder) as home:
+    with harness(seer, folder) as home:
         home.say(home.chat("talk"), ASKED, images=[shown])
     return folder
 
@@ -81,10 +81,10 @@ def test_what_becomes_of_the_original_does_not_matter(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(saved, copy)
-    with house(seer, saved) as home:
+    with harness(seer, saved) as home:
         expected = home.say(home.chat("talk"), "And now?")
     shown.unlink()
-    with house(seer, copy) as home:
+    with harness(seer, copy) as home:
         found = home.say(home.chat("talk"), "And now?")
     assert outcome(expected) == outcome(found)
 
@@ -96,7 +96,7 @@ def test_a_lost_image_is_told_and_the_rest_of_the_conversation_stays(
     (path,) = kept(saved)
     assert callable(damage)
     damage(path)
-    with house(seer, saved) as home:
+    with harness(seer, saved) as home:
         chat = home.chat("talk")
         head = chat.conversation.head
         with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
@@ -163,7 +163,7 @@ def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
             entry.__class__(**{**vars(entry), "record": old.record})
             for entry, old in zip(made.conversation.path(), conversation.path(), strict=True)
         ]
-    with house(seer, saved) as home, house(seer, tmp_path / "there") as there:
+    with harness(seer, saved) as home, harness(seer, tmp_path / "there") as there:
         expected, found = (one.say(one.chat("talk"), "And now?") for one in (home, there))
     assert outcome(expected) == outcome(found)
     for form in ("md", "html"):
@@ -253,7 +253,7 @@ def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
 ) -> None:
     whole = shown.read_bytes()
     shown.write_bytes(whole[:-40])
-    with house(seer, tmp_path / "saved") as home:
+    with harness(seer, tmp_path / "saved") as home:
         chat = home.chat("talk")
         before = everything(tmp_path / "saved")
         with pytest.raises(NotAnImage, match=r"The image cat\.png is damaged"):

@@ -11,9 +11,9 @@ from typing import Any
 from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.session import opening
-from chatcli.session.opening import Wanted
+from chatcli.session.opening import SessionRequest
 from chatcli.session.runtime import Runtime
-from chatcli.settings.values import AS_IT_IS, NUM_DRAFT_TOKENS, Running, Sampling, Settings
+from chatcli.settings.values import DEFAULTS, NUM_DRAFT_TOKENS, ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
@@ -29,7 +29,7 @@ MESSAGES = (
 )
 
 
-class House:
+class Harness:
     """One process's worth of chatcli: closing it forgets everything that is not on disk."""
 
     def __init__(
@@ -41,7 +41,7 @@ class House:
         cache: bool = True,
         memory_limit: int | None = None,
         sampling: Sampling = NEUTRAL,
-        running: Running = AS_IT_IS,
+        running: ModelOptions = DEFAULTS,
         trust_remote_code: bool = False,
         draft_model: Path | None = None,
         num_draft_tokens: int = NUM_DRAFT_TOKENS,
@@ -63,7 +63,7 @@ class House:
         self._opened: list[SessionFile] = []
         self.runtime = self.worker.call(Runtime, self.worker, self.settings, str(model))
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> Harness:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,15 +72,15 @@ class House:
         self.runtime.close()
         self.worker.close()
 
-    def chat(self, name: str, system: str | None = SYSTEM, at: int | None = None) -> turn.Chat:
-        wanted = Wanted(name, at=at, system=system)
+    def chat(self, name: str, system: str | None = SYSTEM, at: int | None = None) -> turn.TurnContext:
+        wanted = SessionRequest(name, at=at, system=system)
         session = opening.open_existing(self.folder, wanted)
         session = session or opening.begin(self.folder, wanted, "", "tiny")
         self._opened.append(session)
         return self.runtime.chat(session, None)
 
     def say(
-        self, chat: turn.Chat, text: str, *, settle: bool = True, images: Sequence[Path] = ()
+        self, chat: turn.TurnContext, text: str, *, settle: bool = True, images: Sequence[Path] = ()
     ) -> TurnRecord:
         """One whole turn; the record includes what settling added."""
         never = threading.Event()
@@ -105,16 +105,16 @@ def outcome(record: TurnRecord) -> tuple[list[int], list[float], str, str]:
 
 def open_all_along(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
     """The conversation in one process."""
-    with House(model, sessions, **options) as house:
-        chat = house.chat("talk")
-        return [house.say(chat, message) for message in MESSAGES]
+    with Harness(model, sessions, **options) as harness:
+        chat = harness.chat("talk")
+        return [harness.say(chat, message) for message in MESSAGES]
 
 
 def reopened(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
     """The conversation with everything closed after every turn."""
     records = []
     for message in MESSAGES:
-        with House(model, sessions, **options) as house:
-            chat = house.chat("talk")
-            records.append(house.say(chat, message))
+        with Harness(model, sessions, **options) as harness:
+            chat = harness.chat("talk")
+            records.append(harness.say(chat, message))
     return records
