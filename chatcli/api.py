@@ -90,9 +90,9 @@ class Chat:
         """
         settings = changed(settings or Settings(opening.default_sessions()), options)
         if not isinstance(name, SessionRequest):
-            running = {key: getattr(settings.running, key) for key in options if key in KEPT}
+            model_options = {key: getattr(settings.model_options, key) for key in options if key in KEPT}
             name = SessionRequest(
-                name, latest, at, system, template_args=template_args or {}, running=running
+                name, latest, at, system, template_args=template_args or {}, model_options=model_options
             )
         self._state = open_state(settings, name, model, ranks)
         self._settle = settle
@@ -270,19 +270,19 @@ def open_state(
 
 
 def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """`settings` with other fields of its own, its sampling or its running. Raises `TypeError`."""
-    sampling, running, others = (
+    """`settings` with other fields of its own, its sampling or its model options. Raises `TypeError`."""
+    sampling, model_options, others = (
         {key: value for key, value in options.items() if kind is _kind(key)}
         for kind in (Sampling, ModelOptions, Settings)
     )
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
-    if "adapter_path" in running:
-        running["adapter_path"] = adapter_folder(running["adapter_path"])
+    if "adapter_path" in model_options:
+        model_options["adapter_path"] = adapter_folder(model_options["adapter_path"])
     return replace(
         settings,
         sampling=replace(settings.sampling, **sampling),
-        running=replace(settings.running, **running),
+        model_options=replace(settings.model_options, **model_options),
         **others,
     )
 

@@ -120,7 +120,7 @@ class Checkpoints:
 
     def _reset(self) -> None:
         loaded = self.loaded
-        self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.running)
+        self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.model_options)
         self._path: list[str] = []
         self._ahead: list[int] = []
         self._by_draft = False

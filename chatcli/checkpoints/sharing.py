@@ -24,8 +24,8 @@ def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
     """Load with the other ranks, who are told to by rank 0. Raises `ModelBroken` or `RankLost`."""
     if ranks.leads:
         ranks.meet(sharding.share)
-        ranks.order("load", _from_home(name), asdict(settings.running), settings.cache)
-    if settings.running.adapter_path is not None:
+        ranks.order("load", _from_home(name), asdict(settings.model_options), settings.cache)
+    if settings.model_options.adapter_path is not None:
         raise ModelBroken(sharding.NO_ADAPTERS)
     with ranks.explained():
         yield

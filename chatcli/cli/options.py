@@ -47,7 +47,7 @@ CHECKED = {
     "presence_penalty",
     "frequency_penalty",
 }
-RUNNING = [field.name for field in fields(ModelOptions)]
+MODEL_OPTIONS = [field.name for field in fields(ModelOptions)]
 
 
 class Panel(StrEnum):
@@ -132,7 +132,7 @@ def default_of(key: str) -> Value | None:
     """What `Settings` has for a key. The folder of sessions depends on where one is."""
     if key == "sessions":
         return str(default_sessions())
-    parts = (DEFAULT.sampling, DEFAULT.running, DEFAULT)
+    parts = (DEFAULT.sampling, DEFAULT.model_options, DEFAULT)
     found: Value | None = next(getattr(part, key) for part in parts if hasattr(part, key))
     return found
 
@@ -307,14 +307,14 @@ class Options:
         """Every setting from the first that has it: flag, environment, file, default."""
         held = {key: self._find(key) for key in config.SETTINGS}
         sampling = tuning.sampling_of({key: held.pop(key) for key in SAMPLING})
-        running = tuning.running_of({key: held.pop(key) for key in RUNNING})
+        model_options = tuning.model_options_of({key: held.pop(key) for key in MODEL_OPTIONS})
         held["sessions"] = sessions_folder(self.sessions)
         held["cache_limit"] = limit_of(self.cache_limit)
         held["memory_limit"] = limit_of(self.memory_limit, "memory_limit")
         models = configured().file.models
         held["model"] = aliased(held["model"], models)
         held["draft_model"] = tuning.draft_model_of(held["draft_model"], models)
-        return Settings(sampling=sampling, models=models, running=running, **held)
+        return Settings(sampling=sampling, models=models, model_options=model_options, **held)
 
     def _find(self, key: str) -> Any:
         # A flag's model and system prompt are for any session, those below for one that is begun.
@@ -336,12 +336,12 @@ class Options:
             system,
             must_exist,
             template_args=told,
-            running=self._running_flags(),
+            model_options=self._model_option_flags(),
         )
 
-    def _running_flags(self) -> dict[str, Any]:
+    def _model_option_flags(self) -> dict[str, Any]:
         """What flags say of how the model is run."""
-        made = tuning.running_of({key: self._find(key) for key in RUNNING})
+        made = tuning.model_options_of({key: self._find(key) for key in MODEL_OPTIONS})
         return {key: getattr(made, key) for key in KEPT if getattr(self, key) is not None}
 
 

@@ -157,7 +157,7 @@ def sampling_of(held: Mapping[str, Any]) -> Sampling:
     return Sampling(**{**held, **several})
 
 
-def running_of(held: Mapping[str, Any]) -> ModelOptions:
+def model_options_of(held: Mapping[str, Any]) -> ModelOptions:
     """The same for how the model is run."""
     return ModelOptions(**{**held, "adapter_path": adapter_folder(held["adapter_path"])})
 

@@ -68,7 +68,7 @@ def resume(state: State, argument: str) -> Result:
     try:
         if kept := session.conversation.model:
             state.read_ahead(session.conversation, kept)
-            state.change_model(kept, session.conversation.running)
+            state.change_model(kept, session.conversation.model_options)
     except (ChatcliError, KeyboardInterrupt):
         session.close()
         raise
@@ -172,7 +172,7 @@ def _model_names(state: State) -> list[str]:
 )
 def model(state: State, argument: str) -> Result:
     if not argument:
-        run = ", ".join(f"{key} {value}" for key, value in state.settings.running.asked().items())
+        run = ", ".join(f"{key} {value}" for key, value in state.settings.model_options.asked().items())
         return Said(f"The model is {state.model}." + (f" It is run with {run}." if run else ""))
     state.change_model(argument)
     return Said(f"The model is {state.model} now. It has checkpoints of its own.")

@@ -84,7 +84,7 @@ class Conversation:
     `date` (ISO 8601) is the day of the first turn until it is set to another one. Templates that
     print the date get this one on every other day too. `effort` is how much the model is to think,
     `template_args` what else its template is told; None and nothing leave it to the template.
-    `running` is how its model is run, where that is not as usual: fields of `settings.ModelOptions`.
+    `model_options` is how its model is run, where that is not as usual: fields of `settings.ModelOptions`.
     """
 
     date: str
@@ -95,7 +95,7 @@ class Conversation:
     labels: dict[str, str] = field(default_factory=dict)
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
-    running: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
         """Hang `entry` into the tree and move the head to it.

@@ -187,7 +187,7 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     # A trial of its own: images may be as they are in no conversation.
     tail = embeddings.real(loaded, tail)
     longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
-    short = prompt_cache.new(loaded.model, loaded.running), [tail[0]] * SHORT
+    short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * SHORT
     sequences = [(cache, list(tail)), (cache, longer), short]
     try:
         together = _likelihoods_together(loaded, sequences)

@@ -61,7 +61,7 @@ class Speculator:
 
 def fit(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLimits:
     """Whether `draft` can be the draft model of `loaded`. Raises `DraftModelRefused`."""
-    caches = [prompt_cache.new(one.model, one.running) for one in (loaded, draft)]
+    caches = [prompt_cache.new(one.model, one.model_options) for one in (loaded, draft)]
     for one, cache in zip((loaded, draft), caches, strict=True):
         if classes := trim.untrimmable(cache):
             raise DraftModelRefused(

@@ -16,23 +16,23 @@ from chatcli.settings.values import DEFAULTS, ModelOptions
 PROBED = 64
 
 
-def growth(model: Any, running: ModelOptions = DEFAULTS) -> Growth:
+def growth(model: Any, model_options: ModelOptions = DEFAULTS) -> Growth:
     """How a cache of `model` grows, by the shapes that a token would give it: nothing is computed."""
-    cache = list(leaves(_shaped(model, running, 1)))
+    cache = list(leaves(_shaped(model, model_options, 1)))
     row = sum(_row(leaf) for leaf in cache if type(leaf) in ROWS)
     windows = tuple(Window(_row(leaf), _limit(leaf)) for leaf in cache if type(leaf) in WINDOWS)
     state = _state_size(cache)
     if any(not has_rows(leaf) and type(leaf) is not ArraysCache for leaf in cache):
         # A class that is not known here may well grow.
-        more = _state_size(list(leaves(_shaped(model, running, 1 + PROBED)))) - state
+        more = _state_size(list(leaves(_shaped(model, model_options, 1 + PROBED)))) - state
         row += -(-more // PROBED)
     step = max((getattr(leaf, "step", 1) for leaf in cache if type(leaf) in ROWS), default=1)
     return Growth(state, row, windows, step)
 
 
-def _shaped(model: Any, running: ModelOptions, tokens: int) -> PromptCache:
+def _shaped(model: Any, model_options: ModelOptions, tokens: int) -> PromptCache:
     """A cache after so many tokens whose arrays have shapes, and contents that are never computed."""
-    cache = new(model, running)
+    cache = new(model, model_options)
     model(mx.zeros((1, tokens), mx.int32), cache=cache)
     return cache
 

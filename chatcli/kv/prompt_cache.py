@@ -47,46 +47,46 @@ WINDOWS = (RotatingKVCache, ChunkedKVCache)
 TRIMMED = (KVCache, QuantizedKVCache)
 
 
-def new(model: Any, running: ModelOptions = DEFAULTS) -> PromptCache:
+def new(model: Any, model_options: ModelOptions = DEFAULTS) -> PromptCache:
     """An empty cache for `model`, of the size and precision that are asked for.
 
     Raises `CacheRefused` where mlx-lm has none such for this model.
     """
-    if running.max_kv_size is not None and hasattr(model, "make_cache"):
+    if model_options.max_kv_size is not None and hasattr(model, "make_cache"):
         raise CacheRefused(
             "This model makes its own kind of cache, whose size cannot be chosen: leave out "
             "--max-kv-size (max_kv_size in the settings), and name the model with -m where a session "
             "keeps it."
         )
-    made = list(make_prompt_cache(model, running.max_kv_size))
-    return made if running.kv_bits is None else _quantized(made, running)
+    made = list(make_prompt_cache(model, model_options.max_kv_size))
+    return made if model_options.kv_bits is None else _quantized(made, model_options)
 
 
-def _quantized(cache: PromptCache, running: ModelOptions) -> PromptCache:
+def _quantized(cache: PromptCache, model_options: ModelOptions) -> PromptCache:
     """The same layers as mlx-lm quantizes, while they are empty."""
-    made = [_quantized_leaf(part, running) for part in cache]
+    made = [_quantized_leaf(part, model_options) for part in cache]
     if not any(hasattr(part, "bits") for part in made):
         raise CacheRefused(f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}")
     return made
 
 
-def _quantized_leaf(part: Any, running: ModelOptions) -> Any:
+def _quantized_leaf(part: Any, model_options: ModelOptions) -> Any:
     if not hasattr(part, "to_quantized"):
         return part
     try:
-        return part.to_quantized(group_size=running.kv_group_size, bits=running.kv_bits)
+        return part.to_quantized(group_size=model_options.kv_group_size, bits=model_options.kv_bits)
     except NotImplementedError as error:
         raise CacheRefused(
             f"mlx-lm cannot quantize a sliding window such as this model's cache has: {UNQUANTIZED}"
         ) from error
 
 
-def try_out(model: Any, running: ModelOptions) -> None:
+def try_out(model: Any, model_options: ModelOptions) -> None:
     """Run three tokens on a quantized cache: not every model can.
 
     Raises `CacheRefused`, also where the groups do not fit the heads.
     """
-    cache = new(model, running)
+    cache = new(model, model_options)
     try:
         for tokens in ([0, 0], [0]):
             model(mx.array(tokens)[None], cache=cache)
@@ -94,8 +94,8 @@ def try_out(model: Any, running: ModelOptions) -> None:
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise CacheRefused(
-            f"This model cannot use a cache of {running.kv_bits} bits in groups of "
-            f"{running.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
+            f"This model cannot use a cache of {model_options.kv_bits} bits in groups of "
+            f"{model_options.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
             f"{UNQUANTIZED}"
         ) from error
 

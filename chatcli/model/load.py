@@ -50,7 +50,7 @@ Progress = Callable[[float], None]
 class LoadedModel:
     """A model ready to run. `context` is the longest prompt plus reply, in tokens.
 
-    `sampling` is how its makers choose tokens and how many at most, where they say so. `running` is
+    `sampling` is how its makers choose tokens and how many at most, where they say so. `model_options` is
     how it was loaded.
     `processor` prepares images as mlx-lm does (None: it takes none), `vision` has those of the prompts.
     """
@@ -62,7 +62,7 @@ class LoadedModel:
     context: int
     prefill_step: int
     sampling: Sampling = field(default_factory=Sampling)
-    running: ModelOptions = DEFAULTS
+    model_options: ModelOptions = DEFAULTS
     processor: Any = None
     vision: Vision | None = None
 
@@ -73,7 +73,7 @@ def load(
     downloading: hub.Told = lambda _: None,
     *,
     trust_remote_code: bool = False,
-    running: ModelOptions = DEFAULTS,
+    model_options: ModelOptions = DEFAULTS,
     talks: bool = True,
     ranks: Ranks | None = None,
 ) -> LoadedModel:
@@ -83,7 +83,7 @@ def load(
     What `progress` or `downloading` raises ends it. `trust_remote_code` lets code that came with
     the model run. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
-    adapted = adapter.fingerprint(Path(running.adapter_path)) if running.adapter_path else ""
+    adapted = adapter.fingerprint(Path(model_options.adapter_path)) if model_options.adapter_path else ""
     folder = resolve(name, downloading)
     with _loadable(name), _refused(name, folder, trust_remote_code):
         _check_config(folder, name)
@@ -91,7 +91,9 @@ def load(
             model, tokenizer, config = _load_lazily(folder, trust_remote_code)
             way = ""
         else:
-            model, tokenizer, config, way = sharding.load(folder, name, trust_remote_code, running.pipeline)
+            model, tokenizer, config, way = sharding.load(
+                folder, name, trust_remote_code, model_options.pipeline
+            )
     # Its warnings would be written across the screen.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     if talks and not tokenizer.has_chat_template:
@@ -99,18 +101,18 @@ def load(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
             "choose a chat ('instruct') model with -m."
         )
-    if running.adapter_path:
-        _adapt(model, name, running.adapter_path)
+    if model_options.adapter_path:
+        _adapt(model, name, model_options.adapter_path)
     with _loadable(name):
         digest = read_weights(folder, model, progress)
     if folder == pocket.FOLDER:
         # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
         model.set_dtype(mx.float32)
-    if running.kv_bits is not None:
-        prompt_cache.try_out(model, running)
-    step = running.prefill_step_size or prefill_step()
+    if model_options.kv_bits is not None:
+        prompt_cache.try_out(model, model_options)
+    step = model_options.prefill_step_size or prefill_step()
     step = step if ranks is None else ranks.least(step)
-    layout = prompt_cache.layout(prompt_cache.new(model, running))
+    layout = prompt_cache.layout(prompt_cache.new(model, model_options))
     kind = f"{layout} {_dtype(model)} {mx.default_device().type} step {step}"
     mark = fingerprint(folder, kind + digest + adapted)
     if ranks is not None:
@@ -130,7 +132,7 @@ def load(
         _context(config),
         step,
         own_sampling(own),
-        running,
+        model_options,
         processor,
     )
 

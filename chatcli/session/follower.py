@@ -76,11 +76,11 @@ class Follower:
             tell(str(lost))
         os._exit(0 if lost is None else lost.exit_code)
 
-    def load(self, name: str, running: dict[str, Any], cache: bool) -> None:
+    def load(self, name: str, model_options: dict[str, Any], cache: bool) -> None:
         """Load this rank's shard of a model."""
         settings = replace(
             self._settings,
-            running=ModelOptions(**running),
+            model_options=ModelOptions(**model_options),
             cache=cache,
             sampling=Sampling(),
             draft_model=None,

@@ -21,7 +21,7 @@ class SessionRequest:
 
     `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
     `date` (ISO 8601) is what a session that is begun tells its model; None: today. `effort` and
-    `template_args` are told to its template too; an argument that is None is taken away. `running` is
+    `template_args` are told to its template too; an argument that is None is taken away. `model_options` is
     what was said of how the model is to be run (fields of `ModelOptions`), against what the session keeps.
     """
 
@@ -33,7 +33,7 @@ class SessionRequest:
     date: str | None = None
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
-    running: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def default_sessions() -> Path:
@@ -99,7 +99,7 @@ def branch_from(
         wanted, model=source.model, system=source.system, date=source.date, branched_from=name
     )
     made.set_template(source.effort, source.template_args)
-    made.set_running(source.running)
+    made.set_model_options(source.model_options)
     for entry in source.path(leaf):
         made.copy(entry)
     return made

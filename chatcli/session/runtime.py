@@ -69,7 +69,7 @@ class Runtime:
                 progress,
                 downloading,
                 trust_remote_code=settings.trust_remote_code,
-                running=settings.running,
+                model_options=settings.model_options,
                 ranks=ranks,
             )
         check(self.loaded.tokenizer, self.sampling)
@@ -113,14 +113,14 @@ class Runtime:
     ) -> LoadedModel:
         """One whose cache is quantized as the model's own is, and whole. Raises as `model.load`."""
         settings = self.settings
-        running = replace(settings.running, max_kv_size=None, adapter_path=None)
+        model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
         try:
             return load(
                 name,
                 progress,
                 downloading,
                 trust_remote_code=settings.trust_remote_code,
-                running=running,
+                model_options=model_options,
                 talks=False,
             )
         except ModelError as error:
@@ -202,7 +202,7 @@ def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | N
     if most is None:
         return None
     try:
-        grown = [growth.growth(one.model, one.running) for one in models]
+        grown = [growth.growth(one.model, one.model_options) for one in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
     weights = sum(weights_size(one.model) for one in models)

@@ -76,11 +76,11 @@ class State:
         # Set by whoever runs a command: it stops what the command waits for.
         self.stopping: threading.Event | None = None
         # How this run was told to run a model, whatever sessions it opens.
-        self._running = settings.running
+        self._model_options = settings.model_options
         kept = self.session.conversation if self.session else None
         if kept is not None and not model:
-            running = settings.running.resumed(kept.running, wanted.running)
-            self.settings = replace(settings, running=running)
+            model_options = settings.model_options.resumed(kept.model_options, wanted.model_options)
+            self.settings = replace(settings, model_options=model_options)
         own = kept.model if kept is not None else None
         self.model = absolute(model) if model else own or absolute(settings.model)
         self._runtime = self._load(self.model, self.settings)
@@ -224,7 +224,7 @@ class State:
     def _note_settings(self, session: SessionFile) -> None:
         """Put on disk what this run was asked for, now that it is used."""
         session.set_model(self.model)
-        session.set_running(self.settings.running.asked())
+        session.set_model_options(self.settings.model_options.asked())
         if self.wanted.system is not None:
             session.set_system(self.wanted.system or None)
             self.wanted = replace(self.wanted, system=None)
@@ -434,8 +434,8 @@ class State:
         Raises `ModelError`, or `KeyboardInterrupt` if it was stopped, and keeps the old one.
         """
         name = absolute(aliased(name, self.settings.models))
-        settings = replace(self.settings, running=self._running.resumed(kept, NOTHING))
-        if (name, settings.running) == (self.model, self.settings.running):
+        settings = replace(self.settings, model_options=self._model_options.resumed(kept, NOTHING))
+        if (name, settings.model_options) == (self.model, self.settings.model_options):
             return
         if self._ranks is not None:
             raise UsageError("Ranks share one model: leave, and start them with another -m.")
@@ -453,7 +453,7 @@ class State:
         if (before := self._ready()) is not None:
             before.close()
         self._runtime, self.model = loading, name
-        self.settings = replace(self.settings, running=settings.running)
+        self.settings = replace(self.settings, model_options=settings.model_options)
 
     def close(self) -> str | None:
         """Stop what runs behind, finish what is being written, let the session go.

@@ -137,7 +137,7 @@ class Settings:
     model: str = POCKET
     system: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)
-    running: ModelOptions = DEFAULTS
+    model_options: ModelOptions = DEFAULTS
     draft_model: str | None = None
     num_draft_tokens: int = NUM_DRAFT_TOKENS
 

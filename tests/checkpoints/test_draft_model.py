@@ -93,7 +93,7 @@ class Pair:
     def caches(self, stable: Sequence[int]) -> list[PromptCache]:
         made = []
         for loaded in (self.model, self.drafting):
-            cache = prompt_cache.new(loaded.model, loaded.running)
+            cache = prompt_cache.new(loaded.model, loaded.model_options)
             for _ in generate.prefill(loaded, cache, stable, RowLog()):
                 pass
             made.append(cache)
@@ -325,8 +325,8 @@ WINDOWED = {
 def test_a_full_window_ends_the_speculation_and_not_the_reply(
     family: Path, tmp_path: Path, what: str
 ) -> None:
-    name, drafting, running, most = WINDOWED[what]
-    options: dict[str, Any] = {"running": running, "tokens": 30}
+    name, drafting, model_options, most = WINDOWED[what]
+    options: dict[str, Any] = {"model_options": model_options, "tokens": 30}
     plain = open_all_along(family / name, tmp_path / "plain", **options)
     options["draft_model"] = family / drafting
     notices = []
@@ -373,7 +373,7 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
 
 
 @pytest.mark.parametrize(
-    ("name", "running"),
+    ("name", "model_options"),
     [
         ("open", ModelOptions()),
         at_night("plain", ModelOptions()),
@@ -382,15 +382,15 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
     ],
 )
 def test_reopened_it_says_the_same_to_the_bit(
-    family: Path, tmp_path: Path, name: str, running: ModelOptions
+    family: Path, tmp_path: Path, name: str, model_options: ModelOptions
 ) -> None:
-    options: dict[str, Any] = {"draft_model": family / "kindred", "running": running}
+    options: dict[str, Any] = {"draft_model": family / "kindred", "model_options": model_options}
     whole = open_all_along(family / name, tmp_path / "open", **options)
     closed = reopened(family / name, tmp_path / "closed", **options)
     assert list(map(outcome, whole)) == list(map(outcome, closed))
     accepted = [one.draft_accepted_tokens for one in whole]
     assert accepted == [one.draft_accepted_tokens for one in closed] and all(accepted)
-    plain = open_all_along(family / name, tmp_path / "plain", running=running)
+    plain = open_all_along(family / name, tmp_path / "plain", model_options=model_options)
     assert [one.tokens for one in plain] == [one.tokens for one in whole]
     counts = [(one.prompt_tokens, one.reused_tokens, one.settled_tokens) for one in plain]
     assert counts == [(one.prompt_tokens, one.reused_tokens, one.settled_tokens) for one in closed]
@@ -402,7 +402,7 @@ def test_a_quantized_cache_reopened_says_the_same_to_the_bit(tmp_path: Path) -> 
     write_kindred(tmp_path / "kindred", tmp_path / "wide")
     options: dict[str, Any] = {
         "draft_model": tmp_path / "kindred",
-        "running": ModelOptions(kv_bits=8, kv_group_size=32),
+        "model_options": ModelOptions(kv_bits=8, kv_group_size=32),
     }
     whole = open_all_along(tmp_path / "wide", tmp_path / "open", **options)
     closed = reopened(tmp_path / "wide", tmp_path / "closed", **options)

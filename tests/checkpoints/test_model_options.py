@@ -62,10 +62,10 @@ def write_adapter(folder: Path, model: Path, seed: int = 1) -> ModelOptions:
     return ModelOptions(adapter_path=str(folder))
 
 
-def same_reopened(model: Path, folder: Path, running: ModelOptions) -> list[int]:
+def same_reopened(model: Path, folder: Path, model_options: ModelOptions) -> list[int]:
     """A conversation that was open all along and one reopened at every turn agree; its tokens."""
-    whole = open_all_along(model, folder / "open", running=running)
-    closed = reopened(model, folder / "closed", running=running)
+    whole = open_all_along(model, folder / "open", model_options=model_options)
+    closed = reopened(model, folder / "closed", model_options=model_options)
     assert list(map(outcome, whole)) == list(map(outcome, closed))
     counts = [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in whole]
     assert counts == [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in closed]
@@ -73,15 +73,15 @@ def same_reopened(model: Path, folder: Path, running: ModelOptions) -> list[int]
     return [token for record in whole for token in record.tokens]
 
 
-def fingerprint(model: Path, running: ModelOptions = DEFAULTS) -> str:
-    return models_.load(str(model), running=running).fingerprint
+def fingerprint(model: Path, model_options: ModelOptions = DEFAULTS) -> str:
+    return models_.load(str(model), model_options=model_options).fingerprint
 
 
 # Quantized caches
 
 
 def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> None:
-    loaded = models_.load(str(wide / "qwen3"), running=FOUR_BITS)
+    loaded = models_.load(str(wide / "qwen3"), model_options=FOUR_BITS)
     growth = cache_growth.growth(loaded.model, FOUR_BITS)
     cache = prompt_cache.new(loaded.model, FOUR_BITS)
     for _ in generate.prefill(loaded, cache, [5] * 300, RowLog()):
@@ -91,12 +91,12 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
 
 @pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
 def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, family: str, bits: int) -> None:
-    running = ModelOptions(kv_bits=bits, kv_group_size=32)
-    same_reopened(wide / family, tmp_path, running)
-    with Harness(wide / family, tmp_path / "cold", running=running, cache=False) as harness:
+    model_options = ModelOptions(kv_bits=bits, kv_group_size=32)
+    same_reopened(wide / family, tmp_path, model_options)
+    with Harness(wide / family, tmp_path / "cold", model_options=model_options, cache=False) as harness:
         chat = harness.chat("talk")
         cold = [harness.say(chat, message, settle=False) for message in MESSAGES[:2]]
-    with Harness(wide / family, tmp_path / "open", running=running) as harness:
+    with Harness(wide / family, tmp_path / "open", model_options=model_options) as harness:
         warm = [
             turn.reply.message.content for turn in harness.chat("talk").conversation.turns()[:2] if turn.reply
         ]
@@ -108,10 +108,10 @@ def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
     wide: Path, tmp_path: Path, family: str
 ) -> None:
     said = {}
-    for running in (DEFAULTS, FOUR_BITS):
-        with Harness(wide / family, tmp_path / "saved", running=running) as harness:
-            record = harness.say(harness.chat(str(running.kv_bits)), MESSAGES[1])
-            said[running] = record
+    for model_options in (DEFAULTS, FOUR_BITS):
+        with Harness(wide / family, tmp_path / "saved", model_options=model_options) as harness:
+            record = harness.say(harness.chat(str(model_options.kv_bits)), MESSAGES[1])
+            said[model_options] = record
     plain, quantized = said.values()
     assert plain.logprobs != quantized.logprobs
     assert 0 == quantized.reused_tokens
@@ -120,9 +120,9 @@ def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
 
 def test_a_sliding_window_cannot_be_quantized(models: Path) -> None:
     with pytest.raises(CacheRefused, match=r"sliding window .* leave out --kv-bits"):
-        models_.load(str(models / "gpt_oss"), running=ModelOptions(kv_bits=8))
+        models_.load(str(models / "gpt_oss"), model_options=ModelOptions(kv_bits=8))
     with pytest.raises(CacheRefused, match="sliding window"):
-        models_.load(str(models / "qwen3"), running=ModelOptions(max_kv_size=64, kv_bits=8))
+        models_.load(str(models / "qwen3"), model_options=ModelOptions(max_kv_size=64, kv_bits=8))
 
 
 def test_a_model_without_a_kv_cache_has_nothing_to_quantize() -> None:
@@ -138,7 +138,7 @@ def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
     models: Path,
 ) -> None:
     with pytest.raises(CacheRefused, match=r"8 bits in groups of 64 \(.*another --kv-group-size"):
-        models_.load(str(models / "qwen3"), running=ModelOptions(kv_bits=8))
+        models_.load(str(models / "qwen3"), model_options=ModelOptions(kv_bits=8))
 
 
 # A cache of limited size
@@ -155,7 +155,7 @@ def test_a_cache_of_limited_size_reopened_says_the_same(models: Path, tmp_path: 
 @pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
 def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: str) -> None:
     with pytest.raises(CacheRefused, match="leave out --max-kv-size"):
-        models_.load(str(models / family), running=ModelOptions(max_kv_size=64))
+        models_.load(str(models / family), model_options=ModelOptions(max_kv_size=64))
 
 
 # Chunks
@@ -169,7 +169,7 @@ def test_a_conversation_in_other_chunks_reopened_says_the_same(
 
 
 def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_path: Path) -> None:
-    with Harness(models / "qwen3", tmp_path, running=ModelOptions(prefill_step_size=9)) as harness:
+    with Harness(models / "qwen3", tmp_path, model_options=ModelOptions(prefill_step_size=9)) as harness:
         assert 9 == harness.runtime.loaded.prefill_step
 
 
@@ -202,18 +202,18 @@ def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tm
 
 @pytest.mark.parametrize("lost", ["adapter_config.json", "adapters.safetensors", "."])
 def test_a_folder_without_an_adapter_is_one_sentence(models: Path, tmp_path: Path, lost: str) -> None:
-    running = write_adapter(tmp_path / "adapter", models / "qwen3")
+    model_options = write_adapter(tmp_path / "adapter", models / "qwen3")
     gone = tmp_path / "adapter" / lost
     shutil.rmtree(gone) if lost == "." else gone.unlink()
     with pytest.raises(ModelNotFound, match="--adapter-path takes a folder with adapter_config"):
-        models_.load(str(models / "qwen3"), running=running)
+        models_.load(str(models / "qwen3"), model_options=model_options)
 
 
 def test_an_adapter_of_another_model_is_one_sentence(models: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "wide", "qwen3", head_dim=32)
-    running = write_adapter(tmp_path / "adapter", tmp_path / "wide")
+    model_options = write_adapter(tmp_path / "adapter", tmp_path / "wide")
     with pytest.raises(ModelBroken, match=r"cannot be used with the model .*incompatible") as said:
-        models_.load(str(models / "qwen3"), running=running)
+        models_.load(str(models / "qwen3"), model_options=model_options)
     assert 1 == len(str(said.value).splitlines())
 
 
@@ -221,10 +221,10 @@ def test_an_adapter_of_another_model_is_one_sentence(models: Path, tmp_path: Pat
 def test_a_wrong_configuration_of_an_adapter_is_one_sentence(
     models: Path, tmp_path: Path, config: str
 ) -> None:
-    running = write_adapter(tmp_path / "adapter", models / "qwen3")
+    model_options = write_adapter(tmp_path / "adapter", models / "qwen3")
     (tmp_path / "adapter" / "adapter_config.json").write_text(config)
     with pytest.raises(ModelBroken, match=r"The adapter in .* cannot be used"):
-        models_.load(str(models / "qwen3"), running=running)
+        models_.load(str(models / "qwen3"), model_options=model_options)
 
 
 # All of them

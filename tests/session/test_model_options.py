@@ -20,7 +20,7 @@ CHANGED = "the model or its cache settings changed"
 
 
 def kept(folder: Path, name: str = "talk") -> dict[str, Any]:
-    return dict(SessionFolder(folder).read(name).conversation.running)
+    return dict(SessionFolder(folder).read(name).conversation.model_options)
 
 
 def stats_of_one_turn(sessions: Path, name: str, **options: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_what_is_said_this_time_counts_and_is_kept_then(models: Path, tmp_path: 
 
 
 def test_a_flag_is_said_this_time_and_a_setting_is_not() -> None:
-    assert {"kv_bits": 8} == Options(kv_bits=8, draft_model="none", temp=0.5).wanted().running
+    assert {"kv_bits": 8} == Options(kv_bits=8, draft_model="none", temp=0.5).wanted().model_options
 
 
 def test_a_branch_is_run_as_its_session_was(models: Path, tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_in_a_shell_each_session_is_run_in_its_own_way(chatcli: Program) -> None
 def test_without_its_adapter_a_session_says_so_and_goes_on_when_the_model_is_named(
     chatcli: Program, tmp_path: Path
 ) -> None:
-    running = write_adapter(tmp_path / "lora", chatcli.model)
-    chatcli.ask("Hello", "-S", "talk", "-n", "2", "--adapter-path", running.adapter_path)
-    assert running.asked() == kept(chatcli.sessions)
+    model_options = write_adapter(tmp_path / "lora", chatcli.model)
+    chatcli.ask("Hello", "-S", "talk", "-n", "2", "--adapter-path", model_options.adapter_path)
+    assert model_options.asked() == kept(chatcli.sessions)
     shutil.rmtree(tmp_path / "lora")
     done = chatcli.run("ask", "And?", "-S", "talk", model=False, expect=1)
     assert 1 == len(done.errors.splitlines()) and "lora" in done.errors and "-m" in done.errors

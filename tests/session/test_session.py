@@ -354,7 +354,7 @@ def test_the_thinking_opens_at_the_last_one() -> None:
 
 
 def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
-    wanted = replace(settings(tmp_path), running=ModelOptions(prefill_step_size=1024))
+    wanted = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
     state = State(wanted, SessionRequest(), str(models / "qwen3"))
     say(state, "hello")
     state.stop_settling()

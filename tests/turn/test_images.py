@@ -30,7 +30,7 @@ CHUNKS = ModelOptions(prefill_step_size=8)
 ASKED = "What is this?"
 NEVER = threading.Event()
 by_chunks = pytest.mark.parametrize(
-    "running",
+    "model_options",
     [pytest.param(ModelOptions(), marks=pytest.mark.slow), CHUNKS],
     ids=["whole", "cut by chunks"],
 )
@@ -126,10 +126,10 @@ def mlx_lm_says(
 @by_chunks
 @pytest.mark.parametrize("late", [False, True], ids=["kept", "never kept"])
 def test_the_model_is_given_what_mlx_lm_gives_it(
-    late: bool, running: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
+    late: bool, model_options: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE) if late else seer
-    with harness(model, tmp_path / "saved", running=running) as home:
+    with harness(model, tmp_path / "saved", model_options=model_options) as home:
         chat = home.chat("talk")
         for said in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
             chat.saved.move_head(None)
@@ -174,11 +174,11 @@ def test_the_same_image_hits_in_another_session_and_under_another_name(
 
 @by_chunks
 def test_reopened_open_and_cold_say_the_same_to_the_bit(
-    running: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
+    model_options: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    kept = talked(seer, tmp_path / "open", shown, running=running)
-    again = reopened(seer, tmp_path / "reopened", shown, running=running)
-    cold = talked(seer, tmp_path / "cold", shown, running=running, cache=False)
+    kept = talked(seer, tmp_path / "open", shown, model_options=model_options)
+    again = reopened(seer, tmp_path / "reopened", shown, model_options=model_options)
+    cold = talked(seer, tmp_path / "cold", shown, model_options=model_options, cache=False)
     assert [outcome(one) for one in kept] == [outcome(one) for one in again]
     assert [outcome(one) for one in kept] == [outcome(one) for one in cold]
     assert [one.reused_tokens for one in kept] == [one.reused_tokens for one in again]
@@ -190,10 +190,10 @@ def test_rows_are_borrowed_up_to_the_middle_of_an_image(
 ) -> None:
     """Two questions about one image share it in whole chunks; the rest of it is run from there."""
     question, other = ("one", ("large",)), ("two", ("large",))
-    with harness(seer, tmp_path / "warm", running=CHUNKS) as home:
+    with harness(seer, tmp_path / "warm", model_options=CHUNKS) as home:
         say(home, home.chat("one"), question, shown)
         found = say(home, home.chat("two"), other, shown)
-    (cold,) = talked(seer, tmp_path / "cold", shown, [other], running=CHUNKS)
+    (cold,) = talked(seer, tmp_path / "cold", shown, [other], model_options=CHUNKS)
     assert found.reused_tokens > cold.reused_tokens + 100
     assert outcome(found) == outcome(cold)
 
@@ -207,13 +207,13 @@ def until(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
 def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
     seer: Path, shown: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path / "cut", running=CHUNKS) as home:
+    with harness(seer, tmp_path / "cut", model_options=CHUNKS) as home:
         chat = home.chat("talk", system=None)
         stop = threading.Event()
         until(turn.take(chat, ASKED, stop, [read(shown["large"])]), PrefillProgress, stop)
         again = finish(regenerate.regenerate(chat, NEVER))
-    (whole,) = talked(seer, tmp_path / "whole", shown, [(ASKED, ("large",))], running=CHUNKS)
-    with harness(seer, tmp_path / "whole", running=CHUNKS) as home:
+    (whole,) = talked(seer, tmp_path / "whole", shown, [(ASKED, ("large",))], model_options=CHUNKS)
+    with harness(seer, tmp_path / "whole", model_options=CHUNKS) as home:
         fresh = home.say(home.chat("other", system=None), ASKED, images=[shown["large"]])
     assert again.reused_tokens == 8
     assert outcome(again) == outcome(fresh) != outcome(whole)
@@ -282,16 +282,16 @@ def test_words_alone_use_the_cache_as_with_any_model(
 
 @by_chunks
 def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
-    running: ModelOptions, shown: dict[str, Path], tmp_path: Path
+    model_options: ModelOptions, shown: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE)
     talk = [(ASKED, ("a",)), ("And this?", ("b",)), ("Or this?", ("wide", "a"))]
-    kept = talked(model, tmp_path / "open", shown, talk, running=running)
-    again = reopened(model, tmp_path / "reopened", shown, talk, running=running)
+    kept = talked(model, tmp_path / "open", shown, talk, model_options=model_options)
+    again = reopened(model, tmp_path / "reopened", shown, talk, model_options=model_options)
     assert [outcome(one) for one in kept] == [outcome(one) for one in again]
     assert all(one.prefilled_tokens > 14 for one in again)
     assert all(one.reused_tokens > 16 for one in again[1:])
-    with harness(model, tmp_path / "each", running=running) as home:
+    with harness(model, tmp_path / "each", model_options=model_options) as home:
         chat = home.chat("talk")
         events = batch.answer_each(chat, [ASKED, "Hm?"], NEVER, images=[read(shown["a"])])
         answers = {one.number: one.record for one in events if isinstance(one, Answered)}

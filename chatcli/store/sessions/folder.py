@@ -336,11 +336,11 @@ class SessionFile:
             self.write({"type": "template", "effort": effort, "args": dict(arguments)})
             conversation.effort, conversation.template_args = effort, dict(arguments)
 
-    def set_running(self, running: Mapping[str, Any]) -> None:
+    def set_model_options(self, model_options: Mapping[str, Any]) -> None:
         """How the model is run from now on, as `ModelOptions.asked` tells it."""
-        if running != self.conversation.running:
-            self.write({"type": "running", "running": dict(running)})
-            self.conversation.running = dict(running)
+        if model_options != self.conversation.model_options:
+            self.write({"type": "running", "running": dict(model_options)})
+            self.conversation.model_options = dict(model_options)
 
     def set_label(self, entry_id: str, label: str) -> None:
         """Bookmark an entry; an empty label takes the bookmark away."""

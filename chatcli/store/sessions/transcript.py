@@ -134,7 +134,7 @@ class _Reader:
             self._tree.effort = _text_or_none(line["effort"])
             self._tree.template_args = arguments_of(line["args"])
         elif kind == "running":
-            self._tree.running = arguments_of(line["running"])
+            self._tree.model_options = arguments_of(line["running"])
 
     def _label(self, entry_id: str, label: str) -> None:
         self._tree.labels[self._tree.entries[entry_id].id] = label
