@@ -32,9 +32,8 @@ BEGINNING = 64
 CANDIDATES = 32
 SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
-OLD_INDEX = ".next"
 ROWS_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.rows\.safetensors")
-ID_NAME = re.compile(r"[0-9a-f]{64}\.")
+OLD_NAME = re.compile(r"[0-9a-f]{64}\.(rows\.safetensors|next)")
 SHARD_NAME = re.compile("[0-9a-f]{2}")
 STATE_NAME = re.compile(r"([0-9a-f]{64})\.state\.safetensors")
 
@@ -249,18 +248,15 @@ def _named(path: Path, names: Sequence[str]) -> tuple[int, list[int]]:
 
 
 def last_of(path: Path) -> str | None:
-    """The beginning of the id of a file's last segment, from its name; None: it is no segment's.
+    """The first digits of the id of a file's last segment, from its name; None if it is no segment's.
 
-    Nothing for an index of format 1, which no segment needs.
+    Empty for names of segment version 1 (`ID.rows.safetensors`, `ID.next`), which no segment needs.
     """
-    name = path.name
-    if name.endswith(OLD_INDEX):
-        return ""
-    if parts := ROWS_NAME.fullmatch(name):
-        return parts[3]
-    if name.endswith(SUFFIX) and ID_NAME.match(name):
-        return name[:SHORT]
-    return None
+    if rows := ROWS_NAME.fullmatch(path.name):
+        return rows[3]
+    if STATE_NAME.fullmatch(path.name):
+        return path.name[:SHORT]
+    return "" if OLD_NAME.fullmatch(path.name) else None
 
 
 def rows_files(folder: Path) -> Iterator[Path]:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store.segments import catalog, legacy
+from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import (
     DAMAGED,
-    OLD_INDEX,
     ROWS_NAME,
     SHARD_NAME,
     SHORT,
@@ -196,7 +195,7 @@ def rows(folder: Path) -> Iterator[Item | Problem]:
 def read_rows(path: Path) -> Item:
     """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
     facts = path.stat()
-    ids, told = _read_rows(path) if ROWS_NAME.fullmatch(path.name) else _read_old(path)
+    ids, told = _read_rows(path)
     try:
         start, seconds = int(told["start"]), float(told["seconds"])
     except (KeyError, ValueError) as error:
@@ -213,16 +212,6 @@ def _read_rows(path: Path) -> tuple[list[str], dict[str, str]]:
         if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
             raise SegmentDamaged("it is under another file's name")
         return ids, file.metadata
-
-
-def _read_old(path: Path) -> tuple[list[str], dict[str, str]]:
-    """A file of format 1, all of it."""
-    _, told = legacy.unpack(path.read_bytes())
-    if f"{told.get('id')}.{told.get('kind')}{SUFFIX}" != path.name:
-        raise SegmentDamaged("it is under another file's name")
-    if told.get("fingerprint") != path.parent.parent.name:
-        raise SegmentDamaged("it belongs to another model")
-    return [told["id"]], {"parent": "", **told, "seconds": "0"}
 
 
 def _checked_kind(file: Container) -> Kind:
@@ -245,7 +234,7 @@ def verify(sessions: Path) -> Iterator[Problem]:
             yield Problem(folder, "it is no model's folder")
             continue
         for entry in entries(folder):
-            if not entry.name.endswith((DAMAGED, OLD_INDEX)):
+            if not entry.name.endswith(DAMAGED):
                 path = Path(entry.path)
                 reason = _problem_of(path)
                 if reason:
@@ -266,18 +255,10 @@ def _problem_of(path: Path) -> str | None:
 
 def _check(path: Path) -> None:
     """Read a file, whatever its name says it is. Raises `SegmentDamaged` and `OSError`."""
-    name = path.name
-    if name.endswith(SUFFIX) and not (ROWS_NAME.fullmatch(name) or STATE_NAME.fullmatch(name)):
-        _read_old(path)
-        return
-    try:
-        with Container(path) as file:
-            _check_name(file)
-            _check_numbers(file)
-            file.check()
-    except SegmentDamaged:
-        if not (STATE_NAME.fullmatch(name) and _is_old(path)):
-            raise
+    with Container(path) as file:
+        _check_name(file)
+        _check_numbers(file)
+        file.check()
 
 
 def _check_name(file: Container) -> None:
@@ -301,12 +282,3 @@ def _check_numbers(file: Container) -> None:
         int(told["start"]), float(told["seconds"])
     except (KeyError, ValueError, RecursionError) as error:
         raise SegmentDamaged("its numbers are none") from error
-
-
-def _is_old(path: Path) -> bool:
-    """Whether a state is whole, but of format 1."""
-    try:
-        _, told = _read_old(path)
-    except SegmentDamaged:
-        return False
-    return told.get("version") == "1"

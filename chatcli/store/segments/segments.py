@@ -20,7 +20,7 @@ import numpy as np
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
-from chatcli.store.segments import catalog, legacy
+from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
 from chatcli.store.segments.compaction import compact
 from chatcli.store.segments.container import (
@@ -98,11 +98,7 @@ class SegmentStore:
         return False
 
     def _locate(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
-        found = locate(self.folder, chain, prompt)
-        depth = covered(found)
-        if depth < len(chain) and legacy.upgrade(self.folder, chain[depth:], prompt):
-            found = locate(self.folder, chain, prompt)
-        return found
+        return locate(self.folder, chain, prompt)
 
     # Reading
 

@@ -1,0 +1,140 @@
+"""Folders of version 0.1.0: transcripts open and go on, checkpoints are misses and are removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from chatcli.store import maintenance
+from chatcli.store.segments import eviction, inventory
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.sessions.folder import SessionFolder
+from tests import ROOT
+from tests.support.checkpointing import (
+    CHAIN,
+    ONE,
+    PROMPT,
+    damage_of_rows,
+    damage_of_state,
+    depth,
+    expected,
+    raw,
+    read,
+    rows_files,
+    state_at,
+    state_of,
+    write,
+    write_all,
+)
+from tests.support.harness import Harness
+
+FIXTURE = ROOT / "tests" / "fixtures" / "sessions-0.1.0"
+FAMILIES = ["qwen3", "qwen3_5"]
+MESSAGES = ["My dog is called Biscuit.", "I live in Lisbon, by the river."]
+LONG_AGO = 1_700_000_000
+PLENTY = 1 << 40
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    folder = tmp_path / "saved"
+    shutil.copytree(FIXTURE, folder, ignore=shutil.ignore_patterns("*.md"))
+    return folder
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_old_transcript_opens(saved: Path, family: str) -> None:
+    transcript = SessionFolder(saved).read(family)
+    assert [] == transcript.problems
+    assert MESSAGES == [turn.user.message.content for turn in transcript.conversation.turns()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_old_conversation_goes_on(saved: Path, models: Path, family: str) -> None:
+    before = (saved / f"{family}.jsonl").read_bytes()
+    for number in (3, 4):
+        with Harness(models / family, saved, tokens=6) as harness:
+            record = harness.say(harness.chat(family), "What is my dog's name?")
+        assert (number, 6) == (record.turn, len(record.tokens))
+        assert (number > 3) == (record.reused_tokens > 0)
+    assert (saved / f"{family}.jsonl").read_bytes().startswith(before)
+    assert number == len(SessionFolder(saved).read(family).conversation.turns())
+
+
+# Checkpoints of segment version 1
+
+
+def write_old(store: SegmentStore) -> list[Path]:
+    """The files that version 0.1.0 kept for `CHAIN`, and a transcript that names them; unused for long."""
+    paths = []
+    for segment in CHAIN:
+        shard = store.folder / segment.id[:2]
+        shard.mkdir(parents=True, exist_ok=True)
+        for kind in ("rows", "state"):
+            told = {"format": "chatcli-segment", "version": "1", "kind": kind, "id": segment.id}
+            told |= {"start": str(segment.start), "end": str(segment.end), "parent": segment.parent}
+            told |= {"fingerprint": store.fingerprint, "scalars": "{}", "digest": "0" * 32}
+            paths.append(shard / f"{segment.id}.{kind}.safetensors")
+            safetensors.numpy.save_file({"0.keys": np.ones((1, 1, 2, 3), "f4")}, paths[-1], told)
+        paths.append(shard / f"{segment.id}.next")
+        paths[-1].write_text(f"{CHAIN[-1].id}\n")
+    for path in paths:
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    with SessionFolder(sessions_of(store)).create("talk", model=None, system=None) as session:
+        names = [segment.id for segment in CHAIN]
+        session.write({"type": "note", "id": "x", "record": {"segments": names}})
+    return paths
+
+
+def sessions_of(store: SegmentStore) -> Path:
+    return store.folder.parent.parent
+
+
+def test_old_rows_are_a_miss(store: SegmentStore) -> None:
+    write_old(store)
+    assert 0 == depth(store)
+    assert "evicted or deleted" == damage_of_rows(store)
+    assert list(range(1, len(CHAIN) + 1)) == store.missing(CHAIN, PROMPT)
+    write_all(store, CHAIN, PROMPT)
+    assert expected(CHAIN) == read(store, CHAIN, PROMPT)
+
+
+def test_an_old_state_is_set_aside_where_it_is_met_and_written_anew(store: SegmentStore) -> None:
+    write_old(store)
+    assert 0 == depth(store, stateful=True)
+    write(store, ONE, PROMPT, state=True)
+    assert damage_of_state(store).startswith("damaged: ")
+    assert not state_at(store).exists()
+    write(store, ONE, PROMPT, state=True)
+    assert raw(state_of(CHAIN[0])) == raw(store.state(CHAIN[0])[0])
+
+
+def test_gc_removes_old_rows_and_lists_although_a_session_names_them(store: SegmentStore) -> None:
+    paths = write_old(store)
+    eviction.remove(maintenance.collectable(SessionFolder(sessions_of(store)), PLENTY))
+    assert [path for path in paths if ".state." in path.name] == [path for path in paths if path.exists()]
+
+
+def test_eviction_takes_everything_old_before_anything_whole(store: SegmentStore) -> None:
+    paths = [path for path in write_old(store) if ".next" not in path.name]
+    write(store, ONE, PROMPT)
+    whole = sum(path.stat().st_size for path in rows_files(store) if path not in paths)
+    eviction.remove(eviction.over_limit(sessions_of(store), int(whole / eviction.TARGET) + 200))
+    assert [] == [path for path in paths if path.exists()]
+    assert expected(ONE) == read(store, ONE, PROMPT)
+
+
+def test_verification_names_every_old_file(store: SegmentStore) -> None:
+    paths = write_old(store)
+    assert sorted(paths) == sorted(problem.path for problem in inventory.verify(sessions_of(store)))
+
+
+def test_deleting_a_session_removes_every_old_file(store: SegmentStore) -> None:
+    paths = write_old(store)
+    maintenance.delete(SessionFolder(sessions_of(store)), "talk")
+    assert [] == [path for path in paths if path.exists()]
