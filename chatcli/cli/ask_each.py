@@ -21,7 +21,7 @@ from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
 from chatcli.session import alternatives
 from chatcli.text import clean, decodable
-from chatcli.tui.render.arrival import DownloadProgress
+from chatcli.tui.render.progress import DownloadProgress
 
 SEPARATOR = "---"
 Each = Annotated[
@@ -77,10 +77,10 @@ class InOrder:
         self._came: dict[int, Answered | Refused] = {}
         self._next = 1
         self._begun = False
-        self._arrival = DownloadProgress(sys.stderr)
+        self._download = DownloadProgress(sys.stderr)
 
     def event(self, event: Event) -> None:
-        if self._arrival.takes(event):
+        if self._download.takes(event):
             return
         if isinstance(event, Notice):
             print(clean(f"chatcli: {event.text}"), file=sys.stderr)
@@ -92,7 +92,7 @@ class InOrder:
 
     def finish(self) -> None:
         """Nothing more comes: print what waited for others."""
-        self._arrival.end()
+        self._download.end()
         for number in sorted(self._came):
             self._print(self._came.pop(number))
 

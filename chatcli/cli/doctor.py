@@ -83,9 +83,9 @@ def as_object(found: Found, problems: int) -> dict[str, Any]:
 def printed(this: Machine) -> Found:
     """Print each finding as soon as it is there, and at the end what is to be done."""
     from chatcli.doctor import checkup
-    from chatcli.tui.render import screen as display
+    from chatcli.tui.render.screen import Screen
 
-    page = Page(display.Screen())
+    page = Page(Screen())
     found: Found = {}
     for title, findings in checkup.areas(this):
         page.title(title)

@@ -43,7 +43,7 @@ from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.text import clean, decodable
 from chatcli.threads import executor
-from chatcli.tui.render.arrival import DownloadProgress
+from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.terminal import startup
 
 # The commands that run a model on every rank; any other is rank 0's alone.
@@ -167,12 +167,12 @@ def talk(options: Options, wanted: SessionRequest) -> None:
         in_terminal(options, wanted, behind_launcher)
         return
     from chatcli.commands import script
-    from chatcli.tui.render import screen as display
+    from chatcli.tui.render.pipe import Pipe
 
     state = open_state(options, wanted)
     try:
         tell_recovery(state.session)
-        shown = JsonLines() if options.as_json else display.Pipe(context=state.limit)
+        shown = JsonLines() if options.as_json else Pipe(context=state.limit)
         script.run((decodable(line) for line in sys.stdin), state, shown)
     finally:
         let_go(state)
@@ -214,15 +214,14 @@ def behind_launcher(state: Any) -> None:
 
 
 def shell_of(state: Any, editor: str | None) -> Any:
-    from chatcli.tui.composer import lines
+    from chatcli.tui.composer.history import open_history
     from chatcli.tui.live_region import LiveRegion
-    from chatcli.tui.render import screen as display
+    from chatcli.tui.render.screen import Screen
     from chatcli.tui.shell import Shell
 
-    stage = LiveRegion(os.environ)
-    history = lines.open_history(history_file())
-    screen = display.screen_on(stage, state.settings.panel, state.limit)
-    return Shell(state, screen, stage, history, editor)
+    live_region = LiveRegion(os.environ)
+    screen = Screen.above_prompt(live_region, state.settings.panel, state.limit)
+    return Shell(state, screen, live_region, open_history(history_file()), editor)
 
 
 def open_state(options: Options, wanted: SessionRequest) -> Any:
@@ -267,10 +266,10 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._record: TurnRecord | None = None
-        self._arrival = DownloadProgress(sys.stderr)
+        self._download = DownloadProgress(sys.stderr)
 
     def event(self, event: Any) -> None:
-        if self._arrival.takes(event):
+        if self._download.takes(event):
             return
         if isinstance(event, TurnDone):
             self._record = event.record
@@ -284,7 +283,7 @@ class JsonLines:
 
     def abandon(self) -> None:
         """A turn ended without a reply: nothing of it was printed."""
-        self._arrival.end()
+        self._download.end()
 
     def end_turn(self) -> None:
         if self._record is not None:
@@ -310,7 +309,7 @@ def ask(
     """Run one turn without a terminal, or many beside each other."""
     from chatcli.commands import script
     from chatcli.conversation.images import read
-    from chatcli.tui.render import screen as display
+    from chatcli.tui.render.pipe import Pipe
 
     images = [read(path) for path in image or ()]
     if each is not None:
@@ -320,7 +319,7 @@ def ask(
     chat = open_chat(options)
     try:
         tell_recovery(chat.session)
-        shown = JsonLines() if options.as_json else display.Pipe(context=lambda: chat.context)
+        shown = JsonLines() if options.as_json else Pipe(context=lambda: chat.context)
         with script.stop_on_interrupt() as cancelled:
             script.show(chat.send(text, cancelled, images=images), shown)
     finally:

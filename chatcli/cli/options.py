@@ -407,9 +407,9 @@ def sessions_folder(given: Path | None) -> Path:
 
 
 def show_result(result: results.Result) -> None:
-    from chatcli.tui.render import screen
+    from chatcli.tui.render.screen import Screen
 
-    screen.Screen().result(result)
+    Screen().result(result)
 
 
 def print_json(value: Any) -> None:

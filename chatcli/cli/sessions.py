@@ -244,7 +244,6 @@ def pick(folder: SessionFolder) -> str | None:
     summaries = folder.summaries()
     if not summaries:
         folder.latest()
-    from chatcli.tui.pickers.session_rows import actions_on
-    from chatcli.tui.pickers.sessions import pick_session
+    from chatcli.tui.pickers.sessions import SessionActions, pick_session
 
-    return pick_session(summaries, actions_on(folder))
+    return pick_session(summaries, SessionActions.on(folder))

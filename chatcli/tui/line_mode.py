@@ -12,7 +12,7 @@ from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
 from chatcli.session.state import State
 from chatcli.text import clean
-from chatcli.tui.render.screen import Pipe
+from chatcli.tui.render.pipe import Pipe
 
 PROMPT = "> "
 

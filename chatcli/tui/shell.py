@@ -39,12 +39,11 @@ from chatcli.text import shorten
 from chatcli.tui import queue as waiting
 from chatcli.tui import toolbar
 from chatcli.tui.composer import composer, escape
+from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
-from chatcli.tui.composer.lines import CommandCompleter
 from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.pager import show_transcript
-from chatcli.tui.pickers.session_rows import actions_on
-from chatcli.tui.pickers.sessions import choose_session
+from chatcli.tui.pickers.sessions import SessionActions, choose_session
 from chatcli.tui.pickers.tree import choose_entry
 from chatcli.tui.queue import Sent, Unsent, Waiting
 from chatcli.tui.render.screen import Screen
@@ -102,7 +101,7 @@ class Shell:
             on_change=self._typed,
             on_escape=self._escape,
             on_clear=self._call_off,
-            say=lambda text: screen.say(text, "yellow"),
+            say=lambda text: screen.print(text, "yellow"),
             history=history,
             tokens=state.count_tokens,
             completer=CommandCompleter(state),
@@ -218,7 +217,7 @@ class Shell:
             self._screen.error(str(error))
         except KeyboardInterrupt:
             self._screen.abandon()
-            self._screen.say("Stopped.\n", "dim")
+            self._screen.print("Stopped.\n", "dim")
         return Unsent(None if line is not None and line.is_command else line)
 
     def _command_or_turn(self, line: Sent) -> Outcome:
@@ -237,7 +236,7 @@ class Shell:
             self._screen.event(event)
             self._stage.wake()
         if isinstance(event, Notice):
-            self._screen.say("")  # a line between it and the prompt, as below a reply
+            self._screen.print("")  # a line between it and the prompt, as below a reply
 
     def _ended(self, done: Future[Outcome]) -> None:
         self._busy = False
@@ -304,7 +303,7 @@ class Shell:
 
     def _not_sent(self, lines: Iterable[Sent]) -> None:
         for line in lines:
-            self._screen.say(f"not sent: {shorten(line.shown, 60)}", "yellow")
+            self._screen.print(f"not sent: {shorten(line.shown, 60)}", "yellow")
 
     def _take_back(self) -> None:
         self._composer.set_text(self._waiting.newest().text)
@@ -352,7 +351,7 @@ class Shell:
 
     async def _choose_session(self) -> None:
         folder = self._state.folder
-        chosen = await choose_session(folder.summaries(), actions_on(folder))
+        chosen = await choose_session(folder.summaries(), SessionActions.on(folder))
         if chosen is not None:
             line = f"/resume {chosen}"
             self._waiting.add(Sent(line, line, line, is_command=True), first=True)
@@ -409,7 +408,7 @@ class Shell:
         """Leave a message that was being changed as it is. Returns whether there was one."""
         called_off = editing.call_off(self._state)
         if called_off:
-            self._screen.say("Called off: the conversation is as it was.\n", "dim")
+            self._screen.print("Called off: the conversation is as it was.\n", "dim")
             if not self._busy:
                 self._state.settle_behind(self._app.invalidate)
         return called_off

@@ -29,7 +29,8 @@ from chatcli.session.opening import SessionRequest
 from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.tui.render.screen import Pipe, Screen
+from chatcli.tui.render.pipe import Pipe
+from chatcli.tui.render.screen import Screen
 from chatcli.turn import turn
 from tests.conftest import Program, entries
 from tests.support import tiny

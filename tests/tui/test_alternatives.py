@@ -74,7 +74,7 @@ def shown(width: int, count: int = 4) -> list[str]:
     records = [TurnRecord("talk", 1, text=text, tokens=[1] * 8) for text in REPLIES[:count]]
     console = Console(width=width, force_terminal=False, highlight=False)
     with console.capture() as captured:
-        console.print(alternatives.drawn(Alternatives(tuple(records), ()), width))
+        console.print(alternatives.renderable(Alternatives(tuple(records), ()), width))
     return [line.rstrip() for line in captured.get().splitlines()]
 
 

@@ -20,7 +20,8 @@ from chatcli.settings.values import Sampling
 from chatcli.store.sessions.listing import Summary
 from chatcli.tui.pickers.sessions import SessionActions, SessionRows
 from chatcli.tui.pickers.tree import TreeRows
-from chatcli.tui.render.screen import Pipe, Screen
+from chatcli.tui.render.pipe import Pipe
+from chatcli.tui.render.screen import Screen
 from chatcli.turn import regenerate, turn
 from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need

@@ -1,4 +1,4 @@
-"""What completes in the box: commands on its first line, files after an `@`; refuses to know the keys."""
+"""Completion in the input box: commands and their arguments, files after an `@`."""
 
 from __future__ import annotations
 
@@ -8,33 +8,46 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
-from chatcli.commands import mentions
+from chatcli.commands import mentions, registry
+from chatcli.session.state import State
 from chatcli.text import file_size
 
 
-class Completions(Completer):
-    """Slash commands on the first line, files after an `@`."""
+class MessageCompleter(Completer):
+    """Completes by `commands` on a first line that begins with a slash, else files in `folder`."""
 
     def __init__(self, commands: Completer, folder: Path) -> None:
         self._commands = commands
-        self._files = ThreadedCompleter(Files(folder))
+        self._files = ThreadedCompleter(FileCompleter(folder))
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        return self._which(document).get_completions(document, event)
+        return self._completer(document).get_completions(document, event)
 
     def get_completions_async(
         self, document: Document, event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        return self._which(document).get_completions_async(document, event)
+        return self._completer(document).get_completions_async(document, event)
 
-    def _which(self, document: Document) -> Completer:
-        if document.text.startswith("/") and document.cursor_position_row == 0:
-            return self._commands
-        return self._files
+    def _completer(self, document: Document) -> Completer:
+        is_command = document.text.startswith("/") and document.cursor_position_row == 0
+        return self._commands if is_command else self._files
 
 
-class Files(Completer):
-    """The files in `folder`, or wherever the name after `@` leads."""
+class CommandCompleter(Completer):
+    """Slash commands and their arguments, from the registry."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        line = document.text_before_cursor
+        if line.startswith("/") and "\n" not in line:
+            for text, start, help_ in registry.completions(self._state, line):
+                yield Completion(text, start, display_meta=help_)
+
+
+class FileCompleter(Completer):
+    """Files in `folder`, or wherever the name after `@` leads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

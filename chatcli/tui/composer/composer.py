@@ -48,7 +48,7 @@ from chatcli.commands import mentions
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.text import shorten
 from chatcli.tui.composer import escape
-from chatcli.tui.composer.completion import Completions
+from chatcli.tui.composer.completion import MessageCompleter
 from chatcli.tui.composer.editor import edited
 from chatcli.tui.composer.paste import (
     Pastes,
@@ -119,7 +119,7 @@ class Composer:
         sizes = mentions.Sizes(tokens)
         # A window asks several times while the screen is drawn once.
         self._named = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
-        self.buffer = Box(self.send, history, Completions(completer or DummyCompleter(), self._folder))
+        self.buffer = Box(self.send, history, MessageCompleter(completer or DummyCompleter(), self._folder))
         self.buffer.on_text_changed += self._changed
         search = SearchToolbar(
             backward_search_prompt="search back: ",

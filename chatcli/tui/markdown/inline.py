@@ -13,7 +13,8 @@ from rich.style import Style
 from rich.text import Text
 
 from chatcli.text import clean
-from chatcli.tui.text.wrap import DIM, last_unit
+from chatcli.tui.text.styles import DIM
+from chatcli.tui.text.wrap import last_unit
 
 CODE = Style(color="cyan")
 INLINE = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}

@@ -18,7 +18,8 @@ from chatcli.tui.markdown.highlight import Highlighter
 from chatcli.tui.markdown.inline import Prose
 from chatcli.tui.markdown.rows import NOWHERE, Block, Drawn, Place, Row, all_sure, prefixed, stacked
 from chatcli.tui.markdown.rules import DECIDED, parser, source_lines
-from chatcli.tui.text.wrap import DIM, full_breaks
+from chatcli.tui.text.styles import DIM
+from chatcli.tui.text.wrap import full_breaks
 
 PROSE_WIDTH = 100
 LISTS = ("bullet_list", "ordered_list")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from chatcli.tui.text.wrap import DIM, Breaks, breaks_from, full_breaks, word_breaks
+from chatcli.tui.text.styles import DIM
+from chatcli.tui.text.wrap import Breaks, breaks_from, full_breaks, word_breaks
 
 # Up to where a reply is, whatever the width: a block's line in the source, which line of the
 # block's text, how many of that line's characters. The blank row above a block is line -1.

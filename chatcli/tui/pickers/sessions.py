@@ -17,6 +17,9 @@ from prompt_toolkit.utils import get_cwidth
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
+from chatcli.store import maintenance
+from chatcli.store.sessions import search
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line
 from chatcli.tui.pickers.debounce import DebouncedQuery
@@ -48,6 +51,16 @@ class SessionActions:
     rename: Callable[[str, str], str] | None = None
     delete: Callable[[str], object] | None = None
     search: Callable[[str], Collection[str]] | None = None
+
+    @classmethod
+    def on(cls, folder: SessionFolder) -> SessionActions:
+        """Read, rename, delete and search the sessions in `folder`."""
+        return cls(
+            load=lambda name: folder.read(name).conversation,
+            rename=folder.rename,
+            delete=lambda name: maintenance.delete(folder, name),
+            search=lambda words: search.names(folder.folder, words),
+        )
 
 
 class SessionRows(Rows[str]):

@@ -1,4 +1,4 @@
-"""Several replies to one question, side by side where the terminal is wide; refuses to know the prompt."""
+"""Several replies to one question, side by side where the terminal is wide enough."""
 
 from __future__ import annotations
 
@@ -9,60 +9,54 @@ from rich.text import Text
 from chatcli.conversation import finish
 from chatcli.events import Alternatives, TurnRecord
 from chatcli.text import clean
-from chatcli.tui.render.panel import ACCENT, DIM
+from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
-# Columns of a terminal from which replies stand side by side, and those that each takes at least.
-WIDE = 100
-LEAST = 30
+# Terminal columns from which on replies stand side by side, and those that each takes at least.
+SIDE_BY_SIDE_WIDTH = 100
+MIN_WIDTH = 30
 GAP = 3
-INDENT = 2
 STOPPED = "(stopped: nothing came)"
 
 
-def drawn(event: Alternatives, width: int) -> RenderableType:
+def renderable(event: Alternatives, width: int) -> RenderableType:
     """The replies with their numbers, and how to choose one."""
-    if not event.records:
+    count = len(event.records)
+    if not count:
         return Text(STOPPED, DIM)
-    columns = _columns(len(event.records), width)
+    columns = 1
+    if width >= SIDE_BY_SIDE_WIDTH:
+        # As few rows as there must be, and about as many replies in each.
+        rows = -(-count // min(count, width // (MIN_WIDTH + GAP)))
+        columns = -(-count // rows)
     table = Table.grid(padding=(0, GAP, 1, 0))
     for _ in range(columns):
-        table.add_column(width=(width - INDENT) // columns - GAP)
+        table.add_column(width=(width - len(INDENT)) // columns - GAP)
     cells = [_cell(number, record) for number, record in enumerate(event.records, start=1)]
-    for first in range(0, len(cells), columns):
-        table.add_row(*cells[first : first + columns])
-    return Group(table, Text(_hint(len(cells)), DIM))
+    for start in range(0, count, columns):
+        table.add_row(*cells[start : start + columns])
+    return Group(table, Text(_hint(count), DIM))
+
+
+def _cell(number: int, record: TurnRecord) -> RenderableType:
+    facts = f"{len(record.tokens):,} tokens"
+    if record.thinking:
+        facts += " · thought first"
+    if cut := finish.word(record.finish_reason):
+        facts += f" · {cut}"
+    head = Text(str(number), f"bold {ACCENT}").append(f"  {facts}", f"not bold {DIM}")
+    return Group(head, Text(clean(record.text)))
 
 
 def lines(event: Alternatives) -> str:
     """The replies below each other, as plain text."""
-    told = [f"[{number}] {record.text}\n" for number, record in enumerate(event.records, start=1)]
-    return "\n".join([*told, f"{_hint(len(told))}\n"]) if told else f"{STOPPED}\n"
-
-
-def _columns(count: int, width: int) -> int:
-    """As many as fit, and about as many in each row."""
-    if width < WIDE:
-        return 1
-    rows = -(-count // min(count, width // (LEAST + GAP)))
-    return -(-count // rows)
-
-
-def _cell(number: int, record: TurnRecord) -> RenderableType:
-    head = Text(str(number), f"bold {ACCENT}").append(f"  {_facts(record)}", f"not bold {DIM}")
-    return Group(head, Text(clean(record.text)))
-
-
-def _facts(record: TurnRecord) -> str:
-    thought = " · thought first" if record.thinking else ""
-    cut = finish.word(record.finish_reason)
-    return f"{len(record.tokens):,} tokens{thought}{f' · {cut}' if cut else ''}"
+    if not event.records:
+        return f"{STOPPED}\n"
+    replies = [f"[{number}] {record.text}\n" for number, record in enumerate(event.records, start=1)]
+    return "\n".join([*replies, f"{_hint(len(replies))}\n"])
 
 
 def _hint(count: int) -> str:
     if count == 1:
         return "Only one reply came: it goes on."
-    return (
-        f"1 goes on; 2 to {count} and Enter chooses another."
-        if count > 2
-        else ("1 goes on; 2 and Enter chooses the other.")
-    )
+    others = "2 and Enter chooses the other" if count == 2 else f"2 to {count} and Enter chooses another"
+    return f"1 goes on; {others}."

@@ -23,11 +23,9 @@ from rich.text import Text
 from chatcli.commands import results
 from chatcli.events import TurnRecord
 from chatcli.text import clean_line, file_size
+from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
-ACCENT = "cyan"
-INDENT = "  "
-DIM = "dim"
 BAR_WIDTH = 28
 LINE_BAR, NARROW_LINE_BAR = 10, 6
 # A terminal of fewer columns than this has no room to spare for bars.
@@ -233,13 +231,6 @@ class ContextTable:
         yield table
         share = used / max(limit, 1)
         yield Text(f"{used:,} of {limit:,} tokens, {share:.1%}", style=DIM)
-
-
-def stats(result: results.Stats) -> RenderableType:
-    if not result.turns:
-        return Text("No turns yet.")
-    told = speculation(record for _, record in result.turns)
-    return Group(StatsTable(result.turns), *(Text(line, DIM) for line in told))
 
 
 def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -1,48 +1,75 @@
-"""A bar of how far a long job is, on standard error; refuses to know the job."""
+"""Progress of downloads and long jobs, on standard error."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from chatcli.events import Download, Event
 from chatcli.text import clean_line
 
-Told = Callable[[int, int, str], None]
-PARTS = 10
+# Seconds between two lines where the previous one cannot be overwritten.
+LOG_SECONDS = 10.0
+ERASE_LINE = "\r\x1b[K"
+# How many lines a job logs where there is no terminal for a bar.
+LOG_STEPS = 10
+
+# (parts done, parts in all, name of the last part)
+ProgressCallback = Callable[[int, int, str], None]
+
+
+class DownloadProgress:
+    """The state of a model's download: one changing line on a terminal, else a line now and then."""
+
+    def __init__(self, err: TextIO) -> None:
+        self._err, self._is_terminal = err, err.isatty()
+        self._last_drawn = float("-inf")
+        self._line_open = False
+
+    def takes(self, event: Event) -> bool:
+        """Draw `event` if it is about the download; any other event ends the line. Returns which it was."""
+        if not isinstance(event, Download):
+            self.end()
+            return False
+        now = time.monotonic()
+        if event.total and now - self._last_drawn >= (0.0 if self._is_terminal else LOG_SECONDS):
+            self._last_drawn, self._line_open = now, self._is_terminal
+            start, end = (ERASE_LINE, "") if self._is_terminal else ("", "\n")
+            self._err.write(f"{start}chatcli: downloading the model: {event}{end}")
+            self._err.flush()
+        return True
+
+    def end(self) -> None:
+        """Erase the line: something else is printed now."""
+        if self._line_open:
+            self._err.write(ERASE_LINE)
+            self._err.flush()
+            self._line_open = False
 
 
 @contextmanager
-def bar(title: str) -> Iterator[Told]:
-    """Tell the result how many of how many parts are done, and the last one's name.
+def bar(title: str) -> Iterator[ProgressCallback]:
+    """Yield a function that updates a progress bar; without a terminal it logs each tenth."""
+    # Only here: every command imports this module, and rich takes a while.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    Where nobody watches it is a line at each tenth.
-    """
+    def log(done: int, total: int, part: str) -> None:
+        if done * LOG_STEPS // total > (done - 1) * LOG_STEPS // total:
+            print(f"{title}: {done} of {total}", file=sys.stderr, flush=True)
+
     if not sys.stderr.isatty():
-        yield _lines(title)
+        yield log
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
 
-        def tell(done: int, total: int, what: str) -> None:
-            text = f"{title}  {clean_line(what)}"
+        def update(done: int, total: int, part: str) -> None:
+            text = f"{title}  {clean_line(part)}"
             progress.update(task, completed=done, total=total, description=text)
 
-        yield tell
-
-
-def _lines(title: str) -> Told:
-    def tell(done: int, total: int, what: str) -> None:
-        if done * PARTS // total > (done - 1) * PARTS // total:
-            print(f"{title}: {done} of {total}", file=sys.stderr, flush=True)
-
-    return tell
+        yield update

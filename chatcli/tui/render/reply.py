@@ -25,7 +25,8 @@ from chatcli.events import (
 )
 from chatcli.text import clean
 from chatcli.tui.markdown.stream import MarkdownStream
-from chatcli.tui.render.panel import DIM, INDENT, seconds
+from chatcli.tui.render.panel import seconds
+from chatcli.tui.text.styles import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 
 BOX = "  ┊ "
@@ -97,7 +98,7 @@ class Reply:
         if told is not None:
             self._print(wrap(Text(told, DIM), self._console.width - len(INDENT) - 1))
 
-    def waits(self, told: str) -> None:
+    def show_waiting(self, told: str) -> None:
         """Say what is waited for, in place of what was."""
         self._progress, self._waiting = None, lambda: told
 

@@ -6,10 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from rich.cells import get_character_cell_size
-from rich.style import Style
 from rich.text import Text
-
-DIM = Style(dim=True)
 
 # From a line and a width to the offsets where the line is broken.
 Breaks = Callable[[str, int], list[int]]

@@ -1,0 +1,81 @@
+"""Events and results as plain text, for a pipe or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Console
+
+from chatcli.commands.results import Result
+from chatcli.conversation import finish
+from chatcli.events import Alternatives, Event, Notice, TextDelta, ThinkingDelta, ToolCalled, TurnDone
+from chatcli.text import clean
+from chatcli.tui.render import alternatives
+from chatcli.tui.render.progress import DownloadProgress
+from chatcli.tui.render.results import renderable
+
+
+class Pipe:
+    """Writes replies and results to `out`, thinking and notices to `err`, all without escape sequences."""
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        context: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """`context` returns the most tokens that the model takes, None while that is not known."""
+        self._out, self._err = out or sys.stdout, err or sys.stderr
+        self._context = context
+        self._cut_reported = False
+        # Where the last line has no line break yet.
+        self._open_line: TextIO | None = None
+        self._download = DownloadProgress(self._err)
+
+    def event(self, event: Event) -> None:
+        if self._download.takes(event):
+            return
+        if isinstance(event, ThinkingDelta):
+            self._write(self._err, event.text)
+            self._open_line = self._err
+        elif isinstance(event, TextDelta):
+            if self._open_line is self._err:
+                self.abandon()
+            self._write(self._out, event.text)
+            self._open_line = self._out
+        elif isinstance(event, ToolCalled):
+            self.abandon()
+            self._write(self._out, f"{event}\n")
+        elif isinstance(event, Notice):
+            self._cut_reported |= finish.told_already(event)
+            self.abandon()
+            self._write(self._err, f"chatcli: {event.text}\n")
+        elif isinstance(event, Alternatives):
+            self.abandon()
+            self._write(self._out, alternatives.lines(event))
+        elif isinstance(event, TurnDone):
+            self.abandon()
+            sentence = None if self._cut_reported else finish.sentence(event.record, self._context())
+            self._cut_reported = False
+            # A program has --json for that: what it reads on standard error is the thinking.
+            if sentence is not None and self._err.isatty():
+                self._write(self._err, f"chatcli: {sentence}\n")
+
+    def abandon(self) -> None:
+        """End the line that is being written, whether its turn ended or not."""
+        self._download.end()
+        if self._open_line is not None:
+            self._write(self._open_line, "\n")
+            self._open_line = None
+
+    def end_turn(self) -> None:
+        self._out.flush()
+
+    def result(self, result: Result) -> None:
+        Console(file=self._out, highlight=False).print(renderable(result))
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        stream.write(clean(text))
+        stream.flush()

@@ -1,0 +1,293 @@
+"""What commands return, as rich renderables. Whatever a model, a file or a person wrote is cleaned here."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import singledispatch
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from chatcli.commands import results
+from chatcli.conversation import finish
+from chatcli.conversation.tree import Entry, spoken
+from chatcli.store.sessions import search
+from chatcli.text import age, clean, clean_line, file_size, shorten
+from chatcli.tui.render.panel import ContextTable, StatsTable, speculation
+from chatcli.tui.text.styles import ACCENT, DIM
+
+# Digits of a fingerprint that tell models apart.
+FINGERPRINT_DIGITS = 8
+MAX_NAME_COLUMNS = 36
+# Lines of a message and of a reply that remind of where a reopened conversation was.
+REMINDER_LINES = (6, 24)
+REMINDER_LINE_CHARS = 72
+# Notes below a table that must not be overlooked: a missed target, a peer that is better, other tokens.
+WARNING = re.compile("^MISSED|chatcli loses|differs? from|differ!")
+ROLES = {"user": "you", "assistant": "reply"}
+EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
+KEYS = """\
+Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line
+Esc or Ctrl-C stops a reply · Ctrl-T shows the thinking
+Up and Ctrl-R bring back what you wrote, Up also what waits
+Esc Esc opens the tree · Ctrl-G opens your editor · Ctrl-D leaves
+@file attaches a text file · Ctrl-O opens a folded paste"""
+
+
+def model_label(name: str) -> str:
+    """A hub name as it is, a folder by its own name."""
+    return clean_line(Path(name).name if len(Path(name).parts) > 2 else name)
+
+
+@singledispatch
+def renderable(result: object) -> RenderableType:
+    """Draw any of `results.Result` but `Quit` and `Streamed`."""
+    raise TypeError(f"{type(result).__name__} has nothing to draw")
+
+
+@renderable.register
+def _(result: results.Said) -> RenderableType:
+    return Text(clean(result.text))
+
+
+@renderable.register
+def _(result: results.Help) -> RenderableType:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for command in result.commands:
+        table.add_row(Text(f"/{command.name} {command.argument}".strip(), style=ACCENT), command.help)
+    return Group(table, Text(f"\n{KEYS}", style=DIM))
+
+
+@renderable.register
+def _(result: results.Listing) -> RenderableType:
+    if not result.summaries:
+        return Text("No saved sessions yet.")
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    ages = [age(summary.last_used) for summary in result.summaries]
+    names = [clean_line(summary.name) for summary in result.summaries]
+    min_widths = {
+        "session": min(max(map(cell_len, ["session", *names])), MAX_NAME_COLUMNS),
+        "turns": 5,
+        "last used": max(map(len, ["last used", *ages])),
+        "begins with": None,
+    }
+    for column, min_width in min_widths.items():
+        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=min_width)
+    for summary, name, last_used in zip(result.summaries, names, ages, strict=True):
+        if summary.problem:
+            table.add_row(name, "?", "", Text("cannot be read", "red"))
+        else:
+            words = Text(shorten(summary.first_words, 60), style=DIM)
+            table.add_row(Text(name, style=ACCENT), str(summary.turns), last_used, words)
+    if result.more > 0:
+        return Group(table, Text(f"… and {result.more:,} more: chatcli list --all", style=DIM))
+    return table
+
+
+@renderable.register
+def transcript(result: results.Transcript) -> RenderableType:
+    user_lines, reply_lines = (None, None) if result.last is None else REMINDER_LINES
+    turns = result.conversation.turns()
+    shown = turns if result.last is None else turns[-result.last :]
+    parts: list[RenderableType] = []
+    if shown and result.last is None:
+        day = spoken(result.conversation.date)
+        parts.append(Text(f"dated {day}, for templates that tell the model the date", style=DIM))
+    if (earlier := len(turns) - len(shown)) > 0:
+        parts.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
+    for turn in shown:
+        user = turn.user.message
+        text = user.shown if result.last is None else user.brief
+        parts.append(_message(f"{turn.number} › ", text, f"bold {ACCENT}", user_lines))
+        if turn.reply is not None:
+            reply = turn.reply.message
+            if result.thinking and reply.thinking:
+                parts.append(_message("  ┊ ", reply.thinking, f"{DIM} italic"))
+            mark = finish.mark(turn.reply.finish_reason)
+            parts.append(_message("  ", reply.content, "", reply_lines, mark))
+    return Group(*parts) if parts else Text("No turns yet.")
+
+
+def _message(
+    label: str, text: str, style: str, max_lines: int | None = None, mark: str = ""
+) -> RenderableType:
+    """A message beside its label, cut to `max_lines`; the mark is there in any case."""
+    text = clean(text)
+    head = text
+    if max_lines is not None:
+        head = "\n".join(text.split("\n")[:max_lines])[: max_lines * REMINDER_LINE_CHARS]
+    body = Text(head, style=style)
+    if len(head) < len(text):
+        body.append(f"\n… {len(text) - len(head):,} more characters", f"not bold {DIM}")
+    if not text.strip():
+        body = Text(mark or "(empty)", DIM)
+    elif mark:
+        body.append(f" {mark}", f"not bold {DIM}")
+    table = Table.grid()
+    table.add_row(Text(label, style=style or DIM), body)
+    return table
+
+
+@renderable.register
+def _(result: results.Tree) -> RenderableType:
+    """Two lines a turn, what was asked and the reply; only a fork makes the tree deeper."""
+    conversation = result.conversation
+    path = {entry.id for entry in conversation.path()}
+
+    def label(number: int, question: Entry, reply: Entry | None) -> Text:
+        on_path = (reply or question).id in path
+        label = Text.assemble(
+            (f"{number} › ", ACCENT if on_path else DIM),
+            (shorten(question.message.brief, 56), "" if on_path else DIM),
+        )
+        if conversation.head in (question.id, reply.id if reply else None):
+            label.append("  ◀ here", "bold green")
+        if reply is None:
+            return label.append("\n    (no reply)", DIM)
+        answer = finish.marked(shorten(reply.message.content, 56), reply.finish_reason)
+        return label.append(f"\n    {answer}", DIM)
+
+    root = Tree(Text(clean_line(result.name), style=f"bold {ACCENT}"), guide_style=DIM)
+    pending: list[tuple[Tree, str | None, int]] = [(root, None, 1)]
+    while pending:
+        branch, parent, number = pending.pop()
+        questions = conversation.children(parent)
+        for question in questions:
+            replies: list[Entry | None] = [*conversation.children(question.id)] or [None]
+            for reply in replies:
+                node = branch.add(label(number, question, reply))
+                if reply is not None:
+                    is_fork = len(questions) > 1 or len(replies) > 1
+                    pending.append((node if is_fork else branch, reply.id, number + 1))
+    return root
+
+
+@renderable.register
+def _(result: results.Stats) -> RenderableType:
+    if not result.turns:
+        return Text("No turns yet.")
+    lines = speculation(record for _, record in result.turns)
+    return Group(StatsTable(result.turns), *(Text(line, DIM) for line in lines))
+
+
+@renderable.register
+def _(result: results.Context) -> RenderableType:
+    return ContextTable(result)
+
+
+@renderable.register
+def _(result: results.DiskUse) -> RenderableType:
+    if not result.usages:
+        return Text("No checkpoints on disk.")
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    table.add_column("model", overflow="fold")
+    table.add_column("fingerprint", no_wrap=True)
+    for column in ("segments", "rows", "states"):
+        table.add_column(column, justify="right", no_wrap=True)
+
+    def files(count: int, size: int) -> str:
+        return f"{count:,} file{'s' * (count != 1)}, {file_size(size)}"
+
+    for usage in result.usages:
+        name = result.names.get(usage.fingerprint)
+        table.add_row(
+            Text(model_label(name) if name else "in no session"),
+            usage.fingerprint[:FINGERPRINT_DIGITS],
+            f"{usage.segments:,}",
+            files(usage.rows_files, usage.rows_bytes),
+            files(usage.states, usage.state_bytes),
+        )
+    used = sum(usage.bytes for usage in result.usages)
+    return Group(table, Text(f"{file_size(used)} of at most {file_size(result.limit)}", style=DIM))
+
+
+@renderable.register
+def _(result: results.Verified) -> RenderableType:
+    lines = [
+        Text(f"! {clean(str(problem.path.relative_to(result.folder)))}: {clean(problem.reason)}")
+        for problem in result.damaged
+    ]
+    lines += [Text(f"! {clean(problem)}") for problem in result.transcripts]
+    if not lines:
+        return Text("Every checkpoint and transcript is whole.")
+    if result.damaged and result.repaired:
+        lines.append(Text("Set aside: the next turn computes these checkpoints again."))
+    elif result.damaged:
+        lines.append(Text("'chatcli cache verify --repair' sets damaged checkpoints aside."))
+    return Group(*lines)
+
+
+@renderable.register
+def _(result: results.Collected) -> RenderableType:
+    sizes: dict[str, list[int]] = {}
+    for removal in result.removals:
+        sizes.setdefault(removal.reason, []).append(removal.size)
+    if not sizes:
+        return Text("There is nothing to remove.")
+    lines = [
+        Text(f"{len(files)} files, {file_size(sum(files))}: {reason}") for reason, files in sizes.items()
+    ]
+    verb = "would go" if result.dry_run else "went"
+    return Group(*lines, Text(f"{file_size(result.freed)} {verb}.", style=DIM))
+
+
+@renderable.register
+def _(result: results.Table) -> RenderableType:
+    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
+    for number, column in enumerate(result.columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in result.rows:
+        table.add_row(*map(Text, row))
+    notes = [Text(note, style="yellow" if WARNING.search(note) else DIM) for note in result.notes]
+    return Group(Text(clean(result.title), style="bold"), *[table] * bool(result.rows), *notes, Text())
+
+
+@renderable.register
+def _(result: results.Opened) -> RenderableType:
+    head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
+    if (day := result.conversation.date) != time.strftime("%Y-%m-%d"):
+        head.append(f" · dated {spoken(day)}", DIM)
+    notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
+    return Group(head, transcript(results.Transcript(result.name, result.conversation, last=2)), *notes)
+
+
+@renderable.register
+def _(result: results.Written) -> RenderableType:
+    return Text(EDIT_HINT, style=DIM)
+
+
+@renderable.register
+def _(result: results.Copied) -> RenderableType:
+    return Text(f"Copied {result.what}: {len(result.text):,} characters.", style=DIM)
+
+
+@renderable.register
+def _(result: results.PanelMode) -> RenderableType:
+    shown = {"line": "one line", "full": "a panel", "off": "nothing"}[result.mode]
+    return Text(f"After each turn {shown} of its numbers is shown. /stats has them all.")
+
+
+@renderable.register
+def _(result: search.Found) -> RenderableType:
+    """For each hit a line that says where it is, and its excerpt."""
+    if not result.hits:
+        words = ", ".join(f"'{clean_line(word)}'" for word in result.words)
+        return Text(f"No message holds {words}.")
+    lines: list[Text] = []
+    for hit in result.hits:
+        place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.last_used)}"
+        branch = "" if hit.on_path else " (other branch)"
+        lines.append(Text.assemble((clean_line(hit.session), ACCENT), (place, DIM), (branch, DIM)))
+        excerpt = Text("  ").append(hit.excerpt)
+        for start, end in hit.marks:
+            excerpt.stylize(f"bold {ACCENT}", start + 2, end + 2)
+        lines.append(excerpt)
+    if result.more:
+        more = f"The newest {len(result.hits)} are shown, and there are more: chatcli search --all"
+        lines.append(Text(more, DIM))
+    return Group(*lines)
