@@ -1,9 +1,9 @@
-"""Downloads a model's files from the hub into its cache, in a process of its own.
+"""Downloads a model's files from the hub into its cache: the child process that `hub.download` runs.
 
-A process can be ended at any instant, in the middle of a read that hangs too. What it says are lines
-of JSON on standard output: how far it is, then the folder or one sentence. It ends with whoever
-holds its standard input. huggingface_hub keeps whole files only, so large ones are fetched here
-under names that last, from where they were left.
+A process can be killed at any instant, even in a read that hangs. It writes one JSON object a line to
+standard output, the progress and then the folder or an error of one sentence, and it exits when its
+standard input is closed. huggingface_hub resumes no file, so large files are downloaded here, under
+names that stay the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,43 +36,26 @@ from huggingface_hub.errors import (
 from huggingface_hub.file_download import http_get, repo_folder_name
 
 from chatcli.model import hub
+from chatcli.model.hub import FILE_PATTERNS, answer_seconds
 from chatcli.text import file_size
 
-# What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
-PATTERNS = [
-    "*.json",
-    "model*.safetensors",
-    "*.py",
-    "tokenizer.model",
-    "*.tiktoken",
-    "tiktoken.model",
-    "*.txt",
-    "*.jsonl",
-    "*.jinja",
-]
-# Seconds to wait for an answer, unless HF_HUB_ETAG_TIMEOUT says otherwise.
-PATIENCE = (
-    6.0
-    if constants.HF_HUB_ETAG_TIMEOUT == constants.DEFAULT_ETAG_TIMEOUT
-    else float(constants.HF_HUB_ETAG_TIMEOUT)
-)
-# Seconds between two words about how far it is.
-OFTEN = 0.2
-# Files at a time, and bytes at a time: with the hub's own 10 MB a slow line would say nothing for long.
-FILES, CHUNK = 4, 1 << 20
+REPORT_SECONDS = 0.2
+PARALLEL_FILES = 4
+# The hub's own chunks of 10 MB would leave a slow line without a report for long.
+CHUNK_BYTES = 1 << 20
 SHA256 = re.compile("[0-9a-f]{64}")
-# The base of what can go wrong on the way, in httpx or httpx2, whichever the hub's package has.
-NETWORK: Any = HfHubHTTPError.__bases__[0]
+# The base class of network errors, of httpx or httpx2, whichever huggingface_hub uses.
+NETWORK_ERROR: Any = HfHubHTTPError.__bases__[0]
 LOG_IN = f"log in with: hf auth login (a token is made at {constants.ENDPOINT}/settings/tokens)"
 
 
-class Refused(Exception):
-    """One sentence that says why there is no download, and what to do."""
+class DownloadRefused(Exception):
+    """One sentence that says why the model cannot be downloaded, and what to do."""
 
 
 @dataclass(frozen=True)
-class Large:
-    """A file that has a name of its own in the cache: the SHA-256 of its bytes."""
+class LargeFile:
+    """A file that the hub keeps by the SHA-256 of its bytes, its name in the cache's `blobs`."""
 
     name: str
     sha256: str
@@ -82,41 +65,41 @@ class Large:
         return folder / "blobs" / self.sha256
 
     def part(self, folder: Path) -> Path:
-        """What there is of it before it is whole."""
+        """The beginning of the file, until all of it is there."""
         return folder / "blobs" / f"{self.sha256}.incomplete"
 
-    def here(self, folder: Path) -> int:
-        """The bytes of it that are on this machine."""
+    def bytes_here(self, folder: Path) -> int:
         for path in (self.blob(folder), self.part(folder)):
             if path.is_file():
                 return min(path.stat().st_size, self.size)
         return 0
 
 
-class Meter:
-    """Bytes of each file that are here; told as lines until it is closed."""
+class ProgressReporter:
+    """Sends how many bytes of the files are here, every `REPORT_SECONDS` until it is closed."""
 
     def __init__(self, done: dict[str, int], total: int) -> None:
+        """`done` is the bytes of each file that are here, `total` those of all files together."""
         self.done, self._total = done, total
         self._closed = threading.Event()
-        self._tell()
-        self._teller = threading.Thread(target=self._keep_telling, daemon=True)
-        self._teller.start()
+        self._report()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def _keep_telling(self) -> None:
-        while not self._closed.wait(OFTEN):
-            self._tell()
+    def _run(self) -> None:
+        while not self._closed.wait(REPORT_SECONDS):
+            self._report()
 
-    def _tell(self) -> None:
-        say(done=sum(self.done.values()), total=self._total, files=len(self.done))
+    def _report(self) -> None:
+        send(done=sum(self.done.values()), total=self._total, files=len(self.done))
 
     def close(self) -> None:
         self._closed.set()
-        self._teller.join()
-        self._tell()
+        self._thread.join()
+        self._report()
 
-    def bar(self, name: str) -> type:
-        """What the hub's download takes for a progress bar, which it makes for one file."""
+    def progress_bar(self, name: str) -> type:
+        """The tqdm class for `http_get`, which counts the bytes of one file."""
         done = self.done
 
         class Bar:
@@ -134,128 +117,118 @@ class Meter:
         return Bar
 
 
-def say(**told: Any) -> None:
-    print(json.dumps(told), flush=True)
+def send(**message: Any) -> None:
+    print(json.dumps(message), flush=True)
 
 
 def main(name: str) -> None:
-    """Download `name`, or say in one sentence why not."""
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    constants.DOWNLOAD_CHUNK_SIZE = CHUNK
+    """Download `name` and send its folder, or an error of one sentence."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES
     try:
-        say(folder=str(fetch(name)))
-    except Refused as refusal:
-        say(error=str(refusal))
+        send(folder=str(fetch(name)))
+    except DownloadRefused as refusal:
+        send(error=str(refusal))
         os._exit(1)
-    except Exception as surprise:
-        # Nobody sees this process's own errors.
-        say(error=f"The download of '{name}' failed: {type(surprise).__name__}: {surprise}")
+    except Exception as error:
+        # Nobody sees this process's own traceback.
+        send(error=f"The download of '{name}' failed: {type(error).__name__}: {error}")
         os._exit(1)
 
 
-def _end_with_the_parent() -> None:
+def _exit_with_parent() -> None:
     sys.stdin.buffer.read()
     os._exit(1)
 
 
 def fetch(name: str) -> Path:
-    """The folder with all files of `name`. Raises `Refused`."""
+    """The folder with all files of `name`, downloaded. Raises `DownloadRefused`."""
     with explained(name):
-        found = HfApi().model_info(name, files_metadata=True, timeout=PATIENCE)
-        wanted = [file for file in found.siblings or [] if is_wanted(file.rfilename)]
-        if not any(file.rfilename == "config.json" for file in wanted):
-            raise Refused(
+        info = HfApi().model_info(name, files_metadata=True, timeout=answer_seconds())
+        files = [
+            file
+            for file in info.siblings or []
+            if any(fnmatch(file.rfilename, pattern) for pattern in FILE_PATTERNS)
+        ]
+        if not any(file.rfilename == "config.json" for file in files):
+            raise DownloadRefused(
                 f"'{name}' is on the hub, but holds no model that MLX can load (no config.json): "
                 "choose another, such as one of mlx-community's."
             )
         folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
-        fetch_large(name, str(found.sha), folder, wanted)
-        # The rest, which is small, and the folder that shows all of it by name.
-        return Path(snapshot_download(name, allow_patterns=PATTERNS, etag_timeout=PATIENCE))
+        fetch_large(name, str(info.sha), folder, files)
+        # The small files, and the snapshot's folder, which links to all of them by name.
+        return Path(snapshot_download(name, allow_patterns=FILE_PATTERNS, etag_timeout=answer_seconds()))
 
 
-def is_wanted(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in PATTERNS)
+def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) -> None:
+    """Download those files that the hub keeps by their checksum into the cache's `blobs`.
 
-
-def fetch_large(name: str, revision: str, folder: Path, wanted: Iterable[Any]) -> None:
-    """Put the files that the hub keeps by their checksum where its cache has them."""
-    wanted = list(wanted)
+    `files` are all of the model's, as the hub lists them. Raises `DownloadRefused`.
+    """
     large = [
-        Large(file.rfilename, file.lfs.sha256, file.lfs.size)
-        for file in wanted
+        LargeFile(file.rfilename, file.lfs.sha256, file.lfs.size)
+        for file in files
         if file.lfs and SHA256.fullmatch(file.lfs.sha256)
     ]
     names = {file.name for file in large}
-    small = sum(file.size or 0 for file in wanted if file.rfilename not in names)
-    done = {file.name: file.here(folder) for file in large}
-    total = small + sum(file.size for file in large)
+    small_bytes = sum(file.size or 0 for file in files if file.rfilename not in names)
+    done = {file.name: file.bytes_here(folder) for file in large}
+    total = small_bytes + sum(file.size for file in large)
     (folder / "blobs").mkdir(parents=True, exist_ok=True)
-    _check_room(name, folder, total - sum(done.values()))
-    meter, pool = Meter(done, total), ThreadPoolExecutor(FILES)
-    try:
-        list(pool.map(lambda file: fetch_one(name, revision, folder, file, meter), large))
-    finally:
-        # After an error the other files are in the middle of a read: they end with the process.
-        pool.shutdown(wait=False, cancel_futures=True)
-        meter.close()
-
-
-def _check_room(name: str, folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
+    needed, free = total - sum(done.values()), shutil.disk_usage(folder).free
     if needed > free:
-        raise Refused(
+        raise DownloadRefused(
             f"'{name}' needs {file_size(needed)} more on the disk of {folder.parent}, where "
             f"{file_size(free)} are free: make room, or set HF_HOME to a folder on another disk."
         )
+    reporter, pool = ProgressReporter(done, total), ThreadPoolExecutor(PARALLEL_FILES)
+    try:
+        list(pool.map(lambda file: fetch_one(name, revision, folder, file, reporter), large))
+    finally:
+        # After an error the other files are in the middle of a read: they end with the process.
+        pool.shutdown(wait=False, cancel_futures=True)
+        reporter.close()
 
 
-def fetch_one(name: str, revision: str, folder: Path, file: Large, meter: Meter) -> None:
-    """One file, from where it was left. Raises `Refused` if its bytes are not what they should be."""
+def fetch_one(name: str, revision: str, folder: Path, file: LargeFile, reporter: ProgressReporter) -> None:
+    """Download one file, resuming what is there. Raises `DownloadRefused` if its checksum is wrong."""
     blob, part = file.blob(folder), file.part(folder)
     if blob.exists() or file.size > constants.MAX_HTTP_DOWNLOAD_SIZE:
         return
-    with part.open("ab") as there:
-        # Another process that fetches it too is waited for.
-        fcntl.flock(there, fcntl.LOCK_EX)
+    # No compression: a compressed response could not be resumed.
+    headers = {"Accept-Encoding": "identity"}
+    if token := get_token():
+        headers["authorization"] = f"Bearer {token}"
+    with part.open("ab") as output:
+        # Wait for another process that downloads the same file.
+        fcntl.flock(output, fcntl.LOCK_EX)
         if blob.exists():
             part.unlink(missing_ok=True)
             return
-        if there.tell() > file.size:
-            there.seek(0)
-            there.truncate()
+        if output.tell() > file.size:
+            output.seek(0)
+            output.truncate()
         http_get(
             hf_hub_url(name, file.name, revision=revision),
-            there,
-            resume_size=there.tell(),
-            headers=headers(),
+            output,
+            resume_size=output.tell(),
+            headers=headers,
             expected_size=file.size,
-            tqdm_class=meter.bar(file.name),
+            tqdm_class=reporter.progress_bar(file.name),
         )
-        there.flush()
-        if _sha256(part) != file.sha256:
+        output.flush()
+        with part.open("rb") as downloaded:
+            sha256 = hashlib.file_digest(downloaded, "sha256").hexdigest()
+        if sha256 != file.sha256:
             part.unlink()
-            raise Refused(f"'{file.name}' of '{name}' came damaged: try again.")
+            raise DownloadRefused(f"'{file.name}' of '{name}' came damaged: try again.")
         part.rename(blob)
-
-
-def headers() -> dict[str, str]:
-    """Who asks, and for the bytes as they are: packed ones could not be gone on with."""
-    token = get_token()
-    return {"Accept-Encoding": "identity"} | ({"authorization": f"Bearer {token}"} if token else {})
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn what the hub and the network raise into `Refused`."""
+    """Translate the errors of the hub, the network and the disk. Raises `DownloadRefused`."""
     try:
         yield
     except (
@@ -263,44 +236,37 @@ def explained(name: str) -> Iterator[None]:
         OfflineModeIsEnabled,
         HFValidationError,
         LocalEntryNotFoundError,
-        NETWORK,
+        NETWORK_ERROR,
         OSError,
     ) as error:
-        raise Refused(sentence(name, error)) from error
+        raise DownloadRefused(explanation(name, error)) from error
 
 
-def sentence(name: str, error: Exception) -> str:
-    """What went wrong and what to do, by the kind of error."""
+def explanation(name: str, error: Exception) -> str:
+    """One sentence that says what went wrong and what to do."""
     if isinstance(error, GatedRepoError):
         return f"'{name}' is gated: accept its terms at {constants.ENDPOINT}/{name}, then {LOG_IN}."
     if isinstance(error, RepositoryNotFoundError):
         return f"The hub has no model '{name}' that you may see: check the name; if it is private, {LOG_IN}."
-    if isinstance(error, OfflineModeIsEnabled):
-        return (
-            f"{_lacking(name)} and HF_HUB_OFFLINE is set: unset it to download the "
-            "model, or choose one that is here (chatcli models)."
-        )
     if isinstance(error, HFValidationError):
         return f"'{name}' is no hub name: those look like mlx-community/Qwen3.5-4B-MLX-4bit."
+    folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
+    is_partial = any(path.is_file() for path in folder.glob("blobs/*"))
+    absence = f"'{name}' is {'not whole' if is_partial else 'not'} on this machine"
+    if isinstance(error, OfflineModeIsEnabled):
+        return (
+            f"{absence} and HF_HUB_OFFLINE is set: unset it to download the "
+            "model, or choose one that is here (chatcli models)."
+        )
     if isinstance(error, HfHubHTTPError):
-        return _answered(name, error.response.status_code)
+        status = error.response.status_code
+        if status in (401, 403):
+            return f"The hub does not let you have '{name}' ({status}): {LOG_IN}."
+        return f"The hub answered {status} when asked for '{name}': try again later."
     if isinstance(error, OSError) and error.errno:
         return f"'{name}' cannot be kept in {constants.HF_HUB_CACHE}: {error.strerror}."
     return (
-        f"{_lacking(name)}, and the hub cannot be reached at {constants.ENDPOINT} "
+        f"{absence}, and the hub cannot be reached at {constants.ENDPOINT} "
         f"({type(error).__name__}): check the network and ask for the model again, which downloads "
         "it, or choose one that is here (chatcli models)."
     )
-
-
-def _lacking(name: str) -> str:
-    """That a model is not here, or only a part of it."""
-    folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
-    begun = any(path.is_file() for path in folder.glob("blobs/*"))
-    return f"'{name}' is {'not whole' if begun else 'not'} on this machine"
-
-
-def _answered(name: str, status: int) -> str:
-    if status in (401, 403):
-        return f"The hub does not let you have '{name}' ({status}): {LOG_IN}."
-    return f"The hub answered {status} when asked for '{name}': try again later."

@@ -1,6 +1,6 @@
-"""Models of the Hugging Face hub: which are here, and how one gets here; refuses to know MLX and terminals.
+"""Models of the Hugging Face hub: find them in its cache, or download them in a child process.
 
-huggingface_hub is imported where it is needed: it takes a tenth of a second.
+huggingface_hub takes a tenth of a second to import, so each function imports what it needs.
 """
 
 from __future__ import annotations
@@ -22,105 +22,105 @@ from chatcli.errors import ModelNotFound
 from chatcli.events import Download
 from chatcli.model import inspect
 
-NAME = re.compile(r"[\w.-]+/[\w.-]+")
-# Seconds over which the rate is taken, and between two words where there is no news.
-WINDOW, OFTEN = 5.0, 0.1
-# Seconds that a process may take to begin.
-BEGINNING = 4.0
-# The process is given the package's folder, and nothing of the folder that it runs in.
-PROCESS = "import sys; sys.path[0] = sys.argv[1]; from chatcli.model.download import main; main(sys.argv[2])"
-PREFIX = "models--"
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+# What mlx-lm reads of a model (its DEFAULT_ALLOW_PATTERNS; mlx-lm is too slow to import for them).
+FILE_PATTERNS = [
+    "*.json",
+    "model*.safetensors",
+    "*.py",
+    "tokenizer.model",
+    "*.tiktoken",
+    "tiktoken.model",
+    "*.txt",
+    "*.jsonl",
+    "*.jinja",
+]
+# How long to wait for an answer of the hub, unless HF_HUB_ETAG_TIMEOUT says otherwise.
+ANSWER_SECONDS = 6.0
+# How long the download's process may take to start.
+STARTUP_SECONDS = 4.0
+# The span over which the download rate is averaged.
+RATE_SECONDS = 5.0
+POLL_SECONDS = 0.1
+# sys.path[0] is the folder of this package, never the folder that the process is started in.
+CHILD_CODE = (
+    "import sys; sys.path[0] = sys.argv[1]; from chatcli.model.download import main; main(sys.argv[2])"
+)
+CACHE_PREFIX = "models--"
 
-# Told how far a download is. What it raises ends the download; the rest can be had later.
-Told = Callable[[Download], None]
+# Called with the state of a download. What it raises ends the download, which can be resumed later.
+DownloadCallback = Callable[[Download], None]
 
 
-def find(name: str, told: Told = lambda _: None) -> Path:
-    """The folder of a hub model: from the cache without a word to the hub, else downloaded.
+def find(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
+    """The folder of a hub model: from the cache without asking the hub, else downloaded.
 
-    Raises `ModelNotFound`, and whatever `told` raises.
+    Raises `ModelNotFound`, and whatever `on_progress` raises.
     """
-    return local(name) or download(name, told)
+    return find_cached(name) or download(name, on_progress)
 
 
-def local(name: str) -> Path | None:
-    """The folder of a model that is whole in the cache. Never asks the network."""
+def find_cached(name: str) -> Path | None:
+    """The folder of a model that is complete in the cache. Never asks the network."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
-    from chatcli.model.download import PATTERNS
-
     try:
-        found = snapshot_download(name, local_files_only=True, allow_patterns=PATTERNS)
+        folder = Path(snapshot_download(name, local_files_only=True, allow_patterns=FILE_PATTERNS))
     except HFValidationError as error:
         raise ModelNotFound(f"'{name}' is no hub name.") from error
     except LocalEntryNotFoundError:
         return None
-    return Path(found) if is_whole(Path(found)) else None
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether a model's folder has its configuration, a tokenizer and all weights."""
     files = {path.name for path in folder.glob("*") if path.exists()}
-    if "config.json" not in files or not any(name.startswith("tokenizer") for name in files):
-        return False
-    return not inspect.lacking_weights(folder)
+    has_tokenizer = any(file.startswith("tokenizer") for file in files)
+    is_complete = "config.json" in files and has_tokenizer and not inspect.lacking_weights(folder)
+    return folder if is_complete else None
 
 
-def download(name: str, told: Told = lambda _: None) -> Path:
-    """Bring the model into the hub's cache, from where it was left. Raises as `find` does.
+def download(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
+    """Download the model into the hub's cache, resuming what is there. Raises as `find` does.
 
-    `told` is called several times a second, also while nothing comes.
+    `on_progress` is called every `POLL_SECONDS`, also while nothing arrives, so that it can raise.
     """
-    from chatcli.model.download import PATIENCE
-
-    last: dict[str, Any] = {}
-    progress = _Progress(told)
-    with _process(name) as lines:
-        for said in lines:
-            last = said or last
-            if not last and progress.seconds > PATIENCE + BEGINNING:
+    message: dict[str, Any] = {}
+    progress, started = Download(0, 0), time.monotonic()
+    samples: deque[tuple[float, int]] = deque()  # (seconds, bytes) of the last RATE_SECONDS
+    with _download_process(name) as messages:
+        for new in messages:
+            message = new or message
+            seconds = time.monotonic() - started
+            if not message and seconds > answer_seconds() + STARTUP_SECONDS:
                 raise ModelNotFound(
                     f"'{name}' is not on this machine and the hub does not answer: check the "
                     "network, or choose a model that is here (chatcli models)."
                 )
-            progress.tell(said)
-    if "folder" in last:
-        return Path(last["folder"])
-    raise ModelNotFound(last.get("error") or f"The download of '{name}' ended without a word.")
+            if "done" in new:
+                samples.append((seconds, new["done"]))
+                while len(samples) > 2 and seconds - samples[0][0] > RATE_SECONDS:
+                    samples.popleft()
+                first_seconds, first_bytes = samples[0]
+                elapsed = seconds - first_seconds
+                rate = max(new["done"] - first_bytes, 0) / elapsed if elapsed > 1 else None
+                progress = Download(new["done"], new["total"], new["files"], rate)
+            on_progress(progress)
+    if "folder" in message:
+        return Path(message["folder"])
+    raise ModelNotFound(message.get("error") or f"The download of '{name}' ended without an answer.")
 
 
-class _Progress:
-    """What is told of a download, with the rate at which it goes."""
+def answer_seconds() -> float:
+    """How long to wait for an answer of the hub."""
+    from huggingface_hub import constants
 
-    def __init__(self, told: Told) -> None:
-        self._told, self._began = told, time.monotonic()
-        self._now = Download(0, 0)
-        self._seen: deque[tuple[float, int]] = deque()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def tell(self, said: dict[str, Any]) -> None:
-        """Say where it is. Without news it is where it was, which is told too: it can be stopped."""
-        if "done" in said:
-            self._seen.append((self.seconds, said["done"]))
-            while len(self._seen) > 2 and self.seconds - self._seen[0][0] > WINDOW:
-                self._seen.popleft()
-            self._now = Download(said["done"], said["total"], said["files"], self._rate())
-        self._told(self._now)
-
-    def _rate(self) -> float | None:
-        (began, first), (now, last) = self._seen[0], self._seen[-1]
-        return max(last - first, 0) / (now - began) if now - began > 1 else None
+    is_default = constants.HF_HUB_ETAG_TIMEOUT == constants.DEFAULT_ETAG_TIMEOUT
+    return ANSWER_SECONDS if is_default else float(constants.HF_HUB_ETAG_TIMEOUT)
 
 
 @contextmanager
-def _process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """What the downloading process says; it is ended with this, wherever it is."""
-    command = [sys.executable, "-c", PROCESS, str(Path(__file__).parents[2]), name]
-    # A session of its own: Ctrl-C is for whoever waits, who ends it.
+def _download_process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
+    """The messages of a process that runs `chatcli.model.download`; it is killed at the end."""
+    command = [sys.executable, "-c", CHILD_CODE, str(Path(__file__).parents[2]), name]
+    # A session of its own, so that Ctrl-C in the terminal reaches only the process that waits.
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -130,13 +130,13 @@ def _process(name: str) -> Iterator[Iterator[dict[str, Any]]]:
     ) as process:
         try:
             assert process.stdout is not None
-            yield _lines(process.stdout)
+            yield _messages(process.stdout)
         finally:
             process.kill()
 
 
-def _lines(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
-    """Each line as it comes; nothing in between, so that whoever iterates can look around."""
+def _messages(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """Each line of JSON as it comes, and an empty message every `POLL_SECONDS` without one."""
     queue: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
@@ -147,7 +147,7 @@ def _lines(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
     Thread(target=read, daemon=True).start()
     while True:
         try:
-            line = queue.get(timeout=OFTEN)
+            line = queue.get(timeout=POLL_SECONDS)
         except Empty:
             yield {}
             continue
@@ -157,9 +157,9 @@ def _lines(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def names() -> list[str]:
-    """The hub models that are in the cache, whole or not. Quick enough for a completion."""
-    folders = cache_folder().glob(f"{PREFIX}*--*")
-    return sorted(folder.name.removeprefix(PREFIX).replace("--", "/", 1) for folder in folders)
+    """The hub models that are in the cache, complete or not. Quick enough for a completion."""
+    folders = cache_folder().glob(f"{CACHE_PREFIX}*--*")
+    return sorted(folder.name.removeprefix(CACHE_PREFIX).replace("--", "/", 1) for folder in folders)
 
 
 def cache_folder() -> Path:
@@ -169,7 +169,7 @@ def cache_folder() -> Path:
 
 
 def cached() -> dict[str, Path]:
-    """Each hub model of the cache and the folder of its newest files."""
+    """The hub models in the cache by name, each with the folder of its newest revision."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -177,9 +177,9 @@ def cached() -> dict[str, Path]:
         repos = scan_cache_dir().repos
     except CacheNotFound:
         return {}
-    found = {}
+    folders = {}
     for repo in repos:
         if repo.repo_type == "model" and repo.revisions:
-            newest = max(repo.revisions, key=lambda one: ("main" in one.refs, one.last_modified))
-            found[repo.repo_id] = newest.snapshot_path
-    return dict(sorted(found.items()))
+            newest = max(repo.revisions, key=lambda version: ("main" in version.refs, version.last_modified))
+            folders[repo.repo_id] = newest.snapshot_path
+    return dict(sorted(folders.items()))

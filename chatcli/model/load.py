@@ -70,7 +70,7 @@ class LoadedModel:
 def load(
     name: str,
     progress: Progress = lambda _: None,
-    downloading: hub.Told = lambda _: None,
+    downloading: hub.DownloadCallback = lambda _: None,
     *,
     trust_remote_code: bool = False,
     model_options: ModelOptions = DEFAULTS,
@@ -167,14 +167,14 @@ def prefill_step() -> int:
     return 64 if mx.default_device().type == mx.cpu else 2048
 
 
-def resolve(name: str, downloading: hub.Told = lambda _: None) -> Path:
+def resolve(name: str, downloading: hub.DownloadCallback = lambda _: None) -> Path:
     """The folder of a model, downloaded if it is a hub name. Raises `ModelNotFound`."""
     if name == POCKET:
         return pocket.FOLDER
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
-    if not hub.NAME.fullmatch(name):
+    if not hub.HUB_NAME.fullmatch(name):
         raise ModelNotFound(
             f"There is no model folder '{name}': give a folder, a hub name such as "
             "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."

@@ -42,7 +42,7 @@ class Runtime:
         settings: Settings,
         name: str,
         progress: Callable[[float], None] = lambda _: None,
-        downloading: hub.Told = lambda _: None,
+        downloading: hub.DownloadCallback = lambda _: None,
         loading: Callable[[str], None] = lambda _: None,
         ranks: Ranks | None = None,
     ) -> None:
@@ -103,13 +103,13 @@ class Runtime:
             raise DraftModelRefused("Ranks have no draft model: leave out --draft-model, or run one process.")
 
     def load_draft_model(
-        self, name: str, progress: Callable[[float], None], downloading: hub.Told
+        self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
     ) -> Future[LoadedModel]:
         """Load a draft model on the thread of the model."""
         return self._worker.submit(self._draft_model, name, progress, downloading)
 
     def _draft_model(
-        self, name: str, progress: Callable[[float], None], downloading: hub.Told
+        self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
     ) -> LoadedModel:
         """One whose cache is quantized as the model's own is, and whole. Raises as `model.load`."""
         settings = self.settings

@@ -17,7 +17,7 @@ import mlx_lm.utils
 import pytest
 
 from chatcli.events import Download
-from chatcli.model.download import PATTERNS
+from chatcli.model.hub import FILE_PATTERNS
 from tests import ROOT
 from tests.conftest import Program
 from tests.support.hub_server import COMMIT, Hub, serving, sha256
@@ -159,7 +159,7 @@ def test_a_download_reads_well(told: Download, expected: str) -> None:
 
 
 def test_the_files_that_are_fetched_are_mlx_lms_own() -> None:
-    assert mlx_lm.utils.DEFAULT_ALLOW_PATTERNS == PATTERNS
+    assert mlx_lm.utils.DEFAULT_ALLOW_PATTERNS == FILE_PATTERNS
 
 
 # Cut off, and gone on with
