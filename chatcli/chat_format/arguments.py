@@ -1,78 +1,147 @@
-"""What a session tells a chat template by name: effort, switches, arguments; refuses to know templates."""
+"""Chat template arguments: which variables a template reads, and the values that a session gives them.
+
+The command line imports this module, and jinja2 takes a twentieth of a second to import: it comes late.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chatcli.errors import UsageError
 from chatcli.store.sessions.transcript import DEEPEST_ARGUMENT, is_shallow
 from chatcli.text import decodable
 
+if TYPE_CHECKING:
+    from jinja2 import nodes
+    from jinja2.parser import Parser
+
 LEVELS = ("low", "medium", "high")
 # The names in use for how much a model is to think, and for whether it is to.
 EFFORTS = ("reasoning_effort", "thinking_effort", "think_effort", "effort")
 SWITCHES = ("enable_thinking", "thinking")
+# The variables that every template is given.
+STANDARD_VARIABLES = {
+    "messages",
+    "conversation",
+    "add_generation_prompt",
+    "continue_final_message",
+    "chat_template",
+    "tokenize",
+    "return_dict",
+    "raise_exception",
+    "strftime_now",
+    "self",
+    "kwargs",
+}
 
 
-def effort_name(read: frozenset[str]) -> str | None:
-    """The name by which a template that reads these is told the effort; None: it has none."""
-    return next((name for name in EFFORTS if name in read), None)
+def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
+    """The variables that a tokenizer's template (`source`) reads, but for the standard ones.
+
+    Where Python code of mlx-lm's or of the tokenizer's own class takes the place of a template, they
+    are its parameters.
+    """
+    renderer = getattr(tokenizer, "_chat_template", None)
+    if renderer is None:
+        tokenizer_class = type(getattr(tokenizer, "_tokenizer", tokenizer))
+        own = getattr(tokenizer_class, "apply_chat_template", None)
+        renderer = None if own is None or own.__module__.startswith("transformers.") else own
+    if renderer is None:
+        names = _undeclared_variables(source)
+    else:
+        parameters = inspect.signature(inspect.unwrap(renderer)).parameters.values()
+        named = [each for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        names = {each.name for each in named}
+    special = {name for name in getattr(tokenizer, "special_tokens_map", {}) if name.endswith("_token")}
+    return frozenset(names - STANDARD_VARIABLES - special)
 
 
-def told(
-    read: frozenset[str], think: bool | None, effort: str | None, arguments: Mapping[str, Any]
+def _undeclared_variables(source: str) -> set[str]:
+    import jinja2.meta
+    from jinja2 import nodes
+    from jinja2.ext import Extension
+
+    class GenerationTag(Extension):
+        """The `generation` tag, which marks what a model is trained on and renders as its content."""
+
+        tags = {"generation"}  # noqa: RUF012 - jinja2's own way
+
+        def parse(self, parser: Parser) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.Scope(body, lineno=line)
+
+    environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", GenerationTag])
+    try:
+        return jinja2.meta.find_undeclared_variables(environment.parse(source))
+    except jinja2.TemplateError:
+        return set()  # rendering it will say what is wrong
+
+
+def effort_name(variables: frozenset[str]) -> str | None:
+    """The variable for the effort in a template with these variables; None: it has none."""
+    return next((name for name in EFFORTS if name in variables), None)
+
+
+def template_arguments(
+    variables: frozenset[str], think: bool | None, effort: str | None, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a template that reads these is told. What it does not know is left out."""
-    found: dict[str, Any] = {}
+    """The arguments to render a template with that has these variables.
+
+    `think` and `effort` None leave the template's own default. Those of `arguments` that the template
+    does not read are left out.
+    """
+    values: dict[str, Any] = {}
     if think is not None:
-        found["enable_thinking"] = think
-        found |= {name: think for name in SWITCHES if name in read}
-    name = effort_name(read)
+        values["enable_thinking"] = think
+        values |= {name: think for name in SWITCHES if name in variables}
+    name = effort_name(variables)
     if effort is not None and name is not None:
-        found[name] = effort
-    return found | {name: value for name, value in arguments.items() if name in read}
+        values[name] = effort
+    return values | {name: value for name, value in arguments.items() if name in variables}
 
 
-def check_effort(read: frozenset[str]) -> None:
-    """Raise `UsageError` if a template that reads these cannot be told an effort."""
-    if effort_name(read) is None:
+def check_effort(variables: frozenset[str]) -> None:
+    """Raise `UsageError` if a template with these variables has none for the effort."""
+    if effort_name(variables) is None:
         raise UsageError(
             "This model's chat template has no thinking effort: /think on and /think off are all "
             "that can be said."
         )
 
 
-def check_arguments(read: frozenset[str], arguments: Mapping[str, Any]) -> None:
-    """Raise `UsageError` if a template that reads these does not know one of the arguments."""
+def check_arguments(variables: frozenset[str], arguments: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if a template with these variables does not read one of the arguments."""
     for name in arguments:
         if name in SWITCHES:
             raise UsageError(f"'{name}' is what --think and --no-think set: say that instead.")
-        if name not in read:
-            known = sorted(read.difference(SWITCHES))
+        if name not in variables:
+            known = sorted(variables.difference(SWITCHES))
             has = f"it knows {', '.join(known)}" if known else "it knows none that can be set"
             raise UsageError(f"This model's chat template does not know '{name}': {has}.")
 
 
-def argument(word: str) -> tuple[str, Any]:
-    """`key=value`, the value JSON where it parses, else text. Raises `UsageError`."""
-    name, equals, value = decodable(word).partition("=")
+def parse_argument(text: str) -> tuple[str, Any]:
+    """`NAME=VALUE`, the value parsed as JSON where it can be, else text. Raises `UsageError`."""
+    name, equals, value = decodable(text).partition("=")
     if not equals or not name.strip().isidentifier():
-        raise UsageError(f"'{word}' is no template argument: give --template-arg NAME=VALUE.")
-    return name.strip(), _value(value)
+        raise UsageError(f"'{text}' is no template argument: give --template-arg NAME=VALUE.")
+    return name.strip(), _parse_value(value)
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
-        found = json.loads(text, parse_constant=_no_number)
-        # Escapes may spell half characters.
-        plain = json.loads(decodable(json.dumps(found, ensure_ascii=False)))
+        value = json.loads(text, parse_constant=_refuse_constant)
+        # Escapes may spell halves of surrogate pairs.
+        value = json.loads(decodable(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return text
-    return plain if is_shallow(plain, DEEPEST_ARGUMENT - 1) else text
+    return value if is_shallow(value, DEEPEST_ARGUMENT - 1) else text
 
 
-def _no_number(word: str) -> Any:
-    """Infinity and what is not a number are no JSON."""
-    raise ValueError(word)
+def _refuse_constant(name: str) -> Any:
+    """Infinity and NaN are no JSON."""
+    raise ValueError(name)

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 from jinja2.exceptions import TemplateError
 
-from chatcli.chat_format import arguments as template_args
-from chatcli.chat_format import variables
+from chatcli.chat_format.arguments import template_arguments, template_variables
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
@@ -80,7 +79,7 @@ class Memory:
         written = _written(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
-        read = variables.variables(tokenizer, _source(tokenizer))
+        read = template_variables(tokenizer, _source(tokenizer))
         return cls(encoder, Seams(tokenizer, control), read)
 
 
@@ -109,8 +108,8 @@ class Template:
         self._options = _clock(source, datetime.date.fromisoformat(date))
         self._memory = memory or Memory.of(tokenizer)
         read = self._memory.variables
-        self._options |= template_args.told(read, think, effort, arguments or {})
-        more = template_args.told(read, None, effort, arguments or {})
+        self._options |= template_arguments(read, think, effort, arguments or {})
+        more = template_arguments(read, None, effort, arguments or {})
         added = f" {json.dumps(more, sort_keys=True)}" if more else ""
         sees = f" {vision.key}" if vision is not None else ""
         self.key = _digest(f"{source} {date} {think}{added}{sees}")

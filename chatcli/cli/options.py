@@ -21,7 +21,7 @@ import platformdirs
 import typer
 
 from chatcli import text as plain
-from chatcli.chat_format import arguments
+from chatcli.chat_format.arguments import parse_argument
 from chatcli.cli import tuning
 from chatcli.cli.tuning import OWN
 from chatcli.commands import results
@@ -328,7 +328,7 @@ class Options:
     def wanted(self, name: str | None = None, *, must_exist: bool = False) -> SessionRequest:
         system = None if self.system is None else plain.decodable(self.system)
         name = name or self.session
-        told = dict(map(arguments.argument, self.template_arg or ()))
+        told = dict(map(parse_argument, self.template_arg or ()))
         return SessionRequest(
             name,
             self.latest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chatcli.chat_format import arguments as template_args
+from chatcli.chat_format.arguments import check_arguments, check_effort, effort_name
 from chatcli.errors import UsageError
 from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFile
@@ -31,7 +31,7 @@ def arguments(state: State) -> dict[str, Any]:
 def checked(runtime: Runtime, wanted: SessionRequest) -> Runtime:
     """Raises `UsageError` if its template cannot be told what was asked for; it is closed then."""
     try:
-        template_args.check_arguments(runtime.variables, wanted.template_args)
+        check_arguments(runtime.variables, wanted.template_args)
     except UsageError:
         runtime.close()
         raise
@@ -56,9 +56,9 @@ def set_effort(state: State, level: str | None) -> None:
     """
     read = state.runtime(state.stopping).variables
     if level is not None:
-        template_args.check_effort(read)
+        check_effort(read)
     # What was said last counts.
-    name = template_args.effort_name(read)
+    name = effort_name(read)
     others = {key: value for key, value in arguments(state).items() if key != name}
     state.stop_settling()
     if state.session is None:

@@ -14,10 +14,9 @@ from mlx_lm.utils import load_tokenizer
 from rich.console import Console
 
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
-from chatcli.chat_format import arguments
+from chatcli.chat_format.arguments import check_arguments, parse_argument, template_variables
 from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Memory, Template
-from chatcli.chat_format.variables import variables
 from chatcli.commands import registry
 from chatcli.commands.results import Said
 from chatcli.conversation.tree import Conversation, Message
@@ -106,15 +105,15 @@ def test_a_switch_of_another_name_is_told_too(tmp_path: Path) -> None:
 
 def test_variables_are_those_that_a_session_can_set(tokenizer: Any) -> None:
     read = {"reasoning_effort", "preserve_thinking", "tools", "enable_thinking"}
-    assert read == variables(tokenizer, EFFORT)
-    assert frozenset() == variables(tokenizer, GPT_OSS)
-    assert frozenset() == variables(tokenizer, "{% if %}")
+    assert read == template_variables(tokenizer, EFFORT)
+    assert frozenset() == template_variables(tokenizer, GPT_OSS)
+    assert frozenset() == template_variables(tokenizer, "{% if %}")
 
     def render(messages: Any, tools: Any = None, level: int = 1, **_: Any) -> str:
         return f"{level}{messages}"
 
     python = TokenizerWrapper(tokenizer._tokenizer, chat_template=render)
-    assert {"tools", "level"} == variables(python, "")
+    assert {"tools", "level"} == template_variables(python, "")
     assert rendered(python, arguments={"level": 7, "other": 1}).startswith("7")
 
 
@@ -238,13 +237,13 @@ def test_arguments_are_json_where_they_parse() -> None:
         "h": "NaN",
         "i": None,
         "j": "{",
-    } == dict(map(arguments.argument, given))
+    } == dict(map(parse_argument, given))
     deep = "[" * 40 + "]" * 40
-    assert ("a", deep) == arguments.argument(f"a={deep}")
-    assert "\ud800" not in arguments.argument('a="\\ud800"')[1]
+    assert ("a", deep) == parse_argument(f"a={deep}")
+    assert "\ud800" not in parse_argument('a="\\ud800"')[1]
     for wrong in ("a", "=1", "a b=1", "1=2"):
         with pytest.raises(UsageError, match="give --template-arg NAME=VALUE"):
-            arguments.argument(wrong)
+            parse_argument(wrong)
 
 
 def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
@@ -290,9 +289,9 @@ def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path:
 
 def test_arguments_that_switch_thinking_are_refused() -> None:
     with pytest.raises(UsageError, match="--think and --no-think"):
-        arguments.check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
+        check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
     with pytest.raises(UsageError, match="does not know 'a': it knows none that can be set"):
-        arguments.check_arguments(frozenset({"enable_thinking"}), {"a": 1})
+        check_arguments(frozenset({"enable_thinking"}), {"a": 1})
 
 
 @pytest.mark.parametrize("line", [{"effort": 7, "args": {}}, {"effort": None, "args": []}, {"args": {}}])
