@@ -61,13 +61,14 @@ def test_the_package_and_its_door_open_without_anything_heavy(tmp_path: Path) ->
         _ = chatcli.Chatter
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize(
+    ("page", "sessions"), [("README.md", ["notes.jsonl"]), ("docs/guide.md", ["notes.jsonl", "other.jsonl"])]
+)
+def test_the_examples_of_the_documentation_run(page: str, sessions: list[str], tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     printed = python(example, tmp_path)
     assert "Biscuit" in printed
-    assert ["notes.jsonl", "other.jsonl"] == sorted(
-        path.name for path in (tmp_path / "data").rglob("*.jsonl")
-    )
+    assert sessions == sorted(path.name for path in (tmp_path / "data").rglob("*.jsonl"))
 
 
 def test_turns_are_the_same_as_anyone_elses_to_the_bit(models: Path, tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""The documentation: its links lead somewhere, and the guide names everything that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import chatcli.commands.image_handlers
+import chatcli.commands.reply_handlers  # noqa: F401  (both register what there is to name)
+from chatcli.cli.main import app
+from chatcli.commands.registry import all_commands
+from chatcli.events import TurnRecord
+from chatcli.settings.config_file import SETTINGS
+from tests import ROOT
+
+PAGES = sorted(
+    path.relative_to(ROOT)
+    for pattern in ("*.md", "docs/*.md", "chatcli/**/*.md", "training/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+GUIDE = (ROOT / "docs" / "guide.md").read_text()
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text()):
+        path, _, anchor = link.partition("#")
+        if not link.startswith("https://"):
+            target = (ROOT / page).parent / path if path else ROOT / page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_module_that_a_page_names_is_there(page: str) -> None:
+    files = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[ctd]*/**/*.py")]
+    for name in re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text()):
+        assert any(path.endswith(f"/{name}") for path in files), name
+
+
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 110
+
+
+def test_the_guide_names_every_setting_command_and_number() -> None:
+    commands = {f"/{command.name}" for command in all_commands()}
+    fields = {*TurnRecord("", 1).as_json()}
+    prose = re.sub(r"```.*?```", "", GUIDE, flags=re.DOTALL)
+    named = set(re.findall(r"[/\w-]+", " ".join(re.findall(r"`([^`]+)`", prose))))
+    assert {*SETTINGS, *commands, *fields} <= named
+
+
+def test_the_guide_names_every_command_of_the_command_line() -> None:
+    names = [command.name or command.callback.__name__ for command in app.registered_commands]
+    groups = [group.name for group in app.registered_groups if group.name]
+    assert all(re.search(rf"`[^`]*\b{name}\b", GUIDE) for name in (*names, *groups))
