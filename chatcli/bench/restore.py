@@ -144,7 +144,7 @@ def _write(
     """Put segment after segment, so that files are joined as in life."""
     store = SegmentStore(folder, FINGERPRINT)
     for count, segment in enumerate(chain, start=1):
-        rows = worker.call(prompt_cache.cut, cache, RowLog(), segment.start, segment.end)
+        rows = worker.call(prompt_cache.segment_rows, cache, RowLog(), segment.start, segment.end)
         store.put(Checkpoint(chain[:count], prompt, rows, {}, "{}", 0.0))
         store.flush()
     store.tidy()

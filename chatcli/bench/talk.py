@@ -188,7 +188,7 @@ def restored(
 def arrays_of(cache: PromptCache) -> dict[str, Any]:
     """Every array of a cache, numbered, without the room for more rows. For MLX's thread."""
     found = [
-        mx.contiguous(part[..., : leaf.offset, :]) if type(leaf) in prompt_cache.TRIMMED else part
+        mx.contiguous(part[..., : leaf.offset, :]) if type(leaf) in prompt_cache.OFFSET_CACHES else part
         for leaf in prompt_cache.leaves(cache)
         for part in arrays_in(leaf)
     ]

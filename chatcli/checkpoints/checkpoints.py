@@ -98,7 +98,7 @@ class Checkpoints:
         # Whether this model was found to say the same in a batch; None: not tried yet.
         self.batches: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
-        self._trimmed = worker.call(prompt_cache.only_trimmed, self._cache)
+        self._trimmed = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
     @property
     def root(self) -> str:
@@ -140,7 +140,7 @@ class Checkpoints:
 
     def room(self, used: int, most: int) -> int:
         """How many of `most` tokens the memory takes beside those that are `used`; at least 1."""
-        return most if self.memory is None else max(self.memory.tokens(used + most) - used, 1)
+        return most if self.memory is None else max(self.memory.max_tokens(used + most) - used, 1)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
@@ -300,7 +300,7 @@ class Checkpoints:
         self._reset()
         if shared:
             position = chain[shared - 1].end
-            self._worker.call(prompt_cache.moved, live, self._cache, position)
+            self._worker.call(prompt_cache.move_rows, live, self._cache, position)
             self._took = took
 
     def _remember(self, chain: Sequence[Segment]) -> None:
@@ -325,7 +325,7 @@ class Checkpoints:
     def _snapshot(self, chain: Sequence[Segment]) -> Snapshot:
         """What was kept of the end of a chain that the live cache has passed."""
         if chain and self._trimmed:
-            return prompt_cache.place(self._cache, chain[-1].end)
+            return prompt_cache.snapshot_at(self._cache, chain[-1].end)
         return self._snapshots[chain[-1].id if chain else self.root]
 
     def rewind(self) -> None:
@@ -419,7 +419,7 @@ class Checkpoints:
         return self._worker.call(self._put, self.store, chain, prompt)
 
     def _put(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        rows = prompt_cache.cut(self._cache, self._log, chain[-1].start, chain[-1].end)
+        rows = prompt_cache.segment_rows(self._cache, self._log, chain[-1].start, chain[-1].end)
         try:
             state, scalars = prompt_cache.state(self._cache)
         except TypeError as error:
@@ -427,7 +427,7 @@ class Checkpoints:
             return 0
         gone = store.missing(chain, prompt)
         size = 0
-        if prompt_cache.keeps_rows(self._cache):
+        if prompt_cache.keeps_all_rows(self._cache):
             earlier = [depth for depth in gone if depth < len(chain)]
             size = sum(self._add_again(store, chain[:depth], prompt) for depth in earlier)
         made = Checkpoint(chain, prompt, rows, state, scalars, self._seconds)
@@ -435,7 +435,7 @@ class Checkpoints:
 
     def _add_again(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
         """What another process evicted or deleted of the live path: without it the rest is lost too."""
-        rows = prompt_cache.cut(self._cache, RowLog(), chain[-1].start, chain[-1].end)
+        rows = prompt_cache.segment_rows(self._cache, RowLog(), chain[-1].start, chain[-1].end)
         return store.add(Checkpoint(chain, prompt, rows, {}, "{}", self._seconds), rows=True)
 
     def generate(
@@ -467,12 +467,12 @@ class Checkpoints:
         with self._whole():
             yield self._cache, log
         if self._may_go_on(ran, log):
-            self._worker.call(prompt_cache.lay_out, self._cache)
+            self._worker.call(prompt_cache.reorder_windows, self._cache)
             self._ahead, self._log, self._by_draft = ran, log, False
 
     def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
         """Whether the next prefill can begin after a reply that came to its end."""
-        return log.whole
+        return log.complete
 
     def text_of(self, said: Sequence[int]) -> str:
         """The text of the first tokens of a reply."""

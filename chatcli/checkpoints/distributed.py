@@ -82,7 +82,7 @@ class SharedCheckpoints(Checkpoints):
     def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
         # Nothing comes back from the others before rank 0 has come to the end too.
         self._ranks.agree(hashlib.sha256(json.dumps(ran).encode()).hexdigest())
-        return all(self._ranks.gather(log.whole))
+        return all(self._ranks.gather(log.complete))
 
 
 class StopSignal(threading.Event):

@@ -10,7 +10,7 @@ from pathlib import Path
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.distributed import LeadingCheckpoints, SharedCheckpoints
 from chatcli.errors import ModelBroken
-from chatcli.kv.memory_limit import MemoryLimit, Tightest, told
+from chatcli.kv.memory_limit import MemoryLimit, TightestLimit
 from chatcli.model import sharding
 from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
@@ -52,6 +52,6 @@ def checkpoints(
 ) -> Checkpoints:
     """This rank's. The machine with the least memory decides for all."""
     limits = ranks.gather(None if memory is None else asdict(memory))
-    known = tuple(told(limit) for limit in limits if limit is not None)
+    known = tuple(MemoryLimit.from_dict(limit) for limit in limits if limit is not None)
     made = LeadingCheckpoints if ranks.leads else SharedCheckpoints
-    return made(ranks, worker, loaded, store, Tightest(known) if known else None)
+    return made(ranks, worker, loaded, store, TightestLimit(known) if known else None)

@@ -182,7 +182,7 @@ def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool
     A few tokens after `cache` and `tail` are generated both ways, beside a longer and a short
     sequence.
     """
-    if not prompt_cache.merges(cache):
+    if not prompt_cache.can_merge(cache):
         return False
     # A trial of its own: images may be as they are in no conversation.
     tail = embeddings.real(loaded, tail)

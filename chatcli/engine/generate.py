@@ -154,10 +154,10 @@ def budget(loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence
 
 def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
     """Keep the windows' rows of the last `count` tokens, unless a long reply makes them too many."""
-    if count and log.whole:
-        log.keep(cache, count)
+    if count and log.complete:
+        log.record(cache, count, reorder=False)
     if log.nbytes > MOST_LOGGED:
-        log.give_up()
+        log.discard()
 
 
 def text_of(loaded: LoadedModel, said: Sequence[int]) -> str:

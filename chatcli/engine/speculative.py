@@ -14,13 +14,14 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, speculative_generate_step
+from mlx_lm.models.cache import trim_prompt_cache
 
 from chatcli.engine import embeddings
 from chatcli.engine import generate as engine
 from chatcli.engine import sampling as choosing
 from chatcli.engine.generate import Request, Token
 from chatcli.errors import DraftModelRefused
-from chatcli.kv import prompt_cache, trim
+from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import UNLIMITED, LoadedModel
@@ -63,7 +64,7 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLimits:
     """Whether `draft` can be the draft model of `loaded`. Raises `DraftModelRefused`."""
     caches = [prompt_cache.new(one.model, one.model_options) for one in (loaded, draft)]
     for one, cache in zip((loaded, draft), caches, strict=True):
-        if classes := trim.untrimmable(cache):
+        if classes := prompt_cache.untrimmable(cache):
             raise DraftModelRefused(
                 f"Speculative decoding takes tokens back, which the cache of the model '{one.name}' "
                 f"cannot ({', '.join(classes)} keeps no row for each token): choose another "
@@ -80,7 +81,7 @@ def fit(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLimits:
             f"The draft model '{draft.name}' has another vocabulary than the model '{loaded.name}': "
             "choose a smaller one of the same family with --draft-model, or leave it out."
         )
-    limits = [most for cache in caches if (most := trim.most_tokens(cache)) is not None]
+    limits = [most for cache in caches if (most := prompt_cache.max_trimmable_offset(cache)) is not None]
     return SpeculationLimits(width, min(limits, default=None))
 
 
@@ -120,7 +121,7 @@ def generate(
     """
     tail, most = request.tail, engine.longest(request.sampling, request.room)
     request = replace(request, room=most)
-    begun = trim.position(cache)
+    begun = prompt_cache.offset(cache)
     room = speculator.fit.room(begun + len(tail), speculator.num_draft_tokens)
     count = 0 if embeddings.shows(loaded, tail) else min(most, room)
     generated, done = list[int](), False
@@ -139,15 +140,15 @@ def generate(
             if done:
                 _bring(speculator.loaded, speculator.cache, begun, ran, speculator.log)
     if not done:
-        speculator.log.give_up()
+        speculator.log.discard()
         yield from engine.generate(loaded, cache, _after(request, generated), cancelled, log)
 
 
 def _bring(loaded: LoadedModel, cache: PromptCache, begun: int, ran: Sequence[int], log: RowLog) -> None:
     """Have a cache that began at `begun` hold exactly `ran`: mlx-lm leaves the last tokens not run."""
-    missing = begun + len(ran) - trim.position(cache)
+    missing = begun + len(ran) - prompt_cache.offset(cache)
     if missing < 0:
-        trim.trim(cache, -missing)
+        trim_prompt_cache(cache, -missing)
     elif missing:
         with mx.stream(generation_stream):
             loaded.model(mx.array(list(ran[-missing:]))[None], cache=cache)

@@ -1,7 +1,7 @@
-"""A cache object's whole state, of any class, as arrays and plain data; refuses to know its meaning.
+"""Freezes a cache object of any class into arrays and plain data, and thaws it again.
 
-Objects inside objects, lists, tuples and dictionaries are followed to any depth, so that a class
-which nobody has seen before can be put aside and brought back like any other.
+Objects, lists, tuples and dictionaries are followed to any depth, so that a class which nobody has
+seen before can be kept and restored like any other.
 """
 
 from __future__ import annotations
@@ -15,112 +15,105 @@ Arrays = dict[str, mx.array]
 PLAIN = (type(None), bool, int, float, str)
 
 
-def freeze(value: Any, arrays: Arrays, name: str, around: tuple[Any, ...] = ()) -> Any:
-    """`value` with its arrays put aside in `arrays`, under names that begin with `name`.
+def freeze(value: Any, arrays: Arrays, name: str, parents: tuple[Any, ...] = ()) -> Any:
+    """`value` as plain data, with its arrays put into `arrays` under names that begin with `name`.
 
-    What comes back is fit for JSON unless something in it is of a type that can only be kept as it
-    is, or is one of the objects `around` it. Each container is a dictionary of one item, which says
-    what it was.
+    Plain values are kept as they are. Anything else becomes a dictionary of one item that names its
+    kind: `array`, `list`, `tuple` (or a named tuple's class), `dict`, `object`, or `opaque` for a value
+    that is kept by reference: one of no kind above, or one of its own `parents`. The result is fit for
+    JSON unless something in it is opaque.
     """
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, mx.array):
-        arrays[name] = handle(value)
+        arrays[name] = copy_on_write(value)
         return {"array": name}
-    if any(value is one for one in around):
-        return {"itself": value}
-    around = (*around, value)
+    if any(value is parent for parent in parents):
+        return {"opaque": value}
+    parents = (*parents, value)
     if isinstance(value, list | tuple):
-        parts = [freeze(part, arrays, f"{name}.{at}", around) for at, part in enumerate(value)]
+        parts = [freeze(part, arrays, f"{name}.{index}", parents) for index, part in enumerate(value)]
         return {type(value).__name__: parts}
     if isinstance(value, dict):
-        pairs = [
+        items = [
             [
-                freeze(part, arrays, f"{name}.{at}{end}", around)
-                for part, end in zip(pair, (".key", ""), strict=True)
+                freeze(key, arrays, f"{name}.{index}.key", parents),
+                freeze(part, arrays, f"{name}.{index}", parents),
             ]
-            for at, pair in enumerate(value.items())
+            for index, (key, part) in enumerate(value.items())
         ]
-        return {"dict": pairs}
-    if inside := attributes(value):
-        kept = {key: freeze(part, arrays, f"{name}.{key}", around) for key, part in inside.items()}
-        return {"object": kept}
-    return {"itself": value}
+        return {"dict": items}
+    if held := attributes(value):
+        return {"object": {key: freeze(part, arrays, f"{name}.{key}", parents) for key, part in held.items()}}
+    return {"opaque": value}
 
 
-def thaw(kept: Any, arrays: Mapping[str, mx.array], into: Any) -> Any:
-    """What `freeze` kept. Objects are brought back in place: `into` must be of the same class.
+def thaw(frozen: Any, arrays: Mapping[str, mx.array], into: Any) -> Any:
+    """The value that `freeze` was given. Objects are restored in place: `into` must be of the same class.
 
     Raises `KeyError`, `TypeError`, `ValueError` or `AttributeError` if it is not.
     """
-    if not isinstance(kept, dict):
-        return kept
-    ((kind, inside),) = kept.items()
+    if not isinstance(frozen, dict):
+        return frozen
+    ((kind, content),) = frozen.items()
+    if kind == "opaque":
+        return content
     if kind == "array":
-        return handle(arrays[inside])
+        return copy_on_write(arrays[content])
     if kind == "object":
-        return _thaw_object(inside, arrays, into)
+        before = attributes(into)
+        for name in before.keys() - content.keys():
+            delattr(into, name)
+        for name, part in content.items():
+            setattr(into, name, thaw(part, arrays, before.get(name)))
+        return into
     if kind == "dict":
         before = into if isinstance(into, dict) else {}
-        pairs = ((thaw(key, arrays, None), part) for key, part in inside)
-        return {key: thaw(part, arrays, before.get(key)) for key, part in pairs}
-    return inside if kind == "itself" else _thaw_sequence(kind, inside, arrays, into)
-
-
-def _thaw_sequence(
-    kind: str, inside: list[Any], arrays: Mapping[str, mx.array], into: Any
-) -> list[Any] | tuple[Any, ...]:
-    fits = isinstance(into, list | tuple) and len(into) == len(inside)
-    olds = into if fits else [None] * len(inside)
-    parts = [thaw(part, arrays, old) for part, old in zip(inside, olds, strict=True)]
+        items = ((thaw(key, arrays, None), part) for key, part in content)
+        return {key: thaw(part, arrays, before.get(key)) for key, part in items}
+    fits = isinstance(into, list | tuple) and len(into) == len(content)
+    parts = [
+        thaw(part, arrays, before)
+        for part, before in zip(content, into if fits else [None] * len(content), strict=True)
+    ]
     if kind == "list":
         return parts
     if kind == "tuple":
         return tuple(parts)
     if type(into).__name__ != kind:
         raise TypeError(f"there is no {kind} to bring back")
-    made: list[Any] | tuple[Any, ...] = getattr(into, "_make", type(into))(parts)
-    return made
+    return getattr(into, "_make", type(into))(parts)
 
 
-def _thaw_object(inside: dict[str, Any], arrays: Mapping[str, mx.array], into: Any) -> Any:
-    before = attributes(into)
-    for name in before.keys() - inside.keys():
-        delattr(into, name)
-    for name, part in inside.items():
-        setattr(into, name, thaw(part, arrays, before.get(name)))
-    return into
-
-
-def arrays_in(value: Any, around: tuple[Any, ...] = ()) -> Iterator[mx.array]:
-    """Every array that a value holds, at any depth, but not again those of objects `around` it."""
+def arrays_in(value: Any, parents: tuple[Any, ...] = ()) -> Iterator[mx.array]:
+    """Every array that a value holds, at any depth; its own `parents` are not entered again."""
     if isinstance(value, mx.array):
         yield value
-    elif not isinstance(value, PLAIN) and not any(value is one for one in around):
+    elif not isinstance(value, PLAIN) and not any(value is parent for parent in parents):
         parts = value if isinstance(value, list | tuple | dict) else attributes(value)
         for part in parts.values() if isinstance(parts, dict) else parts:
-            yield from arrays_in(part, (*around, value))
+            yield from arrays_in(part, (*parents, value))
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What an object holds, in its dictionary and its slots; nothing for what is no mere object."""
+    """An object's attributes, from its slots and its `__dict__`; none for a class or a callable."""
     if isinstance(value, type) or callable(value):
         return {}
-    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+    slots = [name for base in type(value).__mro__ for name in _slots(base)]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     return {**held, **getattr(value, "__dict__", {})}
 
 
-def _slots(kind: type) -> Iterator[str]:
-    """The attributes that a class itself has slots for, by the names that they go by."""
-    names = kind.__dict__.get("__slots__", ())
+def _slots(base: type) -> Iterator[str]:
+    """The names of the slots that a class itself declares, private ones as Python mangles them."""
+    names = base.__dict__.get("__slots__", ())
     for name in [names] if isinstance(names, str) else names:
         if not name.startswith("__"):
             yield name
         elif not name.endswith("__"):
-            yield f"_{kind.__name__.lstrip('_')}{name}"
+            yield f"_{base.__name__.lstrip('_')}{name}"
 
 
-def handle(array: Any) -> Any:
-    """The same data under another name, which an update in place of the first does not reach."""
+def copy_on_write(array: Any) -> Any:
+    """A second array with the same data, which an in-place update of the first does not change."""
     return array[...]

@@ -1,7 +1,7 @@
-"""How much memory a conversation will take, told before it takes it; arithmetic that refuses to know MLX.
+"""How many bytes a conversation will take in memory, known before it takes them.
 
-A cache of mlx-lm's grows in three ways: full attention by a row a token, a sliding window until it
-is full, and a recurrent state not at all.
+A prompt cache grows in three ways: full attention by a row per token, a sliding window until it is
+full, and recurrent state not at all. This is arithmetic; `kv.growth` finds the numbers of a model.
 """
 
 from __future__ import annotations
@@ -13,117 +13,118 @@ from typing import Any, Protocol
 from chatcli.errors import MemoryFull
 from chatcli.text import file_size
 
-# Snapshots of windows and states that are kept to go back to, beside the live ones.
+# Snapshots of windows and states that are kept to rewind to, beside the live ones.
 SNAPSHOTS = 2
 
 
 @dataclass(frozen=True)
 class Window:
-    """`row` is the bytes of one token, `most` how many tokens stay."""
+    """A sliding window of at most `max_tokens` rows of `row_bytes` each."""
 
-    row: int
-    most: int
+    row_bytes: int
+    max_tokens: int
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How a cache grows, in bytes: `state` once, `row` with every token, windows until they are full.
+    """How a cache grows: `state_bytes` once, `row_bytes` with every token, windows until they are full.
 
     Rows come in buffers of `step` tokens.
     """
 
-    state: int
-    row: int
+    state_bytes: int
+    row_bytes: int
     windows: tuple[Window, ...] = ()
     step: int = 1
 
-    def beside(self, other: Growth) -> Growth:
-        """Two caches that grow together."""
+    def __add__(self, other: Growth) -> Growth:
+        """Two caches that grow together, such as a model's and its draft model's."""
         return Growth(
-            self.state + other.state,
-            self.row + other.row,
+            self.state_bytes + other.state_bytes,
+            self.row_bytes + other.row_bytes,
             (*self.windows, *other.windows),
             max(self.step, other.step),
         )
 
-    def cache(self, tokens: int) -> int:
-        """The cache's own arrays when so many tokens have been run."""
+    def cache_bytes(self, tokens: int) -> int:
+        """The live cache's arrays after so many tokens."""
         buffered = tokens + -tokens % self.step
-        return self._fixed(tokens) + self.row * buffered
+        return self._bounded_bytes(tokens) + self.row_bytes * buffered
 
-    def kept(self, tokens: int) -> int:
-        """What the snapshots of windows and states hold on to."""
-        return SNAPSHOTS * self._fixed(tokens)
+    def snapshot_bytes(self, tokens: int) -> int:
+        """What the snapshots of windows and states hold on to after so many tokens."""
+        return SNAPSHOTS * self._bounded_bytes(tokens)
 
-    def _fixed(self, tokens: int) -> int:
-        windows = sum(one.row * min(tokens, one.most) for one in self.windows)
-        return self.state * bool(tokens) + windows
+    def _bounded_bytes(self, tokens: int) -> int:
+        """The windows and states."""
+        windows = sum(window.row_bytes * min(tokens, window.max_tokens) for window in self.windows)
+        return self.state_bytes * bool(tokens) + windows
 
-    def checkpoint(self, tokens: int, *, written: bool) -> int:
+    def checkpoint_bytes(self, tokens: int, *, written: bool) -> int:
         """What a segment of so many tokens takes beside the cache while it is run and `written`.
 
         Its windows' rows are logged as they pass and joined at the end, its other rows are copied.
         """
-        logged = sum(one.row for one in self.windows)
-        return tokens * (self.row + 2 * logged if written else logged)
+        logged = sum(window.row_bytes for window in self.windows)
+        return tokens * (self.row_bytes + 2 * logged if written else logged)
 
 
 class Limit(Protocol):
-    """What says whether so many tokens fit."""
+    """Says whether a number of tokens fits in memory."""
 
-    def tokens(self, longest: int) -> int: ...
+    def max_tokens(self, up_to: int) -> int: ...
 
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None: ...
 
 
 @dataclass(frozen=True)
-class Tightest:
+class MemoryLimit:
+    """What a model may take: `max_bytes` for its weights and the cache that grows beside them."""
+
+    max_bytes: int
+    weight_bytes: int
+    growth: Growth
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> MemoryLimit:
+        """The inverse of `dataclasses.asdict`."""
+        growth = fields["growth"]
+        windows = tuple(Window(**window) for window in growth["windows"])
+        return cls(fields["max_bytes"], fields["weight_bytes"], Growth(**{**growth, "windows": windows}))
+
+    def needed_bytes(self, tokens: int, segment: int = 0, *, written: bool = True) -> int:
+        """The most that a prompt takes of which the longest segment to be run has `segment` tokens."""
+        growth = self.growth
+        cache = growth.cache_bytes(tokens) + growth.snapshot_bytes(tokens)
+        return self.weight_bytes + cache + growth.checkpoint_bytes(segment, written=written)
+
+    def max_tokens(self, up_to: int) -> int:
+        """How many tokens the cache can hold, at most `up_to`."""
+        return max(bisect_right(range(up_to + 1), self.max_bytes, key=self.needed_bytes) - 1, 0)
+
+    def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
+        """Raises `MemoryFull` if such a prompt and one token of its reply do not fit."""
+        needed = self.needed_bytes(tokens + 1, segment, written=written)
+        if needed <= self.max_bytes:
+            return
+        raise MemoryFull(
+            f"This does not fit in memory: {tokens:,} tokens need {file_size(needed - self.weight_bytes)} "
+            f"beside the model's {file_size(self.weight_bytes)}, {needed:,} bytes of {self.max_bytes:,} "
+            "that it may take. Allow more with --memory-limit, choose a smaller model with -m, "
+            "branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary."
+        )
+
+
+@dataclass(frozen=True)
+class TightestLimit:
     """The limits of several machines that hold one cache together: the first to be full decides."""
 
     limits: tuple[MemoryLimit, ...]
 
-    def tokens(self, longest: int) -> int:
-        return min(limit.tokens(longest) for limit in self.limits)
+    def max_tokens(self, up_to: int) -> int:
+        return min(limit.max_tokens(up_to) for limit in self.limits)
 
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
-        """Raises `MemoryFull` as one would."""
+        """Raises `MemoryFull` as `MemoryLimit.check` does."""
         for limit in self.limits:
             limit.check(tokens, segment, written=written)
-
-
-def told(limit: dict[str, Any]) -> MemoryLimit:
-    """A limit from what `dataclasses.asdict` made of it."""
-    growth = limit["growth"]
-    windows = tuple(Window(**window) for window in growth["windows"])
-    return MemoryLimit(limit["most"], limit["weights"], Growth(**{**growth, "windows": windows}))
-
-
-@dataclass(frozen=True)
-class MemoryLimit:
-    """What a model may take: `most` bytes for its `weights` and the cache that grows beside them."""
-
-    most: int
-    weights: int
-    growth: Growth
-
-    def needed(self, tokens: int, segment: int = 0, *, written: bool = True) -> int:
-        """Bytes that a prompt takes at most, of which the longest piece to be run has `segment` tokens."""
-        growth = self.growth
-        cache = growth.cache(tokens) + growth.kept(tokens)
-        return self.weights + cache + growth.checkpoint(segment, written=written)
-
-    def tokens(self, longest: int) -> int:
-        """How many tokens the cache can hold, up to `longest`."""
-        return max(bisect_right(range(longest + 1), self.most, key=self.needed) - 1, 0)
-
-    def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
-        """Raises `MemoryFull` if such a prompt, and a token of its reply, does not fit."""
-        needed = self.needed(tokens + 1, segment, written=written)
-        if needed <= self.most:
-            return
-        raise MemoryFull(
-            f"This does not fit in memory: {tokens:,} tokens need {file_size(needed - self.weights)} "
-            f"beside the model's {file_size(self.weights)}, {needed:,} bytes of {self.most:,} "
-            "that it may take. Allow more with --memory-limit, choose a smaller model with -m, "
-            "branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary."
-        )

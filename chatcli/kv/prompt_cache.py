@@ -1,11 +1,20 @@
-"""mlx-lm's caches: rows, state, snapshot, rewind; refuses to know files and what tokens mean.
+"""mlx-lm's prompt caches: split into rows and state, filled, appended to, forked, rewound and trimmed.
 
-The only module that looks inside a cache. Three kinds of leaf (design, idea 3):
-- rows: one row of keys and values per token, cut anywhere.
-- window: rows too, of the newest tokens only, so they are logged as they pass.
-- state: everything else, such as recurrent state, kept whole and restored only at its own position.
-Shapes are mlx-lm's: keys and values are (batch, heads, tokens, dimensions), or tuples of such arrays
-where they are quantized.
+A prompt cache is mlx-lm's list with a cache object per layer. `CacheList` nests them; those that hold
+arrays are the leaves. There are three kinds:
+
+- Full (`KVCache`, `QuantizedKVCache`, `ConcatenateKVCache`): a row of keys and values per token, so a
+  segment is a slice, and a cache can be restored at any token.
+- Window (`RotatingKVCache`, `ChunkedKVCache`): rows too, but of the newest tokens only. A `RowLog`
+  keeps a segment's rows before rotation drops them, so a window can be restored at any token as well.
+- State (`ArraysCache` and any other class): arrays that cannot be cut, such as recurrent and
+  convolution state. They are kept whole and restored only at their own position.
+
+Keys and values have mlx-lm's shape (batch, heads, tokens, head_dim) and keep their dtype. Quantized
+ones are (packed, scales, biases) of shape (batch, heads, tokens, ...), so rows lie along axis 2
+everywhere. An array is named by its leaf's number and its place there: `0.keys`, `3.values.1`.
+
+Whatever evaluates arrays belongs on the thread that owns MLX.
 """
 
 from __future__ import annotations
@@ -31,62 +40,60 @@ from mlx_lm.models.cache import (
 
 from chatcli.errors import CacheRefused
 from chatcli.kv import loader
-from chatcli.kv.freeze import arrays_in, freeze, thaw
+from chatcli.kv.freeze import Arrays, arrays_in, freeze, thaw
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.rows import Rows as StoredRows
+from chatcli.store.segments.rows import Rows
 
 UNQUANTIZED = (
     "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session keeps it."
 )
 PromptCache = list[Any]
-Rows = dict[str, mx.array]
-ROWS = (KVCache, QuantizedKVCache, ConcatenateKVCache)
-WINDOWS = (RotatingKVCache, ChunkedKVCache)
-# Their buffers are written past the offset only, so an offset is all that a rewind needs.
-TRIMMED = (KVCache, QuantizedKVCache)
+# A leaf's arrays with their names inside it, such as `values.1`.
+NamedArrays = list[tuple[str, mx.array]]
+FULL_CACHES = (KVCache, QuantizedKVCache, ConcatenateKVCache)
+WINDOW_CACHES = (RotatingKVCache, ChunkedKVCache)
+# These write their buffers only past the offset, so the offset is all that a rewind needs.
+OFFSET_CACHES = (KVCache, QuantizedKVCache)
 
 
-def new(model: Any, model_options: ModelOptions = DEFAULTS) -> PromptCache:
-    """An empty cache for `model`, of the size and precision that are asked for.
+def new(model: Any, options: ModelOptions = DEFAULTS) -> PromptCache:
+    """An empty cache for `model`, of the size and precision that `options` ask for.
 
-    Raises `CacheRefused` where mlx-lm has none such for this model.
+    Raises `CacheRefused` where mlx-lm has no such cache for this model.
     """
-    if model_options.max_kv_size is not None and hasattr(model, "make_cache"):
+    if options.max_kv_size is not None and hasattr(model, "make_cache"):
         raise CacheRefused(
             "This model makes its own kind of cache, whose size cannot be chosen: leave out "
             "--max-kv-size (max_kv_size in the settings), and name the model with -m where a session "
             "keeps it."
         )
-    made = list(make_prompt_cache(model, model_options.max_kv_size))
-    return made if model_options.kv_bits is None else _quantized(made, model_options)
-
-
-def _quantized(cache: PromptCache, model_options: ModelOptions) -> PromptCache:
-    """The same layers as mlx-lm quantizes, while they are empty."""
-    made = [_quantized_leaf(part, model_options) for part in cache]
-    if not any(hasattr(part, "bits") for part in made):
-        raise CacheRefused(f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}")
-    return made
-
-
-def _quantized_leaf(part: Any, model_options: ModelOptions) -> Any:
-    if not hasattr(part, "to_quantized"):
-        return part
+    cache = list(make_prompt_cache(model, options.max_kv_size))
+    if options.kv_bits is None:
+        return cache
+    # While it is empty, so that all of its rows are alike.
     try:
-        return part.to_quantized(group_size=model_options.kv_group_size, bits=model_options.kv_bits)
+        cache = [
+            part.to_quantized(group_size=options.kv_group_size, bits=options.kv_bits)
+            if hasattr(part, "to_quantized")
+            else part
+            for part in cache
+        ]
     except NotImplementedError as error:
         raise CacheRefused(
             f"mlx-lm cannot quantize a sliding window such as this model's cache has: {UNQUANTIZED}"
         ) from error
+    if not any(hasattr(part, "bits") for part in cache):
+        raise CacheRefused(f"This model has no plain KV cache that could be quantized: {UNQUANTIZED}")
+    return cache
 
 
-def try_out(model: Any, model_options: ModelOptions) -> None:
-    """Run three tokens on a quantized cache: not every model can.
+def check_quantized(model: Any, options: ModelOptions) -> None:
+    """Run three tokens on a quantized cache, which not every model's code can.
 
-    Raises `CacheRefused`, also where the groups do not fit the heads.
+    Raises `CacheRefused`, also where the head dimension is no multiple of the group size.
     """
-    cache = new(model, model_options)
+    cache = new(model, options)
     try:
         for tokens in ([0, 0], [0]):
             model(mx.array(tokens)[None], cache=cache)
@@ -94,14 +101,17 @@ def try_out(model: Any, model_options: ModelOptions) -> None:
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise CacheRefused(
-            f"This model cannot use a cache of {model_options.kv_bits} bits in groups of "
-            f"{model_options.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
+            f"This model cannot use a cache of {options.kv_bits} bits in groups of "
+            f"{options.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
             f"{UNQUANTIZED}"
         ) from error
 
 
+# What a cache is
+
+
 def leaves(cache: Sequence[Any]) -> Iterator[Any]:
-    """The caches that hold arrays, through any nesting, in order."""
+    """The cache objects that hold arrays, through any nesting, in order."""
     for part in cache:
         if isinstance(part, CacheList):
             yield from leaves(part.caches)
@@ -110,330 +120,362 @@ def leaves(cache: Sequence[Any]) -> Iterator[Any]:
 
 
 def layout(cache: PromptCache) -> str:
-    """The classes and sizes of a cache's leaves; two caches with one layout can be exchanged."""
-    return " ".join(_describe(leaf) for leaf in leaves(cache))
-
-
-def _describe(leaf: Any) -> str:
-    moving = {"offset", "_idx", "start_position"}
-    sizes = {
-        key: len(value) if isinstance(value, list) else value
-        for key, value in vars(leaf).items()
-        if isinstance(value, (int, list)) and key not in moving
-    }
-    return f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}"
-
-
-def has_state(cache: PromptCache) -> bool:
-    """Whether some leaf can be restored only at its own checkpoint."""
-    return any(not has_rows(leaf) for leaf in leaves(cache))
-
-
-def only_trimmed(cache: PromptCache) -> bool:
-    """Whether a snapshot takes no memory: every leaf goes back by its offset alone."""
-    return all(type(leaf) in TRIMMED for leaf in leaves(cache))
+    """The leaves' classes and sizes. Checkpoints can be exchanged between caches of one layout."""
+    positions = {"offset", "_idx", "start_position"}
+    descriptions = []
+    for leaf in leaves(cache):
+        sizes = {
+            name: len(value) if isinstance(value, list) else value
+            for name, value in vars(leaf).items()
+            if isinstance(value, (int, list)) and name not in positions
+        }
+        descriptions.append(f"{type(leaf).__name__}{json.dumps(sizes, sort_keys=True)}")
+    return " ".join(descriptions)
 
 
 def has_rows(leaf: Any) -> bool:
-    """Whether a leaf keeps something for each token, so that it can be cut."""
-    return type(leaf) in ROWS or type(leaf) in WINDOWS
+    """Whether a leaf is full or a window: it keeps a row per token and can be cut."""
+    return type(leaf) in FULL_CACHES or type(leaf) in WINDOW_CACHES
 
 
-def rows_of(leaf: Any) -> list[tuple[str, mx.array]]:
-    """A leaf's key and value arrays by name; none before its first update."""
-    if leaf.keys is None:
-        return []
-    return list(tree_flatten({"keys": leaf.keys, "values": leaf.values}))
+def has_state(cache: PromptCache) -> bool:
+    """Whether some leaf can be restored only at the position of a checkpoint."""
+    return any(not has_rows(leaf) for leaf in leaves(cache))
 
 
-def _set_arrays(leaf: Any, arrays: list[tuple[str, mx.array]]) -> None:
-    parts = tree_unflatten(arrays)
-    leaf.keys, leaf.values = parts["keys"], parts["values"]
+def keeps_all_rows(cache: PromptCache) -> bool:
+    """Whether the rows of all past tokens are still there: no leaf is a window."""
+    return not any(type(leaf) in WINDOW_CACHES for leaf in leaves(cache))
 
 
-def merges(cache: PromptCache) -> bool:
-    """Whether mlx-lm runs several of these as one batch, as its server decides it.
+def rewinds_by_offset(cache: PromptCache) -> bool:
+    """Whether a snapshot takes no memory, because every leaf goes back by its offset alone."""
+    return all(type(leaf) in OFFSET_CACHES for leaf in leaves(cache))
+
+
+def can_merge(cache: PromptCache) -> bool:
+    """Whether mlx-lm merges caches of this kind into a batch, by the test of its own server.
 
     A window that keeps its first tokens would lose them there.
     """
     return all(hasattr(leaf, "merge") and not getattr(leaf, "keep", 0) for leaf in leaves(cache))
 
 
-def fork(cache: PromptCache) -> PromptCache:
-    """The same cache a second time: arrays are shared until one of the two is written."""
-    return copy.deepcopy(cache)
-
-
 def nbytes(cache: PromptCache) -> int:
-    """What the arrays take, room to grow included."""
+    """The bytes of all arrays, spare rows of the buffers included."""
     return sum(array.nbytes for leaf in leaves(cache) for array in arrays_in(leaf))
 
 
 def evaluate(cache: PromptCache) -> None:
-    """Run what is pending."""
     mx.eval([array for leaf in leaves(cache) for array in arrays_in(leaf)])
 
 
-class RowLog:
-    """The rows of the windows' newest tokens, collected while a segment is run.
+def rows_of(leaf: Any) -> NamedArrays:
+    """The key and value buffers of a full leaf or a window; none before its first update."""
+    if leaf.keys is None:
+        return []
+    return list(tree_flatten({"keys": leaf.keys, "values": leaf.values}))
 
-    `whole` is False once rows were gone before they could be kept. `nbytes` is what is kept.
+
+def _set_rows(leaf: Any, arrays: NamedArrays) -> None:
+    tree = tree_unflatten(arrays)
+    leaf.keys, leaf.values = tree["keys"], tree["values"]
+
+
+def _concatenated(before: NamedArrays, after: NamedArrays) -> NamedArrays:
+    old = dict(before)
+    return [(name, mx.concatenate([old[name], new], axis=2) if old else new) for name, new in after]
+
+
+# Windows
+
+
+class RowLog:
+    """The windows' rows of the tokens of one segment, collected while these are run.
+
+    `complete` is False once rows were dropped before they could be recorded. `nbytes` is what the log holds.
     """
 
     def __init__(self) -> None:
-        self.whole = True
+        self.complete = True
         self.nbytes = 0
         self._pieces: dict[str, list[mx.array]] = {}
 
-    def record(self, cache: PromptCache, count: int) -> None:
-        """Keep the rows of the last `count` tokens, before a later update drops them.
+    def record(self, cache: PromptCache, count: int, *, reorder: bool = True) -> None:
+        """Keep the windows' rows of the last `count` tokens, before a later update drops them.
 
-        The windows are laid out as restored ones are, so that they give the same bits from here on.
+        `reorder` also reorders the windows as those of a restored cache are, so that both give the
+        same bits from here on.
         """
-        self.keep(cache, count)
-        lay_out(cache)
-
-    def keep(self, cache: PromptCache, count: int) -> None:
-        """`record`, while the model goes on with the windows as they are."""
         for index, leaf in enumerate(leaves(cache)):
-            if type(leaf) in WINDOWS and leaf.keys is not None:
-                ordered = _ordered(leaf)
-                self.whole &= all(rows.shape[2] >= count for _, rows in ordered)
+            if type(leaf) in WINDOW_CACHES and leaf.keys is not None:
+                ordered = _in_temporal_order(leaf)
+                self.complete &= all(rows.shape[2] >= count for _, rows in ordered)
                 self.add(index, [(name, rows[..., -count:, :]) for name, rows in ordered])
+        if reorder:
+            reorder_windows(cache)
 
-    def give_up(self) -> None:
-        """Keep nothing more of this segment."""
-        self.whole, self.nbytes, self._pieces = False, 0, {}
-
-    def add(self, index: int, rows: list[tuple[str, mx.array]]) -> None:
-        """Keep rows of leaf `index`, copied, so that the buffers that they lie in can go."""
-        newest = [(name, mx.contiguous(part)) for name, part in rows]
-        mx.async_eval([part for _, part in newest])  # type: ignore[no-untyped-call]
-        for name, part in newest:
+    def add(self, index: int, rows: NamedArrays) -> None:
+        """Keep rows of leaf `index`, copied, so that the buffers that they lie in can be freed."""
+        copies = [(name, mx.contiguous(part)) for name, part in rows]
+        mx.async_eval([part for _, part in copies])  # type: ignore[no-untyped-call]
+        for name, part in copies:
             self.nbytes += part.nbytes
             self._pieces.setdefault(f"{index}.{name}", []).append(part)
 
+    def discard(self) -> None:
+        """Free the rows. The segment can no longer be completed."""
+        self.complete, self.nbytes, self._pieces = False, 0, {}
+
     def copy(self) -> RowLog:
-        """What was collected so far, for a second way on from here."""
+        """A log that goes on from here on its own; the rows so far are shared."""
         other = RowLog()
-        other._pieces = {name: list(parts) for name, parts in self._pieces.items()}
-        other.nbytes, other.whole = self.nbytes, self.whole
+        other._pieces = {name: list(pieces) for name, pieces in self._pieces.items()}
+        other.nbytes, other.complete = self.nbytes, self.complete
         return other
 
-    def rows(self) -> Rows:
-        """What was collected, one array a name, and nothing is kept."""
+    def take(self) -> Arrays:
+        """The rows, an array of shape (batch, heads, tokens, ...) per name; the log is empty then."""
         pieces, self._pieces = self._pieces, {}
-        return {name: _join(parts) for name, parts in pieces.items()}
+        return {name: mx.concatenate(parts, axis=2) for name, parts in pieces.items()}
 
 
 def shortest_window(cache: PromptCache) -> int | None:
-    """How many tokens' rows every window holds at least; None if there are no windows."""
-    return min((_window(leaf) for leaf in leaves(cache) if type(leaf) in WINDOWS), default=None)
+    """How many of the newest tokens every window has rows of at least; None without windows."""
+    return min(
+        (
+            int(leaf.max_size - leaf.keep if type(leaf) is RotatingKVCache else leaf.chunk_size)
+            for leaf in leaves(cache)
+            if type(leaf) in WINDOW_CACHES
+        ),
+        default=None,
+    )
 
 
-def _window(leaf: Any) -> int:
-    rotating = type(leaf) is RotatingKVCache
-    return int(leaf.max_size - leaf.keep if rotating else leaf.chunk_size)
-
-
-def lay_out(cache: PromptCache) -> None:
-    """Put the windows' rows in order, the way that they are restored."""
+def reorder_windows(cache: PromptCache) -> None:
+    """Put the windows' rows in temporal order, as those of a restored cache are."""
     for leaf in leaves(cache):
-        if type(leaf) in WINDOWS and leaf.keys is not None:
-            _lay_out(leaf, _ordered(leaf), leaf.offset)
+        if type(leaf) in WINDOW_CACHES and leaf.keys is not None:
+            _set_window(leaf, _in_temporal_order(leaf), leaf.offset)
 
 
-def _ordered(leaf: Any) -> list[tuple[str, mx.array]]:
+def _in_temporal_order(leaf: Any) -> NamedArrays:
     """A window's rows, oldest first."""
-    rotated = type(leaf) is RotatingKVCache
-    length = leaf.offset if rotated else leaf.offset - leaf.start_position
-    arrays = rows_of(leaf)
-    if rotated:
-        arrays = [(name, leaf._temporal_order(rows)) for name, rows in arrays]
-    return [(name, rows[..., :length, :]) for name, rows in arrays]
-
-
-def _lay_out(leaf: Any, ordered: list[tuple[str, mx.array]], end: int) -> None:
-    """Set a window's rows, the newest of which is that of token `end` - 1, in order."""
-    limit, keep = (leaf.max_size, leaf.keep) if type(leaf) is RotatingKVCache else (leaf.chunk_size, 0)
-    _set_arrays(leaf, [(name, _newest(rows, limit, keep)) for name, rows in ordered])
-    leaf.offset = end
     if type(leaf) is RotatingKVCache:
+        return [(name, leaf._temporal_order(rows)[..., : leaf.offset, :]) for name, rows in rows_of(leaf)]
+    return [(name, rows[..., : leaf.offset - leaf.start_position, :]) for name, rows in rows_of(leaf)]
+
+
+def _set_window(leaf: Any, ordered: NamedArrays, end: int) -> None:
+    """Give a window rows in temporal order, of which the newest is that of token `end` - 1."""
+    is_rotating = type(leaf) is RotatingKVCache
+    size, keep = (leaf.max_size, leaf.keep) if is_rotating else (leaf.chunk_size, 0)
+    surplus = max(ordered[0][1].shape[2] - size, 0)
+    if surplus:
+        ordered = [
+            (name, mx.concatenate([rows[..., :keep, :], rows[..., keep + surplus :, :]], axis=2))
+            for name, rows in ordered
+        ]
+    _set_rows(leaf, ordered)
+    leaf.offset = end
+    if is_rotating:
         leaf._idx = leaf.keys.shape[2]
     else:
         leaf.start_position = end - leaf.keys.shape[2]
 
 
-def _newest(rows: mx.array, limit: int, keep: int) -> mx.array:
-    surplus = rows.shape[2] - limit
-    if surplus <= 0:
-        return rows
-    return mx.concatenate([rows[..., :keep, :], rows[..., keep + surplus :, :]], axis=2)
+# To and from disk
 
 
-def _join(parts: Sequence[mx.array]) -> mx.array:
-    return parts[0] if len(parts) == 1 else mx.concatenate(list(parts), axis=2)
+def segment_rows(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tensor]:
+    """The rows of tokens [start, end) as bytes, each of shape (batch, heads, end - start, ...).
 
-
-def cut(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tensor]:
-    """The rows of tokens [start, end), sliced to exactly these, as bytes."""
-    rows = log.rows()
+    Those of the windows come from `log`, which is empty then.
+    """
+    rows = log.take()
     for index, leaf in enumerate(leaves(cache)):
-        if type(leaf) in ROWS:
-            for name, array in rows_of(leaf):
-                rows[f"{index}.{name}"] = array[..., start:end, :]
+        if type(leaf) in FULL_CACHES:
+            rows |= {f"{index}.{name}": buffer[..., start:end, :] for name, buffer in rows_of(leaf)}
     return _as_tensors(rows)
 
 
-def keeps_rows(cache: PromptCache) -> bool:
-    """Whether the rows of all past tokens are there still: no window has dropped any."""
-    return not any(type(leaf) in WINDOWS for leaf in leaves(cache))
-
-
 def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
-    """The leaves that have no rows: their arrays, and everything else of them as JSON.
+    """The leaves without rows: their arrays as bytes, and everything else of them as JSON.
 
     Raises `TypeError` if a leaf holds something that cannot be written.
     """
-    arrays: Rows = {}
-    kept = {
+    arrays: Arrays = {}
+    frozen = {
         str(index): freeze(leaf, arrays, str(index))
         for index, leaf in enumerate(leaves(cache))
         if not has_rows(leaf)
     }
-    return _as_tensors(arrays), json.dumps(kept, sort_keys=True)
+    return _as_tensors(arrays), json.dumps(frozen, sort_keys=True)
 
 
-def _as_tensors(arrays: Rows) -> dict[str, Tensor]:
-    whole = {name: mx.contiguous(array) for name, array in arrays.items()}
-    mx.eval(list(whole.values()))
-    return {name: _as_tensor(array) for name, array in whole.items()}
+def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
+    """The arrays' bytes, evaluated and not copied again."""
+    contiguous: dict[str, Any] = {name: mx.contiguous(array) for name, array in arrays.items()}
+    mx.eval(list(contiguous.values()))
+    return {
+        name: Tensor(str(array.dtype).removeprefix("mlx.core."), tuple(array.shape), memoryview(array))
+        for name, array in contiguous.items()
+    }
 
 
-def _as_tensor(array: Any) -> Tensor:
-    return Tensor(str(array.dtype).rpartition(".")[2], tuple(array.shape), memoryview(array))
+def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
+    """Fill an empty cache, or one that `move_rows` has given rows of the same tokens, to the end of `rows`.
 
-
-def _as_array(tensor: Tensor) -> mx.array:
-    flat = mx.array(np.frombuffer(tensor.data, np.uint8))
-    return flat.view(loader.mlx_dtype(tensor.dtype)).reshape(tensor.shape)
-
-
-def fill(cache: PromptCache, rows: StoredRows, state: Mapping[str, Tensor], scalars: str) -> None:
-    """Bring an empty cache, or one that has `moved` rows of the same tokens, to the end of `rows`.
-
-    Raises `SegmentDamaged` or `OSError` as reading does, and what MLX raises where they do not fit.
+    `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or
+    `OSError` as reading does, and what MLX raises where the arrays do not fit.
     """
-    lengths = {index: _needed(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
-    _take(cache, None, rows, lengths)
-    arrays = {name: _as_array(part) for name, part in state.items()}
-    kept = json.loads(scalars)
+    lengths = {index: _restored_length(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
+    arrays = _read(rows, lengths)
+    state_arrays = {
+        name: mx.array(np.frombuffer(tensor.data, np.uint8))
+        .view(loader.mlx_dtype(tensor.dtype))
+        .reshape(tensor.shape)
+        for name, tensor in state.items()
+    }
+    frozen = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
+        if index in arrays:
+            _add_rows(leaf, arrays[index], rows.count)
         if not has_rows(leaf):
-            thaw(kept[str(index)], arrays, leaf)
+            thaw(frozen[str(index)], state_arrays, leaf)
     evaluate(cache)
 
 
-def moved(cache: PromptCache, into: PromptCache, position: int) -> PromptCache:
-    """Give the rows of the first `position` tokens to an empty cache, as far as they lie in order.
+def append(cache: PromptCache, log: RowLog, rows: Rows) -> None:
+    """Add rows from disk as if their tokens had been prefilled; those of the windows to `log` too.
 
-    `cache` is not to be used any more. Returns `into`.
+    For a cache without state. Raises as `fill` does.
+    """
+    arrays = _read(rows, {})
+    for index, leaf in enumerate(leaves(cache)):
+        if index in arrays:
+            if type(leaf) in WINDOW_CACHES:
+                log.add(index, arrays[index])
+            _add_rows(leaf, arrays[index], leaf.offset + rows.count)
+    evaluate(cache)
+
+
+def move_rows(cache: PromptCache, into: PromptCache, position: int) -> PromptCache:
+    """Give the rows of the first `position` tokens to an empty cache, where an offset suffices for that.
+
+    `cache` must not be used any more. Returns `into`.
     """
     for leaf, empty in zip(leaves(cache), leaves(into), strict=True):
-        if type(leaf) in TRIMMED and leaf.keys is not None:
+        if type(leaf) in OFFSET_CACHES and leaf.keys is not None:
             empty.keys, empty.values, empty.offset = leaf.keys, leaf.values, position
             leaf.keys = leaf.values = None
     return into
 
 
-def append(cache: PromptCache, log: RowLog, rows: StoredRows) -> None:
-    """Add rows from disk as if they had been prefilled."""
-    _take(cache, log, rows, {})
-    evaluate(cache)
+def _restored_length(leaf: Any, count: int) -> int | None:
+    """The rows to read for a leaf of which `count` are on disk; None: exactly these.
 
-
-def _take(
-    cache: PromptCache, log: RowLog | None, rows: StoredRows, lengths: Mapping[int, int | None]
-) -> None:
-    """Put rows behind those that the leaves have; `lengths` as `_needed` tells them."""
-    wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
-    arrays = loader.read(rows, {name: length for name, length in wanted.items() if length != 0})
-    for index, leaf in enumerate(leaves(cache)):
-        mine = f"{index}."
-        new = [(name.removeprefix(mine), rows_) for name, rows_ in arrays.items() if name.startswith(mine)]
-        if new and type(leaf) in WINDOWS:
-            if log is not None:
-                log.add(index, new)
-            _lay_out(leaf, _after(_ordered(leaf), new), leaf.offset + rows.count)
-        elif new:
-            end = rows.count + (leaf.offset if log is not None else 0)
-            _set_arrays(leaf, _behind(rows_of(leaf), new, leaf.offset, end))
-            leaf.offset = end
-
-
-def _needed(leaf: Any, count: int) -> int | None:
-    """How many rows a leaf is given when `count` are restored; None: as many.
-
-    Fewer are the newest ones. More leave room to go on without copying them all.
+    Fewer are the newest ones. More leave room in the buffer, so that the next update does not copy it.
     """
-    if type(leaf) in TRIMMED and leaf.keys is not None:
-        return count - int(leaf.offset)
+    if type(leaf) in OFFSET_CACHES:
+        if leaf.keys is not None:
+            return count - int(leaf.offset)
+        return int(count + -count % leaf.step + 2 * leaf.step)
     if type(leaf) is RotatingKVCache and not leaf.keep:
         return min(int(leaf.max_size), count)
     if type(leaf) is ChunkedKVCache:
         return min(int(leaf.chunk_size), count)
-    return count + -count % leaf.step + 2 * leaf.step if type(leaf) in TRIMMED else None
+    return None
 
 
-def _after(
-    before: list[tuple[str, mx.array]], rows: list[tuple[str, mx.array]]
-) -> list[tuple[str, mx.array]]:
-    old = dict(before)
-    return [(name, _join([old[name], new]) if old else new) for name, new in rows]
+def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
+    """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
+    wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
+    wanted = {name: length for name, length in wanted.items() if length != 0}
+    arrays: dict[int, NamedArrays] = {}
+    for name, array in loader.read(rows, wanted).items():
+        index, _, name_in_leaf = name.partition(".")
+        arrays.setdefault(int(index), []).append((name_in_leaf, array))
+    return arrays
 
 
-def _behind(
-    before: list[tuple[str, mx.array]], new: list[tuple[str, mx.array]], start: int, end: int
-) -> list[tuple[str, mx.array]]:
-    """Rows after the first `start`: written to where they belong if there is room up to `end`."""
-    if not before or before[0][1].shape[2] < end:
-        return _after([(name, old[..., :start, :]) for name, old in before], new)
-    added = dict(new)
-    for name, old in before:
-        old[..., start:end, :] = added[name]
-    return before
+def _add_rows(leaf: Any, new: NamedArrays, end: int) -> None:
+    """Put rows behind those that a leaf has; the last is that of token `end` - 1."""
+    if type(leaf) in WINDOW_CACHES:
+        _set_window(leaf, _concatenated(_in_temporal_order(leaf), new), end)
+        return
+    buffers, start = rows_of(leaf), leaf.offset
+    if buffers and buffers[0][1].shape[2] >= end:
+        rows = dict(new)
+        for name, buffer in buffers:
+            buffer[..., start:end, :] = rows[name]
+    else:
+        buffers = _concatenated([(name, buffer[..., :start, :]) for name, buffer in buffers], new)
+    _set_rows(leaf, buffers)
+    leaf.offset = end
+
+
+# Back to an earlier token
+
+
+def fork(cache: PromptCache) -> PromptCache:
+    """A second cache with the same content. Arrays are shared until one of the two writes to them."""
+    return copy.deepcopy(cache)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What it takes to bring a live cache back to `position`: nothing per row, windows and states."""
+    """What it takes to rewind a live cache to `position`: an offset, or the arrays, for each leaf."""
 
     position: int
     parts: tuple[Any, ...]
 
 
 def snapshot(cache: PromptCache, position: int) -> Snapshot:
-    """Remember the cache as it is. Arrays are shared, not copied."""
-    return Snapshot(position, tuple(_remember(leaf) for leaf in leaves(cache)))
+    """The cache as it is now, after `position` tokens. Arrays are shared, not copied."""
+    parts: list[Any] = []
+    for leaf in leaves(cache):
+        arrays: Arrays = {}
+        parts.append(leaf.offset if type(leaf) in OFFSET_CACHES else (freeze(leaf, arrays, ""), arrays))
+    return Snapshot(position, tuple(parts))
 
 
-def _remember(leaf: Any) -> Any:
-    if type(leaf) in TRIMMED:
-        return leaf.offset
-    arrays: Rows = {}
-    return freeze(leaf, arrays, ""), arrays
-
-
-def place(cache: PromptCache, position: int) -> Snapshot:
-    """A snapshot of an earlier position, where `only_trimmed`: nothing had to be remembered."""
+def snapshot_at(cache: PromptCache, position: int) -> Snapshot:
+    """The snapshot of an earlier position of a cache that `rewinds_by_offset`."""
     return Snapshot(position, tuple(min(leaf.offset, position) for leaf in leaves(cache)))
 
 
 def rewind(cache: PromptCache, to: Snapshot) -> None:
     """Bring the cache back to a snapshot of its own past. Rows before it must be untouched."""
     for leaf, part in zip(leaves(cache), to.parts, strict=True):
-        if type(leaf) in TRIMMED:
+        if type(leaf) in OFFSET_CACHES:
             leaf.offset = part
         else:
-            kept, arrays = part
-            thaw(kept, arrays, leaf)
+            frozen, arrays = part
+            thaw(frozen, arrays, leaf)
+
+
+def untrimmable(cache: PromptCache) -> list[str]:
+    """The classes of the leaves that mlx-lm's `trim_prompt_cache` cannot trim, whatever they say."""
+    classes = {type(leaf) for leaf in leaves(cache)} - {*OFFSET_CACHES, *WINDOW_CACHES}
+    return sorted(leaf_class.__name__ for leaf_class in classes)
+
+
+def max_trimmable_offset(cache: PromptCache) -> int | None:
+    """The most tokens that a cache may have been given to be trimmed still; None: any number.
+
+    A full window has dropped rows that a trim would have to bring back.
+    """
+    limits = []
+    for leaf in leaves(cache):
+        if type(leaf) is RotatingKVCache:
+            limits.append(int(leaf.max_size) - 1)
+        elif type(leaf) is ChunkedKVCache:
+            # What was trimmed stays in the last piece of the buffer, which some versions count.
+            limits.append(int(leaf.chunk_size - leaf.step))
+    return min(limits, default=None)
+
+
+def offset(cache: PromptCache) -> int:
+    """How many tokens a cache without state has been given."""
+    return max(int(leaf.offset) for leaf in leaves(cache))

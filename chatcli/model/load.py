@@ -109,7 +109,7 @@ def load(
         # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
         model.set_dtype(mx.float32)
     if model_options.kv_bits is not None:
-        prompt_cache.try_out(model, model_options)
+        prompt_cache.check_quantized(model, model_options)
     step = model_options.prefill_step_size or prefill_step()
     step = step if ranks is None else ranks.least(step)
     layout = prompt_cache.layout(prompt_cache.new(model, model_options))

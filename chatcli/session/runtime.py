@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,7 +19,7 @@ from chatcli.engine import speculative
 from chatcli.engine.sampling import check
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
-from chatcli.kv.memory_limit import Growth, MemoryLimit
+from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.model import device, hub
 from chatcli.model.load import VERSION, LoadedModel, load, weights_size
 from chatcli.model.ranks import Ranks
@@ -202,11 +203,11 @@ def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | N
     if most is None:
         return None
     try:
-        grown = [growth.growth(one.model, one.model_options) for one in models]
+        grown = [growth.predict(one.model, one.model_options) for one in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
     weights = sum(weights_size(one.model) for one in models)
-    return MemoryLimit(most, weights, reduce(Growth.beside, grown))
+    return MemoryLimit(most, weights, reduce(operator.add, grown))
 
 
 def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:

@@ -208,10 +208,10 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     if checkpoints.one_by_one is not None:
         return 1, checkpoints.one_by_one
     call, cache = checkpoints.worker.call, checkpoints.fork()
-    if not call(prompt_cache.merges, cache):
+    if not call(prompt_cache.can_merge, cache):
         return 1, CANNOT_MERGE
     limit = checkpoints.memory
-    allowed = limit.most if isinstance(limit, MemoryLimit) else None
+    allowed = limit.max_bytes if isinstance(limit, MemoryLimit) else None
     if (most := call(engine_batch.room_for, cache, allowed)) == 1:
         return 1, NO_ROOM
     if checkpoints.batches is None:

@@ -14,6 +14,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
+from mlx_lm.models.cache import trim_prompt_cache
 
 from chatcli.api import Chat
 from chatcli.bench.scripted import Scripted
@@ -27,7 +28,7 @@ from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
-from chatcli.kv import growth, prompt_cache, trim
+from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
@@ -150,7 +151,7 @@ def told(tokens: Sequence[Token]) -> list[tuple[int, str, str | None]]:
 
 
 def rows(cache: PromptCache) -> list[Any]:
-    end = trim.position(cache)
+    end = prompt_cache.offset(cache)
     return [array[..., :end, :] for leaf in cache for _, array in prompt_cache.rows_of(leaf)]
 
 
@@ -173,7 +174,7 @@ def test_it_says_what_the_model_says_and_both_caches_hold_every_token(
         assert told(expected) == told(tokens) and "length" == tokens[-1].finish_reason
         ran = [*PROMPT, *(token.id for token in tokens)]
         for cache, cold in zip(caches, pair.caches(ran), strict=True):
-            assert len(ran) == trim.position(cache)
+            assert len(ran) == prompt_cache.offset(cache)
             assert same_rows(cache, cold), count
 
 
@@ -268,7 +269,7 @@ def test_samples_are_spread_as_the_model_spreads_them(pairs: dict[str, Pair]) ->
         (token,) = pair.speculated(caches, PROMPT[-1:], replace(sampling, seed=seed))
         counts[token.id] = counts.get(token.id, 0) + 1
         for cache in caches:
-            trim.trim(cache, 2)
+            trim_prompt_cache(cache, 2)
     cache = prompt_cache.new(pair.model.model)
     logits = pair.model.model(mx.array([*stable, *tail])[None], cache=cache)[0, -1]
     best = mx.argsort(-logits)[:2]
@@ -294,7 +295,7 @@ def test_an_end_token_ends_the_reply_wherever_it_is_from(family: Path, tmp_path:
     expected = pair.alone(alone, PROMPT[STABLE:], NEUTRAL)
     tokens = pair.speculated(caches, PROMPT[STABLE:], NEUTRAL)
     assert told(expected) == told(tokens) and "stop" == tokens[-1].finish_reason
-    assert all(len(PROMPT) + len(tokens) == trim.position(cache) for cache in caches)
+    assert all(len(PROMPT) + len(tokens) == prompt_cache.offset(cache) for cache in caches)
 
 
 @pytest.mark.parametrize("own", [5, 6, 8])
@@ -366,7 +367,7 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
             NEVER,
             RowLog(),
         )
-        assert count == len(list(tokens)) and whole == speculator.log.whole
+        assert count == len(list(tokens)) and whole == speculator.log.complete
 
 
 # Conversations
@@ -606,8 +607,8 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
 
 def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path) -> None:
     loaded = [models_.load(str(family / name), talks=False) for name in ("open", "kindred")]
-    both = [growth.growth(one.model) for one in loaded]
-    assert both[0].cache(300) * 2 == both[0].beside(both[1]).cache(300)
+    both = [growth.predict(one.model) for one in loaded]
+    assert both[0].cache_bytes(300) * 2 == (both[0] + both[1]).cache_bytes(300)
     size = models_.weights_size(loaded[0].model)
     limit = int(1.9 * size)
     with Harness(family / "open", tmp_path / "alone", memory_limit=limit) as harness:

@@ -14,8 +14,7 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from chatcli.engine import generate
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
-from chatcli.kv import growth as cache_growth
-from chatcli.kv import prompt_cache
+from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import load as models_
 from chatcli.settings.values import DEFAULTS, ModelOptions
@@ -82,11 +81,11 @@ def fingerprint(model: Path, model_options: ModelOptions = DEFAULTS) -> str:
 
 def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> None:
     loaded = models_.load(str(wide / "qwen3"), model_options=FOUR_BITS)
-    growth = cache_growth.growth(loaded.model, FOUR_BITS)
+    predicted = growth.predict(loaded.model, FOUR_BITS)
     cache = prompt_cache.new(loaded.model, FOUR_BITS)
     for _ in generate.prefill(loaded, cache, [5] * 300, RowLog()):
         pass
-    assert growth.cache(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
+    assert predicted.cache_bytes(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
 
 
 @pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))

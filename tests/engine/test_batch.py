@@ -94,7 +94,7 @@ def test_a_batch_is_right_or_is_not_used(architecture: str, tokenizer: Tokenizer
         assert [alone(loaded, number) for number in range(len(SHAPES))] == together(loaded)
     else:
         cache = prompt_cache.new(loaded.model)
-        assert architecture in DIFFERENT or not prompt_cache.merges(cache)
+        assert architecture in DIFFERENT or not prompt_cache.can_merge(cache)
 
 
 # Their code in mlx-lm takes one position for a whole batch, or one shape of its mask.

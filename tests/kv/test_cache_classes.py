@@ -112,7 +112,7 @@ def keep(
     for number, count in enumerate(counts):
         step(cache, 100 * len(chain) + number, count, dtype)
         log.record(cache, count)
-    rows = prompt_cache.cut(cache, log, chain[-1].start, chain[-1].end)
+    rows = prompt_cache.segment_rows(cache, log, chain[-1].start, chain[-1].end)
     store.put(Checkpoint(chain, prompt, rows, *prompt_cache.state(cache), 0.0))
 
 
@@ -229,7 +229,7 @@ def test_rows_are_cut_to_their_tokens_and_keep_their_dtype() -> None:
     cache, log = [KVCache(), RotatingKVCache(max_size=4)], RowLog()
     step(cache, 1, 9, mx.bfloat16)
     log.record(cache, 9)
-    rows = prompt_cache.cut(cache, log, 0, 9)
+    rows = prompt_cache.segment_rows(cache, log, 0, 9)
     assert {"0.keys", "0.values", "1.keys", "1.values"} == set(rows)
     assert {("bfloat16", (1, 2, 9, 32))} == {(part.dtype, part.shape) for part in rows.values()}
 

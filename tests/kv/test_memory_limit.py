@@ -15,8 +15,7 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine import generate
 from chatcli.errors import MemoryFull
 from chatcli.events import Notice
-from chatcli.kv import growth as cache_growth
-from chatcli.kv import prompt_cache
+from chatcli.kv import growth, prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.memory_limit import Growth, MemoryLimit, Window
 from chatcli.kv.prompt_cache import RowLog
@@ -43,18 +42,18 @@ def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
         assert limit is not None
         prompt = turn.render(chat, turn.append(chat, text))
         longest = max(segment.end - segment.start for segment in prompt.chain)
-        return limit.needed(len(prompt.tokens) + 1, longest, written=cache)
+        return limit.needed_bytes(len(prompt.tokens) + 1, longest, written=cache)
 
 
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
 def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, tokens: int) -> None:
     loaded = models_.load(str(model))
-    growth = cache_growth.growth(loaded.model)
+    predicted = growth.predict(loaded.model)
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in generate.prefill(loaded, cache, [5] * tokens, log):
         pass
     real = sum(array.nbytes for leaf in prompt_cache.leaves(cache) for array in arrays_in(leaf))
-    assert real == pytest.approx(growth.cache(tokens), rel=0.02)
+    assert real == pytest.approx(predicted.cache_bytes(tokens), rel=0.02)
 
 
 def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
@@ -62,9 +61,9 @@ def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in generate.prefill(loaded, cache, [5] * 700, log):
         pass
-    told = cache_growth.growth(loaded.model).checkpoint(700, written=True)
+    told = growth.predict(loaded.model).checkpoint_bytes(700, written=True)
     logged = log.nbytes
-    rows = prompt_cache.cut(cache, log, 0, 700)
+    rows = prompt_cache.segment_rows(cache, log, 0, 700)
     assert told == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
 
 
@@ -73,29 +72,29 @@ def test_nothing_is_computed_to_know_how_a_cache_grows(models: Path) -> None:
     mx.synchronize()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    growth = cache_growth.growth(loaded.model)
-    assert mx.get_peak_memory() - before < growth.row * growth.step / 4
+    predicted = growth.predict(loaded.model)
+    assert mx.get_peak_memory() - before < predicted.row_bytes * predicted.step / 4
 
 
 def test_rows_grow_windows_fill_up_and_states_stay() -> None:
     growth = Growth(1000, 10, (Window(2, 32), Window(3, 64)), step=256)
-    assert 0 == growth.cache(0)
-    assert 1000 + 2560 + 5 == growth.cache(1)
-    assert 1000 + 2560 + 2 * 32 + 3 * 48 == growth.cache(48)
-    assert 1000 + 5120 + 2 * 32 + 3 * 64 == growth.cache(257)
-    assert 100 * (10 + 2 * 5) == growth.checkpoint(100, written=True)
-    assert 100 * 5 == growth.checkpoint(100, written=False)
+    assert 0 == growth.cache_bytes(0)
+    assert 1000 + 2560 + 5 == growth.cache_bytes(1)
+    assert 1000 + 2560 + 2 * 32 + 3 * 48 == growth.cache_bytes(48)
+    assert 1000 + 5120 + 2 * 32 + 3 * 64 == growth.cache_bytes(257)
+    assert 100 * (10 + 2 * 5) == growth.checkpoint_bytes(100, written=True)
+    assert 100 * 5 == growth.checkpoint_bytes(100, written=False)
 
 
 def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
     limit = MemoryLimit(60_000, 20_000, Growth(1000, 10, (Window(2, 32),), step=256))
-    most = limit.tokens(10**6)
-    assert limit.needed(most) <= 60_000 < limit.needed(most + 1)
+    most = limit.max_tokens(10**6)
+    assert limit.needed_bytes(most) <= 60_000 < limit.needed_bytes(most + 1)
     limit.check(most - 1)
     with pytest.raises(MemoryFull, match=r"tokens need .* of 60,000 .*--memory-limit"):
         limit.check(most)
-    assert 0 == replace(limit, most=19_000).tokens(100)
-    assert 50 == limit.tokens(50)
+    assert 0 == replace(limit, max_bytes=19_000).max_tokens(100)
+    assert 50 == limit.max_tokens(50)
 
 
 def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
@@ -161,7 +160,7 @@ def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> Non
         events = list(turn.take(chat, SHORT, threading.Event()))
         record = finish(iter(events))
     assert "length" == record.finish_reason
-    assert limit.tokens(5000) == record.prompt_tokens + len(record.tokens)
+    assert limit.max_tokens(5000) == record.prompt_tokens + len(record.tokens)
     assert any(isinstance(event, Notice) and "memory" in event.text for event in events)
 
 

@@ -112,7 +112,7 @@ def prefill(
         log, end = RowLog(), start + length
         chunks = engine.prefill(replace(loaded, prefill_step=step), cache, TOKENS[start:end], log)
         assert length == sum(chunks)
-        rows = prompt_cache.cut(cache, log, start, end)
+        rows = prompt_cache.segment_rows(cache, log, start, end)
         state, scalars = prompt_cache.state(cache)
         on_disk = tensors_in(disk.write(state))
         kept.append(Kept(disk.write(rows), on_disk, scalars, end))
@@ -181,7 +181,7 @@ def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: Loaded
     live, kept = prefill(loaded, lengths, disk)
     cache, log = restored(loaded, kept[:2]), RowLog()
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[48:98], log))
-    again = prompt_cache.cut(cache, log, 48, 98)
+    again = prompt_cache.segment_rows(cache, log, 48, 98)
     assert as_bytes(kept[2].rows) == as_bytes(again)
     assert as_bytes(kept[2].state) == as_bytes(prompt_cache.state(cache)[0])
     assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
@@ -209,7 +209,7 @@ def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel, disk: Disk) 
 def test_bytes_that_wait_to_be_written_are_those_of_their_moment(loaded: LoadedModel) -> None:
     cache, log = prompt_cache.new(loaded.model), RowLog()
     list(engine.prefill(loaded, cache, TOKENS[:300], log))
-    rows = prompt_cache.cut(cache, log, 0, 300)
+    rows = prompt_cache.segment_rows(cache, log, 0, 300)
     state, _ = prompt_cache.state(cache)
     before = {name: part.raw().tobytes() for name, part in {**rows, **state}.items()}
     generate(loaded, cache, TOKENS[300:310], 40)
@@ -219,7 +219,7 @@ def test_bytes_that_wait_to_be_written_are_those_of_their_moment(loaded: LoadedM
 
 def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: LoadedModel) -> None:
     cache = prompt_cache.new(loaded.model)
-    assert {} == prompt_cache.cut(cache, RowLog(), 0, 0)
+    assert {} == prompt_cache.segment_rows(cache, RowLog(), 0, 0)
     fresh = prompt_cache.new(loaded.model)
     state, scalars = prompt_cache.state(cache)
     prompt_cache.fill(fresh, Rows([]), state, scalars)
@@ -265,7 +265,7 @@ def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel,
     generate(loaded, cache, TAIL, 60)
     prompt_cache.rewind(cache, taken)
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[40:100], log))
-    assert as_bytes(expected[1].rows) == as_bytes(prompt_cache.cut(cache, log, 40, 100))
+    assert as_bytes(expected[1].rows) == as_bytes(prompt_cache.segment_rows(cache, log, 40, 100))
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +315,7 @@ def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
     # A cold run in one segment has other bits after token 50: only the same chunks compare.
     rest = TOKENS[before + borrowed : before + 97]
     list(engine.prefill(replace(loaded, prefill_step=16), cache, rest, log))
-    rows = prompt_cache.cut(cache, log, before, before + 97)
+    rows = prompt_cache.segment_rows(cache, log, before, before + 97)
     assert [97] == list({part.shape[2] for part in rows.values()})
     if borrowed <= 50:
         assert as_bytes(expected[-1].rows) == as_bytes(rows)
@@ -348,7 +348,7 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
         leaf.update_and_fetch(keys, mx.zeros((1, 1, 20, 0), mx.bfloat16))
     path = path_of(TOKENS, [20])
     store = SegmentStore(tmp_path, FINGERPRINT)
-    rows = prompt_cache.cut(cache, RowLog(), 0, 20)
+    rows = prompt_cache.segment_rows(cache, RowLog(), 0, 20)
     assert 0 < store.put(Checkpoint(path, TOKENS, rows, {}, "", 0.0))
     store.close()
     back: list[Any] = [CacheList(KVCache(), KVCache())]

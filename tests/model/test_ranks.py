@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from chatcli.errors import MemoryFull
-from chatcli.kv import memory_limit
-from chatcli.kv.memory_limit import Growth, MemoryLimit, Tightest, Window
+from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
 from chatcli.model import ranks
 from chatcli.model.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
@@ -360,11 +359,11 @@ def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) ->
 def test_of_several_machines_the_one_with_the_least_memory_decides() -> None:
     wide = MemoryLimit(1 << 30, 1000, Growth(0, 100, (Window(10, 32),), 8))
     narrow = MemoryLimit(9000, 1000, Growth(50, 100))
-    sent = [memory_limit.told(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]
+    sent = [MemoryLimit.from_dict(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]
     assert [wide, narrow] == sent
-    both = Tightest(tuple(sent))
-    assert narrow.tokens(4096) == both.tokens(4096) < wide.tokens(4096)
-    fitting = both.tokens(4096) - 1
+    both = TightestLimit(tuple(sent))
+    assert narrow.max_tokens(4096) == both.max_tokens(4096) < wide.max_tokens(4096)
+    fitting = both.max_tokens(4096) - 1
     both.check(fitting)
     with pytest.raises(MemoryFull, match="9,000"):
         both.check(fitting + 1)

@@ -245,8 +245,8 @@ def test_no_more_at_once_than_the_memory_limit_has_room_for(hybrid: Path, tmp_pa
         harness.say(chat, DOCUMENT)
         memory = chat.checkpoints.memory
         assert isinstance(memory, MemoryLimit)
-        enough = max(mx.get_active_memory(), memory.needed(1000, 1000))
-        chat.checkpoints.memory = replace(memory, most=enough)
+        enough = max(mx.get_active_memory(), memory.needed_bytes(1000, 1000))
+        chat.checkpoints.memory = replace(memory, max_bytes=enough)
         events = list(batch.answer_each(chat, QUESTIONS[:3], threading.Event()))
     assert [batch.NO_ROOM] == [one.text for one in events if isinstance(one, Notice)]
     assert 3 == sum(isinstance(one, Answered) for one in events)
