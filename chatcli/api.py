@@ -15,15 +15,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli import files
 from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.model.ranks import Ranks
-from chatcli.session import navigation, opening
+from chatcli.session import opening
+from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
-from chatcli.session.state import State
 from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adapter_folder
 from chatcli.store.sessions.folder import SessionFile
 
@@ -94,7 +93,7 @@ class Chat:
             name = SessionRequest(
                 name, latest, at, system, template_args=template_args or {}, model_options=model_options
             )
-        self._state = open_state(settings, name, model, ranks)
+        self._chat = LiveChat(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
         self._record: TurnRecord | None = None
@@ -121,12 +120,12 @@ class Chat:
             raise EmptyPrompt("The message is empty: write something.")
         stop = cancelled or threading.Event()
         shown = [one if isinstance(one, Image) else read(one) for one in images]
-        return self._reply(self._state.take(text, stop, images=shown), stop)
+        return self._reply(self._chat.take(text, stop, images=shown), stop)
 
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
         """Another reply to the last message, beside the one there is. Raises as `send` does."""
         stop = cancelled or threading.Event()
-        return self._reply(navigation.regenerate(self._state, stop), stop)
+        return self._reply(self._chat.regenerate(stop), stop)
 
     def _reply(self, turn: Iterator[Event], stop: threading.Event) -> Reply:
         if not self._open:
@@ -149,10 +148,10 @@ class Chat:
         if stop.is_set():
             return
         if not self._settle:
-            self._state.settle_behind()
+            self._chat.settle_behind()
             return
         try:
-            for event in self._state.settle(stop):
+            for event in self._chat.settle(stop):
                 self._note(event)
                 yield event
         except GeneratorExit:
@@ -182,12 +181,12 @@ class Chat:
     @property
     def name(self) -> str | None:
         """The session's name; None until its first message."""
-        return self._state.name
+        return self._chat.session.name
 
     @property
     def session(self) -> SessionFile | None:
         """The open file; None until the first message."""
-        return self._state.session
+        return self._chat.session.file
 
     @property
     def turns(self) -> list[Turn]:
@@ -208,7 +207,7 @@ class Chat:
     @property
     def context(self) -> int | None:
         """The most tokens that the model takes, of prompt and reply; None while it loads."""
-        return self._state.limit()
+        return self._chat.model.context_size()
 
     def branch(self, at: int | None = None, name: str | None = None) -> str:
         """Go on after turn `at` (default: the last) in a new session, which begins with the same turns.
@@ -217,10 +216,9 @@ class Chat:
         `SessionExists`, `BadName`, `FolderError`, or `UsageError` if nothing was said yet.
         """
         self._end_reply()
-        state = self._state
-        made = opening.branch_from(state.folder, str(state.name), state.conversation, at, name)
-        self._problem = next(iter(state.switch(made)), self._problem)
-        return made.name
+        session = self._chat.session
+        self._problem = next(iter(session.branch(at, name)), self._problem)
+        return str(session.name)
 
     def close(self) -> str | None:
         """End the reply, finish what is being written, let the session and the model go.
@@ -232,12 +230,12 @@ class Chat:
         self._open = False
         _left_open.discard(self)
         self._end_reply()
-        return self._state.close() or self._problem
+        return self._chat.close() or self._problem
 
     @property
     def abandoned(self) -> bool:
         """Whether it was closed while its model was still loading, which nothing can end."""
-        return self._state.abandoned
+        return self._chat.abandoned
 
     def __enter__(self) -> Chat:
         return self
@@ -258,15 +256,6 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_left_open.clear)
-
-
-def open_state(
-    settings: Settings, wanted: SessionRequest, model: str | None, ranks: Ranks | None = None
-) -> State:
-    """The session and the model that were asked for, in a folder that can be written."""
-    files.private_folder(settings.sessions)
-    files.check_writable(settings.sessions)
-    return State(settings, wanted, model, ranks)
 
 
 def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,9 +19,11 @@ from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
-from chatcli.session import alternatives
 from chatcli.text import clean, decodable
 from chatcli.tui.render.progress import DownloadProgress
+
+if TYPE_CHECKING:
+    from chatcli.session.live_chat import LiveChat
 
 SEPARATOR = "---"
 Each = Annotated[
@@ -50,12 +52,12 @@ def questions(source: str, prompt: str | None) -> list[str]:
     return found
 
 
-def run(asked: Sequence[str], state: Any, *, as_json: bool, images: Sequence[Image] = ()) -> None:
+def run(asked: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequence[Image] = ()) -> None:
     """Ask, print, and end with an exit code if something is missing."""
-    shown = InOrder(asked, as_json, state.limit)
+    shown = InOrder(asked, as_json, chat.model.context_size)
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in alternatives.each(state, asked, cancelled, images):
+            for event in chat.each(asked, cancelled, images):
                 shown.event(event)
         finally:
             shown.finish()

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import platformdirs
 import typer
@@ -45,6 +45,10 @@ from chatcli.text import clean, decodable
 from chatcli.threads import executor
 from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.terminal import startup
+
+if TYPE_CHECKING:
+    from chatcli.api import Chat
+    from chatcli.session.live_chat import LiveChat
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 SHARING = ("chat", "resume", "branch", "ask")
@@ -169,76 +173,78 @@ def talk(options: Options, wanted: SessionRequest) -> None:
     from chatcli.commands import script
     from chatcli.tui.render.pipe import Pipe
 
-    state = open_state(options, wanted)
+    chat = open_live(options, wanted)
     try:
-        tell_recovery(state.session)
-        shown = JsonLines() if options.as_json else Pipe(context=state.limit)
-        script.run((decodable(line) for line in sys.stdin), state, shown)
+        tell_recovery(chat.session.file)
+        shown = JsonLines() if options.as_json else Pipe(context=chat.model.context_size)
+        script.run((decodable(line) for line in sys.stdin), chat, shown)
     finally:
-        let_go(state)
+        let_go(chat)
 
 
-def in_terminal(options: Options, wanted: SessionRequest, run: Callable[[Any], None] | None = None) -> None:
+def in_terminal(
+    options: Options, wanted: SessionRequest, run: Callable[[LiveChat], None] | None = None
+) -> None:
     """The shell on this terminal, or as `run` has it."""
-    state = open_state(options, wanted)
+    chat = open_live(options, wanted)
     try:
         if options.plain or os.environ.get("TERM", "dumb") == "dumb":
-            by_lines(state)
+            by_lines(chat)
         else:
-            (run or with_keys)(state)
+            (run or with_keys)(chat)
     finally:
-        let_go(state)
+        let_go(chat)
 
 
-def by_lines(state: Any) -> None:
+def by_lines(chat: LiveChat) -> None:
     from chatcli.tui import line_mode
 
     startup.restore()
-    line_mode.run(state)
+    line_mode.run(chat)
 
 
-def with_keys(state: Any) -> None:
-    shell_of(state, os.environ.get("VISUAL") or os.environ.get("EDITOR")).run()
+def with_keys(chat: LiveChat) -> None:
+    shell_of(chat, os.environ.get("VISUAL") or os.environ.get("EDITOR")).run()
 
 
-def behind_launcher(state: Any) -> None:
+def behind_launcher(chat: LiveChat) -> None:
     """The shell on the terminal of the launcher; line by line where it has none."""
     from chatcli.tui.terminal import launcher
 
     if not launcher.is_there():
-        by_lines(state)
+        by_lines(chat)
         return
     with launcher.terminal():
         # An editor would read what the launcher passes on.
-        shell_of(state, None).run()
+        shell_of(chat, None).run()
 
 
-def shell_of(state: Any, editor: str | None) -> Any:
+def shell_of(chat: LiveChat, editor: str | None) -> Any:
     from chatcli.tui.composer.history import open_history
     from chatcli.tui.live_region import LiveRegion
     from chatcli.tui.render.screen import Screen
     from chatcli.tui.shell import Shell
 
     live_region = LiveRegion(os.environ)
-    screen = Screen.above_prompt(live_region, state.settings.panel, state.limit)
-    return Shell(state, screen, live_region, open_history(history_file()), editor)
+    screen = Screen.above_prompt(live_region, chat.model.settings.panel, chat.model.context_size)
+    return Shell(chat, screen, live_region, open_history(history_file()), editor)
 
 
-def open_state(options: Options, wanted: SessionRequest) -> Any:
-    """The session and the model that were asked for, in a folder that can be written."""
-    from chatcli.api import open_state
+def open_live(options: Options, request: SessionRequest) -> LiveChat:
+    """The session and the model that were asked for."""
+    from chatcli.session.live_chat import LiveChat
 
-    return open_state(options.settings(), wanted, options.model, our_ranks())
+    return LiveChat(options.settings(), request, options.model, our_ranks())
 
 
-def let_go(state: Any) -> None:
-    """Close a state or a chat. A model that still loads cannot be ended, so the process goes without it."""
-    if problem := state.close():
+def let_go(chat: Chat | LiveChat) -> None:
+    """Close a chat. A model that still loads cannot be ended, so the process goes without it."""
+    if problem := chat.close():
         print(clean(f"chatcli: {problem}"), file=sys.stderr)
     leaving = sys.exc_info()[0]
     if (ranks := our_ranks()) is not None:
         ranks.close()
-    if state.abandoned and leaving in (None, KeyboardInterrupt):
+    if chat.abandoned and leaving in (None, KeyboardInterrupt):
         leave_at_once(INTERRUPTED if leaving else 0)
 
 
@@ -341,12 +347,12 @@ def open_chat(options: Options) -> Any:
 
 def ask_each(questions: list[str], options: Options, images: list[Any]) -> None:
     """Answer every question beside the others, each with the same images."""
-    state = open_state(options, options.wanted())
+    chat = open_live(options, options.wanted())
     try:
-        tell_recovery(state.session)
-        cli_each.run(questions, state, as_json=options.as_json, images=images)
+        tell_recovery(chat.session.file)
+        cli_each.run(questions, chat, as_json=options.as_json, images=images)
     finally:
-        let_go(state)
+        let_go(chat)
 
 
 def whole_prompt(prompt: str | None) -> str:

@@ -14,12 +14,10 @@ from chatcli.chat_format.arguments import LEVELS
 from chatcli.commands.registry import command, explained
 from chatcli.commands.results import Help, Listing, Opened, PanelMode, Quit, Result, Said, Stats, Tree
 from chatcli.conversation.tree import spoken
-from chatcli.errors import ChatcliError, UsageError
+from chatcli.errors import UsageError
 from chatcli.exchange import export as exchange
 from chatcli.model import hub
-from chatcli.session import change_draft_model as draft_models
-from chatcli.session import opening, template_settings
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
@@ -48,32 +46,24 @@ SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
 KEYS = [*SAMPLING, "stop"]
 
 
-def _session_names(state: State) -> list[str]:
-    return state.folder.names()
+def _session_names(chat: LiveChat) -> list[str]:
+    return chat.session.folder.names()
 
 
 @command("help", "", "show the commands and keys", aliases=("h", "?"))
-def help_(state: State, argument: str) -> Result:
+def help_(chat: LiveChat, argument: str) -> Result:
     return Help(explained())
 
 
 @command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
-def resume(state: State, argument: str) -> Result:
+def resume(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        return Listing(state.folder.summaries(LISTED), state.folder.count() - LISTED)
-    name = state.folder.resolve(argument)
-    if name == state.name:
+        return Listing(chat.session.folder.summaries(LISTED), chat.session.folder.count() - LISTED)
+    name = chat.session.folder.resolve(argument)
+    if name == chat.session.name:
         return Said(f"'{name}' is open already.")
-    session = state.folder.open(name)
-    try:
-        if kept := session.conversation.model:
-            state.read_ahead(session.conversation, kept)
-            state.change_model(kept, session.conversation.model_options)
-    except (ChatcliError, KeyboardInterrupt):
-        session.close()
-        raise
-    notes = state.switch(session)
-    return Opened(name, session.conversation, notes)
+    notes = chat.resume(name)
+    return Opened(name, chat.session.conversation, notes)
 
 
 @command(
@@ -82,12 +72,11 @@ def resume(state: State, argument: str) -> Result:
     "go on from a turn in a new session; this one stays as it is",
     aliases=("fork",),
 )
-def branch(state: State, argument: str) -> Result:
+def branch(chat: LiveChat, argument: str) -> Result:
     words = argument.split()
     at = turn_number(words.pop(0)) if words and words[0].isdecimal() else None
-    source = state.conversation
-    made = opening.branch_from(state.folder, str(state.name), source, at, " ".join(words) or None)
-    return Opened(made.name, made.conversation, state.switch(made))
+    notes = chat.session.branch(at, " ".join(words) or None)
+    return Opened(str(chat.session.name), chat.session.conversation, notes)
 
 
 def turn_number(word: str) -> int:
@@ -99,10 +88,10 @@ def turn_number(word: str) -> int:
 
 
 @command("search", "WORDS", "find messages in every session; /branch and /resume take you there")
-def search(state: State, argument: str) -> Result:
+def search(chat: LiveChat, argument: str) -> Result:
     if not (words := searching.split(argument)):
         raise UsageError("Say what to look for: /search WORDS (quoted words are found as one).")
-    return searching.newest(searching.find(state.folder.folder, words), words, LISTED)
+    return searching.newest(searching.find(chat.session.folder.folder, words), words, LISTED)
 
 
 @command(
@@ -111,7 +100,7 @@ def search(state: State, argument: str) -> Result:
     "write this conversation to a file (its suffix says how, if nothing else does)",
     complete=lambda _: [f"{form} " for form in exchange.FORMATS],
 )
-def export(state: State, argument: str) -> Result:
+def export(chat: LiveChat, argument: str) -> Result:
     form, _, name = argument.partition(" ")
     if form not in exchange.FORMATS:
         name = argument
@@ -119,49 +108,44 @@ def export(state: State, argument: str) -> Result:
         raise UsageError("Say where to: /export talk.md (or .html, or .json).")
     path = files.from_home(name.strip())
     form = form if form in exchange.FORMATS else exchange.format_of(path.suffix)
-    bytes_of = Gallery(state.folder.folder).data
-    text = exchange.text_of(form, str(state.name), state.conversation, bytes_of=bytes_of)
+    bytes_of = Gallery(chat.session.folder.folder).data
+    text = exchange.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
     exchange.write(path, text)
     return Said(f"Written to {path}.")
 
 
 @command("import", "FILE", "open an export, or a list of messages with roles (JSON), as a session")
-def import_(state: State, argument: str) -> Result:
+def import_(chat: LiveChat, argument: str) -> Result:
     if not argument:
         raise UsageError("Say from where: /import talk.json.")
     path = files.from_home(argument)
     with files.explained(f"read {path}"):
         data = path.read_bytes()
-    made = exchange.save(state.folder, exchange.read(data))
-    return Opened(made.name, made.conversation, state.switch(made))
+    imported = exchange.save(chat.session.folder, exchange.read(data))
+    return Opened(imported.name, imported.conversation, chat.session.switch(imported))
 
 
 @command("tree", "", "draw the conversation with its branches")
-def tree(state: State, argument: str) -> Result:
-    return Tree(str(state.name), state.conversation)
+def tree(chat: LiveChat, argument: str) -> Result:
+    return Tree(str(chat.session.name), chat.session.conversation)
 
 
 @command("new", "[NAME]", "begin a new conversation")
-def new(state: State, argument: str) -> Result:
+def new(chat: LiveChat, argument: str) -> Result:
     name = files.check_name(argument) if argument else None
-    if name is not None and state.folder.exists(name):
+    if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is a session '{name}' already: /resume {name} goes on with it.")
-    notes = state.new(name)
+    notes = chat.session.new(name)
     return Said("\n".join(("A new conversation begins with your next message.", *notes)))
 
 
 @command("rename", "NAME", "give this session another name")
-def rename(state: State, argument: str) -> Result:
-    if state.session is None:
-        raise UsageError("There is no conversation to rename yet: say something first.")
-    state.stop_settling()
-    name = state.folder.rename_open(state.session.name, argument)
-    state.session.moved(state.session.path.with_name(f"{name}.jsonl"))
-    return Said(f"This session is called '{name}' now.")
+def rename(chat: LiveChat, argument: str) -> Result:
+    return Said(f"This session is called '{chat.session.rename(argument)}' now.")
 
 
-def _model_names(state: State) -> list[str]:
-    return [POCKET, *state.settings.models, *hub.names()]
+def _model_names(chat: LiveChat) -> list[str]:
+    return [POCKET, *chat.model.settings.models, *hub.names()]
 
 
 @command(
@@ -170,37 +154,37 @@ def _model_names(state: State) -> list[str]:
     "show the model, or go on with another: a folder, a hub name or an alias",
     complete=_model_names,
 )
-def model(state: State, argument: str) -> Result:
+def model(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        run = ", ".join(f"{key} {value}" for key, value in state.settings.model_options.asked().items())
-        return Said(f"The model is {state.model}." + (f" It is run with {run}." if run else ""))
-    state.change_model(argument)
-    return Said(f"The model is {state.model} now. It has checkpoints of its own.")
+        run = ", ".join(f"{key} {value}" for key, value in chat.model.settings.model_options.asked().items())
+        return Said(f"The model is {chat.model.name}." + (f" It is run with {run}." if run else ""))
+    chat.model.change(argument)
+    return Said(f"The model is {chat.model.name} now. It has checkpoints of its own.")
 
 
 @command(
     "draft-model",
     f"[NAME | {NO_MODEL}]",
     "show or change the small model that proposes a reply's tokens (speculative decoding)",
-    complete=lambda state: [NO_MODEL, *_model_names(state)],
+    complete=lambda chat: [NO_MODEL, *_model_names(chat)],
 )
-def draft_model(state: State, argument: str) -> Result:
+def draft_model(chat: LiveChat, argument: str) -> Result:
     if argument:
-        named = aliased(argument, state.settings.models)
-        draft_models.change(state, None if argument == NO_MODEL else named)
-    name = state.settings.draft_model
+        named = aliased(argument, chat.model.settings.models)
+        chat.model.change_draft_model(None if argument == NO_MODEL else named)
+    name = chat.model.settings.draft_model
     return Said(f"The draft model is {name}." if name else "There is no draft model.")
 
 
 @command("system", "[TEXT | off]", "show or set the system prompt")
-def system(state: State, argument: str) -> Result:
+def system(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        current = state.system()
+        current = chat.session.system
         return Said(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
-    before, text = state.system() or None, None if argument == "off" else argument
+    before, text = chat.session.system or None, None if argument == "off" else argument
     if text == before:
         return Said("That is the system prompt already." if text else "There is no system prompt.")
-    state.set_system(text)
+    chat.session.set_system(text)
     done = "changed" if text else "gone"
     return Said(f"The system prompt is {done}: the next turn starts from the beginning.")
 
@@ -211,20 +195,20 @@ def system(state: State, argument: str) -> Result:
     "show or set the date that the model is told",
     complete=lambda _: ["today"],
 )
-def date(state: State, argument: str) -> Result:
+def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        begun = "is" if state.session else "will be"
+        begun = "is" if chat.session.file else "will be"
         return Said(
-            f"The session's date {begun} {spoken(state.date())}. It is what the model is told if "
+            f"The session's date {begun} {spoken(chat.session.date)}. It is what the model is told if "
             "its template prints the date; /date today or /date YYYY-MM-DD changes it."
         )
-    if (day := _day(argument)) == state.date():
+    if (day := _day(argument)) == chat.session.date:
         return Said(f"The session's date is {spoken(day)} already.")
-    state.set_date(day)
-    told = f"The model is told {spoken(day)} from the next message on"
-    if state.session is None:
-        return Said(f"{told}.")
-    return Said(f"{told}; the next turn starts from the beginning if its template prints the date.")
+    chat.session.set_date(day)
+    sentence = f"The model is told {spoken(day)} from the next message on"
+    if chat.session.file is None:
+        return Said(f"{sentence}.")
+    return Said(f"{sentence}; the next turn starts from the beginning if its template prints the date.")
 
 
 def _day(word: str) -> str:
@@ -243,25 +227,29 @@ def _day(word: str) -> str:
     "turn the model's thinking on or off, or say how much of it there is to be",
     complete=lambda _: [*SWITCHES, *LEVELS, "default"],
 )
-def think(state: State, argument: str) -> Result:
+def think(chat: LiveChat, argument: str) -> Result:
     if argument and argument not in (*SWITCHES, *LEVELS, "default"):
         raise UsageError(f"Say /think on, off, {', '.join(LEVELS)} or default.")
     if argument in SWITCHES:
-        state.stop_settling()
-        state.think = SWITCHES[argument]
+        chat.session.set_think(SWITCHES[argument])
     elif argument:
-        template_settings.set_effort(state, argument if argument in LEVELS else None)
-        state.think = None if argument == "default" else state.think is False or state.think
-    mode = {True: "on", False: "off", None: "as the model's template has it"}[state.think]
-    level = template_settings.effort(state) if state.think is not False else None
-    effort = f", with {level} effort" if level else ""
-    return Said(f"Thinking is {mode}{effort}.")
+        effort = argument if argument in LEVELS else None
+        chat.session.set_effort(effort, chat.model.template_variables())
+        if effort is None:
+            chat.session.set_think(None)
+        elif chat.session.think is False:
+            chat.session.set_think(True)
+    thinks = chat.session.think
+    mode = {True: "on", False: "off", None: "as the model's template has it"}[thinks]
+    level = chat.session.effort if thinks is not False else None
+    suffix = f", with {level} effort" if level else ""
+    return Said(f"Thinking is {mode}{suffix}.")
 
 
 @command("stats", "", "the hit ratio and the times of each turn")
-def stats(state: State, argument: str) -> Result:
-    turns = [(t.number, t.reply.record) for t in state.conversation.turns() if t.reply]
-    return Stats(str(state.name), turns)
+def stats(chat: LiveChat, argument: str) -> Result:
+    turns = [(t.number, t.reply.record) for t in chat.session.conversation.turns() if t.reply]
+    return Stats(str(chat.session.name), turns)
 
 
 @command(
@@ -270,18 +258,18 @@ def stats(state: State, argument: str) -> Result:
     f"show or set how tokens are chosen (off: the model's own): {', '.join(KEYS)}",
     complete=lambda _: [f"{key} " for key in KEYS],
 )
-def set_(state: State, argument: str) -> Result:
-    sampling = state.settings.sampling
+def set_(chat: LiveChat, argument: str) -> Result:
+    sampling = chat.model.settings.sampling
     if not argument:
-        whole = state.sampling()
+        whole = chat.model.sampling
         return Said("  ".join(f"{key} {_shown(getattr(whole, key))}" for key in KEYS))
     key, _, value = re.sub("[ =]+", " ", argument, count=1).partition(" ")
     if key not in KEYS:
         raise UsageError(f"There is no setting '{key}': there are {', '.join(KEYS)}.")
     if word := value.strip():
         changed: dict[str, Any] = {key: _value(key, word)}
-        state.set_sampling(replace(sampling, **changed))
-    return Said(f"{key} is {_shown(getattr(state.sampling(), key))}.")
+        chat.model.set_sampling(replace(sampling, **changed))
+    return Said(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
 
 
 def _shown(value: object) -> str:
@@ -313,12 +301,12 @@ def _number(key: str, word: str) -> float | int:
     "how much of each turn's numbers is shown",
     complete=lambda _: list(PANELS),
 )
-def panel(state: State, argument: str) -> Result:
+def panel(chat: LiveChat, argument: str) -> Result:
     if argument not in PANELS:
         raise UsageError("Say /panel line, /panel full or /panel off.")
     return PanelMode(argument)
 
 
 @command("quit", "", "leave (Ctrl-D)", aliases=("exit", "q", "bye"))
-def quit_(state: State, argument: str) -> Result:
+def quit_(chat: LiveChat, argument: str) -> Result:
     return Quit()

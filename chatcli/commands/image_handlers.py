@@ -10,7 +10,7 @@ from chatcli.commands.registry import command
 from chatcli.commands.results import Result, Said
 from chatcli.conversation import images
 from chatcli.model import vision
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 
 
 def _files(typed: str) -> list[str]:
@@ -29,20 +29,20 @@ def _is_image(text: str) -> bool:
     "show the model an image with the next message (also: @PATH in it)",
     complete_typed=_files,
 )
-def image(state: State, argument: str) -> Result:
+def image(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        return Said(_waiting(state) or "No image waits: /image PATH puts one to the next message.")
+        return Said(_waiting(chat) or "No image waits: /image PATH puts one to the next message.")
     if argument == "off":
-        state.images = ()
+        chat.session.drop_images()
         return Said("No image goes with the next message.")
-    found = images.read(argument.strip('"'))
-    if not state.loading:
-        vision.check(state.runtime().loaded.vision, state.model)
-    state.images = (*state.images, found)
-    return Said(_waiting(state))
+    added = images.read(argument.strip('"'))
+    if not chat.model.loading:
+        vision.check(chat.model.wait().loaded.vision, chat.model.name)
+    chat.session.add_image(added)
+    return Said(_waiting(chat))
 
 
-def _waiting(state: State) -> str:
+def _waiting(chat: LiveChat) -> str:
     """Nothing where no image waits."""
-    shown = images.told(state.images)
+    shown = images.told(chat.session.images)
     return f"{shown} with your next message; /image off takes it back." if shown else ""

@@ -1,4 +1,4 @@
-"""A conversation without a terminal, from lines; refuses to know where its events are shown."""
+"""A conversation that is read line by line: from a pipe, and where the terminal can do no more."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import chatcli.commands.handlers
 import chatcli.commands.image_handlers
 import chatcli.commands.reply_handlers  # noqa: F401  (all register what a line may run)
 from chatcli.commands import mentions, registry
+from chatcli.commands.reply_handlers import as_command
 from chatcli.commands.results import Quit, Result, Streamed
 from chatcli.events import Event
-from chatcli.session import alternatives, editing
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 
 
-class Shown(Protocol):
-    """Something that shows what happens."""
+class Display(Protocol):
+    """What shows events and results."""
 
     def event(self, event: Event) -> None: ...
 
@@ -42,58 +42,50 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def run(lines: Iterable[str], state: State, shown: Shown) -> None:
+def run(lines: Iterable[str], chat: LiveChat, display: Display) -> None:
     """Each line a message or a command, until the lines or a /quit end it. An error ends it too."""
     for line in lines:
-        if line.strip() and run_line(line, state, shown):
+        if line.strip() and run_line(line, chat, display):
             return
 
 
-def run_line(line: str, state: State, shown: Shown) -> bool:
-    """One message or command; True to leave. Raises `KeyboardInterrupt` if its reply is stopped."""
-    result = _result(line, state)
-    if isinstance(result, Streamed):
-        if _run(result, state, shown):
-            raise KeyboardInterrupt
-    elif not isinstance(result, Quit):
-        shown.result(result)
-    return isinstance(result, Quit)
+def run_line(line: str, chat: LiveChat, display: Display) -> bool:
+    """One message or command; True to leave. Raises `KeyboardInterrupt` if its reply is stopped.
 
-
-def _result(line: str, state: State) -> Result:
-    """What a command returns; a message is something that streams."""
-    line = alternatives.as_command(state, line)
+    Raises `NotAnImage` or `ImagesRefused` for an image that a message names.
+    """
+    line = as_command(chat, line)
     if registry.is_command(line):
-        editing.call_off(state)
-        result: Result = registry.run(state, line)
-        return result
-    return _message(line.rstrip("\n"), state)
+        chat.session.cancel_edit()
+        result: Result = registry.run(chat, line)
+    else:
+        text = line.rstrip("\n")
+        images = mentions.shown(text, Path.cwd()) if "@" in text else ()
+        result = Streamed(lambda cancelled: chat.take(text, cancelled, images=images))
+    if isinstance(result, Quit):
+        return True
+    if isinstance(result, Streamed):
+        with stop_on_interrupt() as cancelled:
+            show(_settled(result, chat, cancelled), display)
+        if cancelled.is_set():
+            raise KeyboardInterrupt
+    else:
+        display.result(result)
+    return False
 
 
-def _message(text: str, state: State) -> Streamed:
-    """Raises `NotAnImage` or `ImagesRefused` for an image that it names."""
-    images = mentions.shown(text, Path.cwd()) if "@" in text else ()
-    return Streamed(lambda cancelled: state.take(text, cancelled, images=images))
-
-
-def _run(streamed: Streamed, state: State, shown: Shown) -> bool:
-    with stop_on_interrupt() as cancelled:
-        show(_settled(streamed, state, cancelled), shown)
-    return cancelled.is_set()
-
-
-def _settled(streamed: Streamed, state: State, cancelled: threading.Event) -> Iterator[Event]:
+def _settled(streamed: Streamed, chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     yield from streamed.events(cancelled)
     if not cancelled.is_set():
-        yield from state.settle(cancelled)
+        yield from chat.settle(cancelled)
 
 
-def show(events: Iterable[Event], shown: Shown) -> None:
+def show(events: Iterable[Event], display: Display) -> None:
     """A turn's events as they come."""
     try:
         for event in events:
-            shown.event(event)
+            display.event(event)
     except BaseException:
-        shown.abandon()
+        display.abandon()
         raise
-    shown.end_turn()
+    display.end_turn()

@@ -10,7 +10,7 @@ import threading
 from chatcli.commands import results, script
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 from chatcli.text import clean
 from chatcli.tui.render.pipe import Pipe
 
@@ -29,19 +29,19 @@ class Lines(Pipe):
                 print(clean(f"[why: {told.miss_reason}]"), flush=True)
 
 
-def run(state: State) -> None:
+def run(chat: LiveChat) -> None:
     """The conversation until the person leaves. Raises `ModelError` if there is no model."""
-    shown = Lines(context=state.limit)
+    shown = Lines(context=chat.model.context_size)
     print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
-    if state.session is not None:
-        shown.result(results.Opened(state.session.name, state.conversation))
-    for download in state.arriving(threading.Event()):
+    if (file := chat.session.file) is not None:
+        shown.result(results.Opened(file.name, file.conversation))
+    for download in chat.model.downloads(threading.Event()):
         shown.event(download)
     shown.abandon()
-    state.runtime()
+    chat.model.wait()
     while (line := _read()) is not None:
         try:
-            if line.strip() and script.run_line(line, state, shown):
+            if line.strip() and script.run_line(line, chat, shown):
                 return
         except ChatcliError as error:
             print(clean(str(error)))

@@ -27,13 +27,11 @@ from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.styles import Style
 
 import chatcli.commands.handlers
-import chatcli.commands.image_handlers
-import chatcli.commands.reply_handlers  # noqa: F401  (all register what a line may run)
-from chatcli.commands import mentions, registry, results
+import chatcli.commands.image_handlers  # noqa: F401  (these register what a line may run)
+from chatcli.commands import mentions, registry, reply_handlers, results
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
-from chatcli.session import alternatives, editing, navigation
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 from chatcli.store.sessions.folder import recovered
 from chatcli.text import shorten
 from chatcli.tui import queue as waiting
@@ -78,13 +76,13 @@ class Shell:
 
     def __init__(
         self,
-        state: State,
+        chat: LiveChat,
         screen: Screen,
         stage: LiveRegion,
         history: History,
         editor: str | None = None,
     ) -> None:
-        self._state = state
+        self._chat = chat
         self._screen = screen
         self._stage = stage
         self._jobs = ThreadPoolExecutor(1, "chatcli-turn")
@@ -103,8 +101,8 @@ class Shell:
             on_clear=self._call_off,
             say=lambda text: screen.print(text, "yellow"),
             history=history,
-            tokens=state.count_tokens,
-            completer=CommandCompleter(state),
+            tokens=chat.model.count_tokens,
+            completer=CommandCompleter(chat),
             editor=editor,
             away=stage.away,
         )
@@ -154,14 +152,14 @@ class Shell:
         if self._failed is not None:
             raise self._failed
         self._not_sent(self._waiting.all())
-        self._screen.goodbye(self._state.name)
+        self._screen.goodbye(self._chat.session.name)
 
     def _greet(self) -> None:
-        state = self._state
-        self._screen.welcome(state.model, state.name, state.folder.count())
-        if state.session is not None:
-            notes = list(recovered(state.session.transcript))
-            self._screen.result(results.Opened(state.session.name, state.conversation, notes))
+        session = self._chat.session
+        self._screen.welcome(self._chat.model.name, session.name, session.folder.count())
+        if session.file is not None:
+            notes = list(recovered(session.file.transcript))
+            self._screen.result(results.Opened(session.file.name, session.conversation, notes))
 
     def _begun(self, begun: Callable[[], None]) -> None:
         begun()
@@ -171,7 +169,7 @@ class Shell:
             with contextlib.suppress(RuntimeError):  # the person has left meanwhile
                 loop.call_soon_threadsafe(self._fail, error)
 
-        self._state.on_failure(fail)
+        self._chat.model.on_failure(fail)
         # What came of a reply is kept then too, and the terminal is as it was.
         loop.add_signal_handler(signal.SIGTERM, self._leave)
         self._rest()
@@ -180,7 +178,7 @@ class Shell:
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
-        text = alternatives.as_command(self._state, text)
+        text = reply_handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
         sent = mentions.Expanded(text) if is_command else self._expanded(text)
         shown = self._composer.shortened(text)
@@ -193,7 +191,7 @@ class Shell:
     def _begin(self, work: Work, line: Sent | None = None) -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
         self._busy, self._cancelled, self._leaving = True, threading.Event(), 0.0
-        self._state.stopping = self._cancelled
+        self._chat.model.cancel_on(self._cancelled)
         self._meter.reset()
         self._stop_drafting()
         loop = asyncio.get_running_loop()
@@ -223,13 +221,13 @@ class Shell:
     def _command_or_turn(self, line: Sent) -> Outcome:
         if line.is_command:
             self._call_off()
-            result: results.Result = registry.run(self._state, line.text)
+            result: results.Result = registry.run(self._chat, line.text)
             return result
-        self._stream(self._state.take(line.whole, self._cancelled, title=line.text, images=line.images))
+        self._stream(self._chat.take(line.whole, self._cancelled, title=line.text, images=line.images))
         return None
 
     def _stream(self, events: Iterator[Event]) -> None:
-        self._screen.reply.begin(lambda: self._state.activity if self._state.loading else "")
+        self._screen.reply.begin(lambda: self._chat.background.activity if self._chat.model.loading else "")
         event: Event | None = None
         for event in events:
             self._meter.event(event)
@@ -258,14 +256,14 @@ class Shell:
             return
         if self._waiting:
             line = self._waiting.next()
-            said = () if line.is_command else (*self._state.images, *line.images)
+            said = () if line.is_command else (*self._chat.session.images, *line.images)
             self._screen.message("\n".join([*(str(one.picture) for one in said), line.shown]))
             self._begin(lambda: self._command_or_turn(line), line)
         else:
             self._rest()
 
     def _rest(self) -> None:
-        self._state.settle_behind(self._app.invalidate)
+        self._chat.settle_behind(self._app.invalidate)
         self._typed(self._composer.text, False)
 
     def _show(self, result: results.Result) -> None:
@@ -336,21 +334,21 @@ class Shell:
             self._next()
 
     async def _choose_entry(self) -> None:
-        state = self._state
-        assert state.session is not None
+        session = self._chat.session
+        assert session.file is not None
         chosen = await choose_entry(
-            state.conversation,
-            lambda entry_id: navigation.cost(state, entry_id),
-            state.conversation.labels,
-            state.session.set_label,
+            session.conversation,
+            self._chat.prefill_cost,
+            session.conversation.labels,
+            session.file.set_label,
         )
         if chosen is not None:
-            text = await asyncio.to_thread(navigation.go_to, state, chosen.entry_id)
-            opened = results.Opened(str(state.name), state.conversation)
+            text = await asyncio.to_thread(session.go_to, chosen.entry_id)
+            opened = results.Opened(str(session.name), session.conversation)
             self._show(results.Written(text) if text else opened)
 
     async def _choose_session(self) -> None:
-        folder = self._state.folder
+        folder = self._chat.session.folder
         chosen = await choose_session(folder.summaries(), SessionActions.on(folder))
         if chosen is not None:
             line = f"/resume {chosen}"
@@ -377,7 +375,7 @@ class Shell:
             sent = mentions.Expanded("") if registry.is_command(text) else self._expanded(text)
         except ChatcliError:
             sent = mentions.Expanded("")  # sending it will say why
-        self._state.draft_behind(sent.text, self._app.invalidate, sent.images)
+        self._chat.type_ahead(sent.text, self._app.invalidate, sent.images)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -406,11 +404,11 @@ class Shell:
 
     def _call_off(self) -> bool:
         """Leave a message that was being changed as it is. Returns whether there was one."""
-        called_off = editing.call_off(self._state)
+        called_off = self._chat.session.cancel_edit()
         if called_off:
             self._screen.print("Called off: the conversation is as it was.\n", "dim")
             if not self._busy:
-                self._state.settle_behind(self._app.invalidate)
+                self._chat.settle_behind(self._app.invalidate)
         return called_off
 
     def _interrupt(self) -> None:
@@ -426,8 +424,8 @@ class Shell:
         """Open or close the thinking of a reply that is coming; else show all that there was."""
         if self._busy:
             self._screen.reply.opened = not self._screen.reply.opened
-        elif self._state.session is not None:
-            self._apart(show_transcript(self._state.conversation))
+        elif self._chat.session.file is not None:
+            self._apart(show_transcript(self._chat.session.conversation))
 
     # What is drawn
 
@@ -443,5 +441,5 @@ class Shell:
             return FormattedText([("", f"{composer.INDENT}Ctrl-C again, or Ctrl-D, to leave.")])
         columns = self._app.output.get_size().columns
         # Only then it is known what the reply takes without its thinking.
-        running = self._meter.tokens if self._busy or self._state.settling else None
-        return toolbar.text(self._state, self._busy, running, columns)
+        running = self._meter.tokens if self._busy or self._chat.background.settling else None
+        return toolbar.text(self._chat, self._busy, running, columns)

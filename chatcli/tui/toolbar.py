@@ -8,8 +8,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.utils import get_cwidth
 
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
-from chatcli.session import editing
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 from chatcli.text import clean_line, shorten
 from chatcli.tui.text.fit import steady
 
@@ -58,15 +57,15 @@ class Meter:
         self.tokens = None
 
 
-def text(state: State, busy: bool, running: int | None, columns: int) -> FormattedText:
+def text(chat: LiveChat, busy: bool, running: int | None, columns: int) -> FormattedText:
     """Name, turn, model, context and activity, as many of them as fit.
 
     `running` is how many tokens the turn that runs takes.
     """
-    name = shorten(steady(state.name or "new conversation"), max(min(NAME, columns // SHARE), 1))
+    name = shorten(steady(chat.session.name or "new conversation"), max(min(NAME, columns // SHARE), 1))
     room = columns - len(INDENT) - get_cwidth(name) - 1
     shown: dict[int, tuple[str, str]] = {}
-    parts = _parts(state, busy, running, columns)
+    parts = _parts(chat, busy, running, columns)
     for place, (_, style, told) in sorted(enumerate(parts), key=lambda part: part[1][0]):
         left = room - len(BETWEEN)
         if get_cwidth(told) <= left or left >= LEAST:
@@ -78,34 +77,36 @@ def text(state: State, busy: bool, running: int | None, columns: int) -> Formatt
     return FormattedText(made)
 
 
-def _parts(state: State, busy: bool, running: int | None, columns: int) -> Parts:
+def _parts(chat: LiveChat, busy: bool, running: int | None, columns: int) -> Parts:
     parts: Parts = []
-    if busy and not state.loading:
+    if busy and not chat.model.loading:
         parts.append((0, "", "Esc stops"))
-    if state.images:
-        parts.append((1, "", f"{len(state.images)} image{'s' * (len(state.images) > 1)} to show"))
-    if place := _place(state):
+    if images := len(chat.session.images):
+        parts.append((1, "", f"{images} image{'s' * (images > 1)} to show"))
+    if place := _place(chat):
         parts.append((2, "", place))
-    model = [(3, "", clean_line(Path(state.model).name)), *_context(state, running, columns)]
+    model = [(3, "", clean_line(Path(chat.model.name).name)), *_context(chat, running, columns)]
     # What one waits for is told before what fits else.
-    activity = [(0 if state.catching_up else 4, "", state.activity)] if state.activity else []
-    return [*parts, *activity, *model] if state.catching_up else [*parts, *model, *activity]
+    background = chat.background
+    activity = [(0 if background.catching_up else 4, "", background.activity)] if background.activity else []
+    return [*parts, *activity, *model] if background.catching_up else [*parts, *model, *activity]
 
 
-def _place(state: State) -> str:
+def _place(chat: LiveChat) -> str:
     """The turn, and how many ways on there are in the session; or the message that is changed."""
-    if (changed := editing.current(state)) is not None:
-        return f"changing turn {changed.turn}, Ctrl-C calls it off"
-    if state.session is None or not (turns := len(state.conversation.turns())):
+    session = chat.session
+    if (edit := session.editing) is not None:
+        return f"changing turn {edit.turn}, Ctrl-C calls it off"
+    if session.file is None or not (turns := len(session.conversation.turns())):
         return ""
-    entries = state.conversation.entries
+    entries = session.conversation.entries
     ends = len(entries) - len({one.parent for one in entries.values()} - {None})
     return f"turn {turns}" if ends < 2 else f"turn {turns}, {ends} branches"
 
 
-def _context(state: State, running: int | None, columns: int) -> Parts:
-    limit = state.limit()
-    used = running if running is not None else state.used()
+def _context(chat: LiveChat, running: int | None, columns: int) -> Parts:
+    limit = chat.model.context_size()
+    used = running if running is not None else chat.session.used_tokens()
     if used is None or limit is None:
         return []
     share = used / limit

@@ -32,9 +32,9 @@ from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
+from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.session.runtime import Runtime
-from chatcli.session.state import State
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store import maintenance
 from chatcli.store.segments.segments import SegmentStore
@@ -730,22 +730,22 @@ def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
 
 def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
     settings = Settings(tmp_path, Sampling(max_tokens=8), draft=False)
-    state = State(settings, SessionRequest("talk"), str(family / "open"))
+    chat = LiveChat(settings, SessionRequest("talk"), str(family / "open"))
     change = find("draft-model").handler
 
     def say() -> TurnRecord:
-        return finish(state.take("Hello", threading.Event()))
+        return finish(chat.take("Hello", threading.Event()))
 
     try:
-        assert Said("There is no draft model.") == change(state, "")
+        assert Said("There is no draft model.") == change(chat, "")
         assert say().draft_model is None
         name = str(family / "kindred")
-        assert Said(f"The draft model is {name}.") == change(state, name)
-        assert name == say().draft_model and state.activity == ""
+        assert Said(f"The draft model is {name}.") == change(chat, name)
+        assert name == say().draft_model and chat.background.activity == ""
         with pytest.raises(DraftModelRefused, match="/draft-model none"):
-            change(state, "pocket")
-        assert name == say().draft_model == state.settings.draft_model
-        assert Said("There is no draft model.") == change(state, "none")
+            change(chat, "pocket")
+        assert name == say().draft_model == chat.model.settings.draft_model
+        assert Said("There is no draft model.") == change(chat, "none")
         assert say().draft_model is None
     finally:
-        state.close()
+        chat.close()

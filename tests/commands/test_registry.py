@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,19 +10,28 @@ from chatcli.commands import handlers, registry
 from chatcli.commands.registry import all_commands, completions, find, is_command
 from chatcli.commands.results import Quit, Said
 from chatcli.errors import UsageError
+from chatcli.session.background import BackgroundWork
+from chatcli.session.open_session import OpenSession
+from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFolder
 
 # Importing them registers them.
 assert handlers.__doc__
 
 
+class Chat:
+    """As much of a `LiveChat` as these commands ask for: a real folder, and no model."""
+
+    def __init__(self, folder: SessionFolder) -> None:
+        self.session = OpenSession(folder, SessionRequest(), BackgroundWork())
+
+
 @pytest.fixture
-def state(tmp_path: Path) -> SimpleNamespace:
-    """As much of the shell's state as these commands ask for, with a real folder."""
+def chat(tmp_path: Path) -> Chat:
     folder = SessionFolder(tmp_path)
     for name in ("dog", "dog-2", "cat"):
         folder.create(name, model=None, system=None).close()
-    return SimpleNamespace(folder=folder, think=None, stop_settling=lambda: None)
+    return Chat(folder)
 
 
 @pytest.mark.parametrize(
@@ -80,65 +88,65 @@ def test_a_command_unlike_any_points_to_the_help() -> None:
 
 
 @pytest.mark.parametrize("line", ["/quit", "  /quit  ", "/QUIT", "/q", "/quit now"])
-def test_a_command_line_runs_its_handler(state: SimpleNamespace, line: str) -> None:
-    assert isinstance(registry.run(state, line), Quit)
+def test_a_command_line_runs_its_handler(chat: Chat, line: str) -> None:
+    assert isinstance(registry.run(chat, line), Quit)
 
 
 @pytest.mark.parametrize("line", ["/think off", "/think   off  ", "/think\toff", "/think\noff"])
-def test_a_handler_gets_its_argument_without_the_spaces_around_it(state: SimpleNamespace, line: str) -> None:
+def test_a_handler_gets_its_argument_without_the_spaces_around_it(chat: Chat, line: str) -> None:
     assert is_command(line)
-    assert isinstance(registry.run(state, line), Said)
-    assert False is state.think
+    assert isinstance(registry.run(chat, line), Said)
+    assert False is chat.session.think
 
 
-def test_a_handler_that_refuses_changes_nothing(state: SimpleNamespace) -> None:
+def test_a_handler_that_refuses_changes_nothing(chat: Chat) -> None:
     with pytest.raises(UsageError, match="/think on, off, low"):
-        registry.run(state, "/think maybe")
-    assert None is state.think
+        registry.run(chat, "/think maybe")
+    assert None is chat.session.think
 
 
-def test_a_slash_completes_every_command(state: SimpleNamespace) -> None:
-    found = completions(state, "/")
+def test_a_slash_completes_every_command(chat: Chat) -> None:
+    found = completions(chat, "/")
     assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in found]
     assert {-1} == {start for _, start, _ in found}
     assert all(help for _, _, help in found)
 
 
-def test_another_name_completes_where_the_commands_own_does_not(state: SimpleNamespace) -> None:
-    assert [("/fork", -3, find("branch").help)] == completions(state, "/fo")
-    assert ["/branch", "/bye"] == [text for text, _, _ in completions(state, "/b")]
-    assert ["/quit"] == [text for text, _, _ in completions(state, "/q")]
+def test_another_name_completes_where_the_commands_own_does_not(chat: Chat) -> None:
+    assert [("/fork", -3, find("branch").help)] == completions(chat, "/fo")
+    assert ["/branch", "/bye"] == [text for text, _, _ in completions(chat, "/b")]
+    assert ["/quit"] == [text for text, _, _ in completions(chat, "/q")]
 
 
-def test_the_help_tells_the_other_names(state: SimpleNamespace) -> None:
-    told = {known.name: known.help for known in registry.run(state, "/help").commands}
+def test_the_help_tells_the_other_names(chat: Chat) -> None:
+    told = {known.name: known.help for known in registry.run(chat, "/help").commands}
     assert [known.name for known in all_commands()] == list(told)
     assert told["branch"].endswith(" · also /fork")
     assert told["quit"].endswith(" · also /exit, /q, /bye")
     assert find("tree").help == told["tree"]
 
 
-def test_a_beginning_completes_what_begins_so(state: SimpleNamespace) -> None:
-    assert [("/help", -3, find("help").help)] == completions(state, "/he")
-    assert ["/help"] == [text for text, _, _ in completions(state, "/HE")]
-    assert [] == completions(state, "/zzz")
+def test_a_beginning_completes_what_begins_so(chat: Chat) -> None:
+    assert [("/help", -3, find("help").help)] == completions(chat, "/he")
+    assert ["/help"] == [text for text, _, _ in completions(chat, "/HE")]
+    assert [] == completions(chat, "/zzz")
 
 
-def test_an_argument_completes_from_the_commands_own_values(state: SimpleNamespace) -> None:
-    found = sorted(completions(state, "/resume do"))
+def test_an_argument_completes_from_the_commands_own_values(chat: Chat) -> None:
+    found = sorted(completions(chat, "/resume do"))
     assert [("dog", -2, ""), ("dog-2", -2, "")] == found
-    assert {"dog", "dog-2", "cat"} == {text for text, _, _ in completions(state, "/resume ")}
-    assert [("off", -2, "")] == completions(state, "/think of")
+    assert {"dog", "dog-2", "cat"} == {text for text, _, _ in completions(chat, "/resume ")}
+    assert [("off", -2, "")] == completions(chat, "/think of")
 
 
 @pytest.mark.parametrize("line", ["/help x", "/zzz x", "/quit "])
-def test_a_command_without_values_completes_nothing(state: SimpleNamespace, line: str) -> None:
-    assert [] == completions(state, line)
+def test_a_command_without_values_completes_nothing(chat: Chat, line: str) -> None:
+    assert [] == completions(chat, line)
 
 
 @pytest.mark.parametrize("line", ["/", "/re", "/think o", "/resume ", "/resume d"])
-def test_a_completion_goes_on_from_what_was_typed(state: SimpleNamespace, line: str) -> None:
-    found = completions(state, line)
+def test_a_completion_goes_on_from_what_was_typed(chat: Chat, line: str) -> None:
+    found = completions(chat, line)
     assert found
     for text, start, _ in found:
         assert (line[: len(line) + start] + text).startswith(line)

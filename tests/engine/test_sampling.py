@@ -19,8 +19,8 @@ from chatcli.commands.results import Said
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
+from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
-from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.turn import turn
 from tests.conftest import Program, by_turns, night_but
@@ -225,19 +225,19 @@ def shell(models: Path, tmp_path: Path) -> Any:
     folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
     own = {"do_sample": True, "temperature": 1.3, "presence_penalty": 0.5}
     (folder / "generation_config.json").write_text(json.dumps(own))
-    state = State(Settings(tmp_path / "saved"), SessionRequest(), str(folder))
-    state.runtime()
-    yield state
-    state.close()
+    chat = LiveChat(Settings(tmp_path / "saved"), SessionRequest(), str(folder))
+    chat.model.wait()
+    yield chat
+    chat.close()
 
 
-def say(state: State, line: str) -> str:
-    result = registry.run(state, line)
+def say(chat: LiveChat, line: str) -> str:
+    result = registry.run(chat, line)
     assert isinstance(result, Said)
     return result.text
 
 
-def test_off_goes_back_to_the_models_own(shell: State) -> None:
+def test_off_goes_back_to_the_models_own(shell: LiveChat) -> None:
     assert "temp is 0.2." == say(shell, "/set temp 0.2")
     assert "temp is 1.3." == say(shell, "/set temp off")
     assert "presence_penalty is -2.0." == say(shell, "/set presence_penalty=-2")
@@ -245,9 +245,9 @@ def test_off_goes_back_to_the_models_own(shell: State) -> None:
     assert "top_k is off." == say(shell, "/set top_k off")
 
 
-def test_a_stop_text_is_set_and_unset(shell: State) -> None:
+def test_a_stop_text_is_set_and_unset(shell: LiveChat) -> None:
     assert "stop is 'a = b'." == say(shell, "/set stop a = b")
-    assert ("a = b",) == shell.sampling().stop
+    assert ("a = b",) == shell.model.sampling.stop
     assert "stop is off." == say(shell, "/set stop off")
     assert "xtc_threshold" in say(shell, "/set")
 
@@ -261,7 +261,7 @@ def test_a_stop_text_is_set_and_unset(shell: State) -> None:
         "/set logit_bias 1:2",
     ],
 )
-def test_what_makes_no_sense_is_refused(shell: State, line: str) -> None:
+def test_what_makes_no_sense_is_refused(shell: LiveChat, line: str) -> None:
     with pytest.raises(UsageError):
         say(shell, line)
 

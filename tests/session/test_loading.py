@@ -21,9 +21,11 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.model import load as models_
 from chatcli.session import opening
+from chatcli.session.background import BackgroundWork
+from chatcli.session.live_chat import LiveChat
+from chatcli.session.model_slot import ModelSlot
 from chatcli.session.opening import SessionRequest
-from chatcli.session.state import State
-from chatcli.settings.values import Settings
+from chatcli.settings.values import DEFAULTS, Settings
 from chatcli.store.segments import catalog, readahead
 from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program, at_night, segment_files
@@ -78,39 +80,40 @@ def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(chatcli: Prog
         assert "Traceback" not in terminal.all_text()
 
 
-class Watched(State):
-    """A state that remembers everything that its toolbar could have shown."""
+class RecordedWork(BackgroundWork):
+    """Background work that remembers everything that the toolbar could have shown."""
 
-    @property
-    def activity(self) -> str:
-        return self.shown[-1]
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[str] = []
 
-    @activity.setter
-    def activity(self, text: str) -> None:
-        if "shown" not in vars(self):
-            self.shown: list[str] = []
-        self.shown.append(text)
+    def report(self, activity: str) -> None:
+        super().report(activity)
+        self.reports.append(activity)
 
 
-def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> Watched:
-    return Watched(Settings(sessions, cache=cache), SessionRequest(name), str(model))
+def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> LiveChat:
+    return LiveChat(Settings(sessions, cache=cache), SessionRequest(name), str(model))
 
 
 def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Path, tmp_path: Path) -> None:
-    state = opened(models / "qwen3", tmp_path)
-    state.runtime()
-    state.close()
-    assert ["", "loading qwen3…", "loading qwen3… 100 %", ""] == state.shown
+    work = RecordedWork()
+    assert "" == work.activity
+    slot = ModelSlot(Settings(tmp_path), str(models / "qwen3"), DEFAULTS, work, lambda _: None)
+    slot.wait()
+    slot.close()
+    assert ["loading qwen3…", "loading qwen3… 100 %", ""] == work.reports
 
 
 def test_a_model_that_fails_half_way_leaves_no_word_about_loading(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "broken", "qwen3")
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
-    state = opened(folder, tmp_path)
+    work = RecordedWork()
+    slot = ModelSlot(Settings(tmp_path), str(folder), DEFAULTS, work, lambda _: None)
     with pytest.raises(ModelBroken):
-        state.runtime()
-    state.close()
-    assert ["loading broken…", ""] == state.shown[-2:]
+        slot.wait()
+    slot.close()
+    assert ["loading broken…", ""] == work.reports[-2:]
 
 
 # Reading the checkpoint ahead
@@ -273,7 +276,7 @@ def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
     files = chosen(model, sessions, "talk")
     cold(segment_files(sessions))
     off = opened(model, sessions, "talk", cache=False)
-    off.runtime()
+    off.model.wait()
     off.close()
     assert not any(map(in_memory, files))
     on = opened(model, sessions, "talk")
@@ -281,7 +284,7 @@ def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
     while not all(map(in_memory, files)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    on.runtime()
+    on.model.wait()
     on.close()
     others = {path.name for path in segment_files(sessions)} - {path.name for path in files}
     assert others
@@ -298,15 +301,15 @@ def test_a_session_that_is_resumed_in_the_shell_has_its_checkpoint_read(
     with SessionFolder(sessions).open("aside") as session:
         session.set_model(str(model))
     cold(segment_files(sessions))
-    state = opened(model, sessions)
-    state.runtime()
+    chat = opened(model, sessions)
+    chat.model.wait()
     assert not in_memory(newest)
-    registry.run(state, "/resume aside")
+    registry.run(chat, "/resume aside")
     deadline = time.monotonic() + PATIENCE
     while not in_memory(newest):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    state.close()
+    chat.close()
 
 
 @only_linux

@@ -27,8 +27,9 @@ from chatcli.commands.results import Opened, Said, Streamed
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
+from chatcli.session import live_chat
+from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
-from chatcli.session.state import State
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.tui import queue as waiting
@@ -37,7 +38,7 @@ from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.pager import Pager
 from chatcli.tui.queue import Sent, Waiting
 from tests.conftest import everything
-from tests.session.test_loading import Watched
+from tests.session.test_loading import RecordedWork
 from tests.session.test_two_processes import wait_until
 from tests.support.tiny import write_model
 
@@ -46,8 +47,8 @@ NEVER = threading.Event()
 
 
 @pytest.fixture
-def state(models: Path, tmp_path: Path) -> Iterator[State]:
-    opened = State(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
+def chat(models: Path, tmp_path: Path) -> Iterator[LiveChat]:
+    opened = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
     yield opened
     opened.close()
 
@@ -56,17 +57,17 @@ def settings(folder: Path, tokens: int | None = 4) -> Settings:
     return Settings(folder / "saved", Sampling(max_tokens=tokens))
 
 
-def say(state: State, text: str) -> None:
-    for _ in state.take(text, NEVER):
+def say(chat: LiveChat, text: str) -> None:
+    for _ in chat.take(text, NEVER):
         pass
 
 
-def said(state: State) -> list[str]:
-    return [turn.user.message.content for turn in state.conversation.turns()]
+def said(chat: LiveChat) -> list[str]:
+    return [turn.user.message.content for turn in chat.session.conversation.turns()]
 
 
-def stream(state: State, line: str) -> list[Event]:
-    result = registry.run(state, line)
+def stream(chat: LiveChat, line: str) -> list[Event]:
+    result = registry.run(chat, line)
     assert isinstance(result, Streamed)
     return list(result.events(NEVER))
 
@@ -74,9 +75,9 @@ def stream(state: State, line: str) -> list[Event]:
 # Sessions
 
 
-def test_the_system_prompt_is_said_to_change_only_where_it_does(state: State) -> None:
+def test_the_system_prompt_is_said_to_change_only_where_it_does(chat: LiveChat) -> None:
     def told(argument: str) -> str:
-        result = registry.run(state, f"/system {argument}")
+        result = registry.run(chat, f"/system {argument}")
         assert isinstance(result, Said)
         return result.text
 
@@ -87,26 +88,26 @@ def test_the_system_prompt_is_said_to_change_only_where_it_does(state: State) ->
         assert "System prompt: Be kind." == told("")
         assert told("off").startswith("The system prompt is gone: ")
         assert "No system prompt." == told("")
-        say(state, "Hello.")
+        say(chat, "Hello.")
 
 
-def test_a_session_that_is_not_there_is_told_with_what_lists_them_here(state: State) -> None:
+def test_a_session_that_is_not_there_is_told_with_what_lists_them_here(chat: LiveChat) -> None:
     with pytest.raises(SessionNotFound, match="in a chat, /resume does"):
-        registry.run(state, "/resume nosuch")
+        registry.run(chat, "/resume nosuch")
 
 
 def test_what_a_conversation_that_never_began_was_to_be_told_reaches_no_other(
-    state: State,
+    chat: LiveChat,
 ) -> None:
-    say(state, "The quick brown fox.")
-    other = state.session
+    say(chat, "The quick brown fox.")
+    other = chat.session.file
     assert other is not None
-    state.new(None)
-    state.set_system("Answer in rhymes.")
+    chat.session.new(None)
+    chat.session.set_system("Answer in rhymes.")
     name = other.name
-    registry.run(state, f"/resume {name}")
-    say(state, "My dog is called Biscuit.")
-    assert None is state.folder.read(name).conversation.system
+    registry.run(chat, f"/resume {name}")
+    say(chat, "My dog is called Biscuit.")
+    assert None is chat.session.folder.read(name).conversation.system
 
 
 class Unflushed(SessionFile):
@@ -119,22 +120,22 @@ class Unflushed(SessionFile):
 
 @pytest.mark.parametrize("line", ["/new", "/fork", "/resume other"])
 def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_told(
-    state: State, line: str
+    chat: LiveChat, line: str
 ) -> None:
-    state.folder.create("other", model=None, system=None).close()
-    say(state, "one")
-    name = str(state.name)
-    before = state.session
+    chat.session.folder.create("other", model=None, system=None).close()
+    say(chat, "one")
+    name = str(chat.session.name)
+    before = chat.session.file
     assert before is not None
-    before.close()
-    state.session = Unflushed(before.path)
-    result = registry.run(state, line)
+    chat.session.switch(None)
+    chat.session.switch(Unflushed(before.path))
+    result = registry.run(chat, line)
     assert isinstance(result, Said | Opened)
     told = result.text if isinstance(result, Said) else "".join(result.notes)
     assert told.endswith("Cannot save to the session: the disk is full.")
-    say(state, "two")
-    assert "two" == said(state)[-1] and name != state.name
-    with SessionFolder(state.settings.sessions).open(name) as left:
+    say(chat, "two")
+    assert "two" == said(chat)[-1] and name != chat.session.name
+    with SessionFolder(chat.model.settings.sessions).open(name) as left:
         assert 1 == len(left.conversation.turns())
 
 
@@ -142,31 +143,34 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
 
 
 def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_further(
-    models: Path, tmp_path: Path
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = Watched(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
-    say(state, "one")
+    work = RecordedWork()
+    monkeypatch.setattr(live_chat, "BackgroundWork", lambda: work)
+    chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
+    say(chat, "one")
     # It cannot be read beyond this file before someone writes there.
     pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    model, state.stopping = state.model, threading.Event()
+    model, stop = chat.model.name, threading.Event()
+    chat.model.cancel_on(stop)
     with ThreadPoolExecutor() as behind:
-        changing = behind.submit(registry.run, state, f"/model {pipe.parent}")
+        changing = behind.submit(registry.run, chat, f"/model {pipe.parent}")
         with pipe.open("w") as file:  # once it is opened for reading
             pipe.unlink()
-            state.stopping.set()
+            stop.set()
             with pytest.raises(KeyboardInterrupt):
                 changing.result(PATIENCE)
-            assert "" == state.activity and model == state.model
+            assert "" == work.activity and model == chat.model.name
             file.write("{}")
-    say(state, "two")
-    assert ["one", "two"] == said(state)
-    assert "loading slow…" in state.shown and "loading slow… 100 %" not in state.shown
-    state.stopping = None
-    registry.run(state, f"/model {pipe.parent}")
-    assert "loading slow… 100 %" in state.shown and model != state.model
-    state.close()
+    say(chat, "two")
+    assert ["one", "two"] == said(chat)
+    assert "loading slow…" in work.reports and "loading slow… 100 %" not in work.reports
+    chat.model.cancel_on(threading.Event())
+    registry.run(chat, f"/model {pipe.parent}")
+    assert "loading slow… 100 %" in work.reports and model != chat.model.name
+    chat.close()
 
 
 # Summaries
@@ -192,9 +196,9 @@ MESSAGES = (
 
 
 @pytest.fixture
-def full(small: Path, tmp_path: Path) -> Iterator[State]:
+def full(small: Path, tmp_path: Path) -> Iterator[LiveChat]:
     """A conversation whose next message does not fit."""
-    opened = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
+    opened = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in MESSAGES:
         say(opened, message)
     with pytest.raises(ContextFull):
@@ -205,59 +209,59 @@ def full(small: Path, tmp_path: Path) -> Iterator[State]:
 
 @pytest.mark.slow
 def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept(
-    full: State,
+    full: LiveChat,
 ) -> None:
-    before = everything(full.settings.sessions)["talk.jsonl"]
+    before = everything(full.model.settings.sessions)["talk.jsonl"]
     events = stream(full, "/compact")
     told = [event.text for event in events if isinstance(event, Notice)]
-    assert "talk-2" == full.name
+    assert "talk-2" == full.session.name
     assert told == [
         "Turn 4 was left out of the summary and stands after it as it was.",
         "'talk-2' goes on from the summary; the session before is untouched.",
     ]
     assert [MESSAGES[3]] == said(full)
-    assert "Summary of the conversation so far:" in str(full.system())
+    assert "Summary of the conversation so far:" in str(full.session.system)
     say(full, "Hello again.")
     assert "Hello again." == said(full)[-1]
-    assert before == everything(full.settings.sessions)["talk.jsonl"]
-    with SessionFolder(full.settings.sessions).open("talk") as original:
+    assert before == everything(full.model.settings.sessions)["talk.jsonl"]
+    with SessionFolder(full.model.settings.sessions).open("talk") as original:
         assert list(MESSAGES) == [turn.user.message.content for turn in original.conversation.turns()]
 
 
 @pytest.mark.slow
 def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_path: Path) -> None:
-    state = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
+    chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
-        say(state, message)
-    told = [event.text for event in stream(state, "/compact") if isinstance(event, Notice)]
+        say(chat, message)
+    told = [event.text for event in stream(chat, "/compact") if isinstance(event, Notice)]
     assert told[0] == (
         "Turn 3 was left out of the summary and is not in the new session: it does not fit. "
         "The session before has it."
     )
-    assert "talk-2" == state.name and [] == said(state)
-    state.close()
+    assert "talk-2" == chat.session.name and [] == said(chat)
+    chat.close()
 
 
 @pytest.mark.slow
 def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(small: Path, tmp_path: Path) -> None:
-    state = State(settings(tmp_path, None), SessionRequest("talk"), str(small))
-    say(state, "Remember it well. " * 75)
+    chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
+    say(chat, "Remember it well. " * 75)
     with pytest.raises(ContextFull, match="/rewind goes back"):
-        stream(state, "/compact")
-    assert "talk" == state.name and ["talk"] == state.folder.names()
-    state.close()
+        stream(chat, "/compact")
+    assert "talk" == chat.session.name and ["talk"] == chat.session.folder.names()
+    chat.close()
 
 
 @pytest.mark.slow
 def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     summaries = []
     for stop in (None, ("e", "a", " ")):
-        state = State(settings(tmp_path / str(stop), None), SessionRequest("talk"), str(small))
-        say(state, MESSAGES[0])
-        state.set_sampling(Sampling(stop=stop))
-        stream(state, "/compact")
-        summaries.append(str(state.system()).partition("so far:")[2].strip())
-        state.close()
+        chat = LiveChat(settings(tmp_path / str(stop), None), SessionRequest("talk"), str(small))
+        say(chat, MESSAGES[0])
+        chat.model.set_sampling(Sampling(stop=stop))
+        stream(chat, "/compact")
+        summaries.append(str(chat.session.system).partition("so far:")[2].strip())
+        chat.close()
     assert summaries[0] == summaries[1] and {"e", "a", " "} & set(summaries[0])
 
 
@@ -355,13 +359,13 @@ def test_the_thinking_opens_at_the_last_one() -> None:
 
 def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
     wanted = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
-    state = State(wanted, SessionRequest(), str(models / "qwen3"))
-    say(state, "hello")
-    state.stop_settling()
-    state.draft_behind("river " * 900)
-    first = state._drafting
+    chat = LiveChat(wanted, SessionRequest(), str(models / "qwen3"))
+    say(chat, "hello")
+    chat.background.stop()
+    chat.type_ahead("river " * 900)
+    first = chat.background._typeahead
     wait_until(lambda: first is not None and first.running())
-    state.draft_behind("another")
-    state.stop_settling()
+    chat.type_ahead("another")
+    chat.background.stop()
     assert first is not None and first.done()
-    state.close()
+    chat.close()

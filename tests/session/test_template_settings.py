@@ -23,9 +23,9 @@ from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
 from chatcli.exchange import export
-from chatcli.session import opening, template_settings
+from chatcli.session import opening
+from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
-from chatcli.session.state import State
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.pipe import Pipe
@@ -57,32 +57,32 @@ def tokenizer(thinker: Path) -> Any:
 
 
 class Shell:
-    """A shell's state without its terminal, one process's worth."""
+    """A chat without a terminal, one process's worth."""
 
     def __init__(self, folder: Path, model: Path, wanted: SessionRequest | None = None) -> None:
         settings = Settings(folder, Sampling(max_tokens=6))
-        self.state = State(settings, wanted or SessionRequest("talk"), str(model))
+        self.chat = LiveChat(settings, wanted or SessionRequest("talk"), str(model))
 
     def __enter__(self) -> Shell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.state.close()
+        self.chat.close()
 
     def run(self, line: str) -> str:
-        result = registry.run(self.state, line)
+        result = registry.run(self.chat, line)
         assert isinstance(result, Said)
         return result.text
 
     def say(self, text: str) -> TurnRecord:
-        events = list(self.state.take(text, NEVER))
-        for _ in self.state.settle(NEVER):
+        events = list(self.chat.take(text, NEVER))
+        for _ in self.chat.settle(NEVER):
             pass
         return next(event.record for event in events if isinstance(event, TurnDone))
 
     def prompt(self) -> str:
-        chat = self.state.chat(None)
-        return chat.template.text([*turn.history(chat, None), Message("user", "x")], generation=True)
+        context = self.chat.turn_context()
+        return context.template.text([*turn.history(context, None), Message("user", "x")], generation=True)
 
 
 def rendered(tokenizer: Any, **options: Any) -> str:
@@ -191,8 +191,8 @@ def test_what_was_said_before_a_first_message_is_not_for_another_session(
     SessionFolder(tmp_path).create("other", model=str(thinker), system=None).close()
     with Shell(tmp_path, thinker, SessionRequest()) as shell:
         shell.run("/think high")
-        registry.run(shell.state, "/resume other")
-        assert template_settings.effort(shell.state) is None
+        registry.run(shell.chat, "/resume other")
+        assert shell.chat.session.effort is None
 
 
 def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_model_without_an_effort_still_opens_a_session_with_one(
         shell.say("One.")
     with Shell(tmp_path, models / "qwen3") as shell:
         assert shell.say("Two.").tokens
-        assert "low" == template_settings.effort(shell.state)
+        assert "low" == shell.chat.session.effort
 
 
 def test_arguments_are_json_where_they_parse() -> None:
@@ -261,9 +261,9 @@ def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
     with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"tools": tools})) as shell:
         shell.say("One.")
         assert "\nsearch\n" in shell.prompt()
-        head = shell.state.conversation.head
+        head = shell.chat.session.conversation.head
         call = '<tool_call>{"name": "search"}</tool_call><|im_end|>'
-        session = shell.state.session
+        session = shell.chat.session.file
         assert session is not None
         asked = session.append(Message("user", "Two."), head)
         session.append(Message("assistant", call), asked.id, finish_reason="stop")

@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Thre
 from prompt_toolkit.document import Document
 
 from chatcli.commands import mentions, registry
-from chatcli.session.state import State
+from chatcli.session.live_chat import LiveChat
 from chatcli.text import file_size
 
 
@@ -36,13 +36,13 @@ class MessageCompleter(Completer):
 class CommandCompleter(Completer):
     """Slash commands and their arguments, from the registry."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, chat: LiveChat) -> None:
+        self._chat = chat
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         line = document.text_before_cursor
         if line.startswith("/") and "\n" not in line:
-            for text, start, help_ in registry.completions(self._state, line):
+            for text, start, help_ in registry.completions(self._chat, line):
                 yield Completion(text, start, display_meta=help_)
 
 

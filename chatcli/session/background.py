@@ -1,0 +1,136 @@
+"""Settling and typeahead: what the model computes ahead while the person reads and types."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from chatcli.conversation.images import Image
+from chatcli.events import PrefillProgress, PrefixMatched, Settled
+from chatcli.text import decodable, shorten
+from chatcli.threads.executor import SerialExecutor
+
+if TYPE_CHECKING:
+    from chatcli.turn.turn import TurnContext
+
+# A settle of more tokens prefills more than the last reply: its progress is shown.
+CATCHING_UP_TOKENS = 512
+
+
+class BackgroundWork:
+    """Runs one settle or one typeahead at a time on a thread of its own.
+
+    `activity` says in a few words what the process is at, for the toolbar. `catching_up`: a settle
+    prefills the conversation itself, which the next message will have to wait for.
+
+    An error in here costs time only: the next turn meets it again, where it can be reported.
+    """
+
+    def __init__(self) -> None:
+        self.activity = ""
+        self.catching_up = False
+        self._executor = SerialExecutor("chatcli-background")
+        self._settling: Future[None] | None = None
+        self._typeahead: Future[None] | None = None
+        self._stop_settling = threading.Event()
+        self._stop_typeahead = threading.Event()
+
+    def report(self, activity: str) -> None:
+        """Show `activity` from now on; empty: nothing."""
+        self.activity = activity
+
+    @property
+    def settling(self) -> bool:
+        """Whether the last reply is still being run as history will show it."""
+        return self._settling is not None and not self._settling.done()
+
+    def settle(
+        self, context: Callable[[threading.Event], TurnContext | None], refresh: Callable[[], None]
+    ) -> None:
+        """Settle the last reply, unless that is under way; call `refresh` when it is done.
+
+        `context` runs on the background thread. It waits for the model until its event is set, and
+        returns None where there is no conversation yet.
+        """
+        self.stop_typeahead()
+        # Whatever changes the path has stopped the settle before, so one that still runs is right.
+        if not self.settling:
+            self._settling = self._executor.submit(self._settle, context, refresh)
+
+    def _settle(
+        self, context: Callable[[threading.Event], TurnContext | None], refresh: Callable[[], None]
+    ) -> None:
+        ready = context(self._stop_settling)
+        from chatcli.turn import turn
+
+        self.report("settling…" if ready is not None else "")
+        activity, reason, began = "", "", time.monotonic()
+        try:
+            for event in turn.settle(ready, self._stop_settling) if ready is not None else ():
+                if isinstance(event, PrefixMatched) and event.miss_reason:
+                    reason = f" ({shorten(event.miss_reason, 48)})"
+                if isinstance(event, PrefillProgress) and event.total > CATCHING_UP_TOKENS:
+                    self.report(event.told(time.monotonic() - began) + reason)
+                    self.catching_up = True
+                if isinstance(event, Settled) and event.tokens:
+                    activity = f"{event.tokens:,} tokens settled ahead"
+        finally:
+            self.report(activity)
+            self.catching_up = False
+            refresh()
+
+    def type_ahead(
+        self,
+        text: str,
+        images: Sequence[Image],
+        context: Callable[[threading.Event], TurnContext],
+        refresh: Callable[[], None],
+    ) -> None:
+        """Prefill a message that is being typed, after what is settling and in place of the text before."""
+        self.stop_typeahead()
+        stop = self._stop_typeahead = threading.Event()
+        self._typeahead = self._executor.submit(self._type_ahead, text, images, context, stop, refresh)
+
+    def _type_ahead(
+        self,
+        text: str,
+        images: Sequence[Image],
+        context: Callable[[threading.Event], TurnContext],
+        stop: threading.Event,
+        refresh: Callable[[], None],
+    ) -> None:
+        ready = context(stop)
+        from chatcli.turn import typeahead
+
+        for progress in typeahead.draft(ready, decodable(text), stop, images):
+            self.report(f"{progress.tokens} tokens drafted")
+        refresh()
+
+    def stop_typeahead(self) -> None:
+        """End the typeahead after its current chunk, without waiting: whatever follows here runs after it."""
+        self._stop_typeahead.set()
+        if self._typeahead is not None:
+            self._typeahead.cancel()
+
+    def stop(self) -> None:
+        """End what runs after its current chunk, and wait for that."""
+        self.stop_typeahead()
+        self._stop_settling.set()
+        # Not for the newest alone: a typeahead that gave way to it may still be at its last chunk.
+        concurrent.futures.wait([self._executor.submit(lambda: None)])
+        self._typeahead = self._settling = None
+        self._stop_settling.clear()
+
+    def cancel(self) -> None:
+        """End what runs after its current chunk for good, without waiting."""
+        self._stop_settling.set()
+        self.stop_typeahead()
+
+    def close(self) -> None:
+        """`cancel`, and wait for the thread's end."""
+        self.cancel()
+        self._executor.shutdown()

@@ -1,0 +1,262 @@
+"""A chat without its terminal: the open session, the model that answers and the work behind them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from chatcli import files
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation
+from chatcli.errors import ChatcliError, TemplateRefused, UsageError
+from chatcli.events import Alternatives, Event
+from chatcli.model import vision
+from chatcli.model.ranks import Ranks
+from chatcli.session.background import BackgroundWork
+from chatcli.session.model_slot import ModelSlot, absolute
+from chatcli.session.open_session import NO_CONVERSATION, OpenSession
+from chatcli.session.opening import SessionRequest
+from chatcli.settings.values import Settings
+from chatcli.store.segments import readahead
+from chatcli.store.sessions.folder import SessionFolder
+
+if TYPE_CHECKING:
+    from chatcli.turn.turn import TurnContext
+
+
+class LiveChat:
+    """`session`, `model` and `background`, and what takes all three: turns.
+
+    The model loads behind it; what needs the model waits for it.
+    """
+
+    def __init__(
+        self, settings: Settings, request: SessionRequest, model: str | None, ranks: Ranks | None = None
+    ) -> None:
+        """`model`: None takes the session's own, else the settings'. `ranks` have a shard of it each.
+
+        Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_existing` does.
+        """
+        files.private_folder(settings.sessions)
+        files.check_writable(settings.sessions)
+        self.background = BackgroundWork()
+        self.session = OpenSession(
+            SessionFolder(settings.sessions),
+            request,
+            self.background,
+            system=settings.system,
+            think=settings.think,
+        )
+        self._closing = threading.Event()
+        saved = self.session.file.conversation if self.session.file is not None else None
+        options = settings.model_options
+        if model:
+            name = absolute(model)
+        elif saved is None:
+            name = absolute(settings.model)
+        else:
+            name = saved.model or absolute(settings.model)
+            options = options.resumed(saved.model_options, request.model_options)
+        check = self.session.check_template_args
+        self.model = ModelSlot(settings, name, options, self.background, check, ranks)
+        if saved is not None:
+            self._read_ahead(saved, name)
+
+    def _read_ahead(self, conversation: Conversation, model: str) -> None:
+        """Have the system read what a conversation needs of the disk, while its model loads."""
+        settings = self.model.settings
+        needed = readahead.needed(conversation, model) if settings.cache else None
+        if needed is not None:
+            readahead.begin(settings.sessions, needed, self._closing)
+
+    def resume(self, name: str) -> list[str]:
+        """Go on with a saved session and the model that it was held with. Returns as `OpenSession.switch`.
+
+        Raises as `SessionFolder.open` and `ModelSlot.change` do, and stays where it was.
+        """
+        file = self.session.folder.open(name)
+        try:
+            if model := file.conversation.model:
+                self._read_ahead(file.conversation, model)
+                self.model.change(model, file.conversation.model_options)
+        except (ChatcliError, KeyboardInterrupt):
+            file.close()
+            raise
+        return self.session.switch(file)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it was closed while a model was still loading, which nothing can end."""
+        return self.model.abandoned
+
+    def close(self) -> str | None:
+        """Stop the background work, finish what is being written, let the session and the model go.
+
+        Returns what went wrong with the writing and was not reported yet. While the model is still
+        loading nothing of MLX can be ended: the chat is `abandoned`, and the process may go without it.
+        """
+        self._closing.set()
+        self.background.cancel()
+        if self.model.loading:
+            self.model.abandon()
+            return None
+        if not self.model.changing:
+            self.background.close()
+        problem = self.session.close()
+        return self.model.close() or problem
+
+    # Turns
+
+    def take(
+        self,
+        text: str,
+        cancelled: threading.Event,
+        *,
+        title: str | None = None,
+        images: Sequence[Image] = (),
+    ) -> Iterator[Event]:
+        """One turn: `text` with `images` and those that wait for the next message, then the reply.
+
+        A new session is named after `title`, by default the text. Raises as `begin` and `turn.take` do.
+        """
+        if self.session.file is None and not text.strip():
+            return
+        yield from self.model.downloads(cancelled)
+        unique = {image.picture.sha256: image for image in (*self.session.images, *images)}
+        shown = list(unique.values())
+        context = self.begin(title or text, cancelled, shown)
+        from chatcli.turn import turn
+
+        with self.session.sending():
+            yield from turn.take(context, text, cancelled, shown)
+
+    def each(
+        self, texts: Sequence[str], cancelled: threading.Event, images: Sequence[Image] = ()
+    ) -> Iterator[Event]:
+        """Each text as a turn of its own beside the others, all with the same images."""
+        yield from self.model.downloads(cancelled)
+        context = self.begin(texts[0], cancelled, images)
+        from chatcli.turn import batch
+
+        yield from batch.answer_each(context, texts, cancelled, images=images)
+
+    def regenerate(self, cancelled: threading.Event) -> Iterator[Event]:
+        """Another reply to the last message."""
+        context = self.turn_context(cancelled)
+        from chatcli.turn import regenerate
+
+        yield from regenerate.regenerate(context, cancelled)
+
+    def alternatives(self, count: int, cancelled: threading.Event) -> Iterator[Event]:
+        """`count` more replies to the last message; the first is the head until another is chosen."""
+        context = self.turn_context(cancelled)
+        from chatcli.turn import batch
+
+        for event in batch.alternatives(context, count, cancelled):
+            if isinstance(event, Alternatives):
+                self.session.offer(event.entries)
+            yield event
+
+    def go_on(self, cancelled: threading.Event) -> Iterator[Event]:
+        """More of a reply that was cut."""
+        context = self.turn_context(cancelled)
+        from chatcli.turn import regenerate
+
+        yield from regenerate.go_on(context, cancelled)
+
+    def settle(self, cancelled: threading.Event) -> Iterator[Event]:
+        """Run the last reply as history will show it, now."""
+        context = self._saved_context(None)
+        if context is not None:
+            from chatcli.turn import turn
+
+            yield from turn.settle(context, cancelled)
+
+    def begin(self, title: str, cancelled: threading.Event, images: Sequence[Image] = ()) -> TurnContext:
+        """The open session, else a new one named after `title`, for a turn that shows `images`.
+
+        Raises as `ModelSlot.wait` does, `ImagesRefused`, `NotAnImage`, and `FolderError`.
+        """
+        runtime = self.model.wait(cancelled)
+        self.background.stop()
+        vision.prepare(runtime.loaded.vision, images, self.model.name)
+        options = self.model.settings.model_options.asked()
+        return runtime.chat(self.session.begin(title, self.model.name, options), self.session.think)
+
+    def turn_context(self, cancelled: threading.Event | None = None) -> TurnContext:
+        """The open session with the model. Raises `UsageError` before the first message, else as `wait`."""
+        if self.session.file is None:
+            raise UsageError(NO_CONVERSATION)
+        runtime = self.model.wait(cancelled)
+        self.background.stop()
+        return runtime.chat(self.session.file, self.session.think)
+
+    # Behind the prompt
+
+    def settle_behind(self, refresh: Callable[[], None] = lambda: None) -> None:
+        """Settle while the person reads and types, once the model is loaded; then call `refresh`."""
+        self.background.settle(self._saved_context, refresh)
+
+    def type_ahead(
+        self,
+        text: str,
+        refresh: Callable[[], None] = lambda: None,
+        images: Sequence[Image] = (),
+    ) -> None:
+        """Prefill a message that is being typed, in place of what was typed before; then call `refresh`."""
+        self.background.stop_typeahead()
+        if self.model.settings.draft and self.model.settings.cache and text.strip():
+            shown = [*self.session.images, *images]
+            self.background.type_ahead(text, shown, self._typeahead_context, refresh)
+
+    def _saved_context(self, cancelled: threading.Event | None) -> TurnContext | None:
+        runtime = self.model.wait(cancelled)
+        file = self.session.file
+        return None if file is None else runtime.chat(file, self.session.think)
+
+    def _typeahead_context(self, cancelled: threading.Event) -> TurnContext:
+        context = self._saved_context(cancelled)
+        if context is not None:
+            return context
+        begun = self.session.unsaved(self.model.name)
+        return self.model.wait(cancelled).unsaved(begun, self.session.think)
+
+    # What turns would take
+
+    def prefill_cost(self, entry_id: str) -> int | None:
+        """Tokens that going on from an entry would prefill; None if that is not known.
+
+        It is not while the model loads, and where the template refuses the messages up to there.
+        """
+        if self.model.loading or self.session.file is None:
+            return None
+        context = self.turn_context()
+        from chatcli.turn import estimate
+
+        with suppress(TemplateRefused):
+            return estimate.cost(context, context.conversation.entries[entry_id])
+        return None
+
+    def context_parts(self) -> list[tuple[str, int]]:
+        """What the tokens of the next prompt are, as (what, tokens). Raises as `turn_context` does."""
+        context = self.turn_context()
+        from chatcli.turn import estimate
+
+        messages = [entry.message for entry in context.conversation.path()]
+
+        def size(*texts: str) -> int:
+            return sum(len(context.template.encode(text)) for text in texts)
+
+        parts = [
+            ("system prompt", size(context.conversation.system or "")),
+            ("your messages", size(*(message.content for message in messages if message.role == "user"))),
+            ("replies", size(*(message.content for message in messages if message.role == "assistant"))),
+        ]
+        pictures = vision.pictures(messages)
+        if pictures and context.template.vision is not None:
+            blocks = [context.template.vision.block(picture) for picture in pictures]
+            parts.append(("images", sum(len(block.keys) for block in blocks)))
+        around = estimate.used(context) - sum(tokens for _, tokens in parts)
+        return [*parts, ("markers around them", max(around, 0))]

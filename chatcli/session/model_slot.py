@@ -1,0 +1,303 @@
+"""The model that answers: loaded behind the prompt, changed while the shell runs."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chatcli import files
+from chatcli.errors import ChatcliError, RankLost, UsageError
+from chatcli.events import Download
+from chatcli.model.ranks import Ranks
+from chatcli.session.background import BackgroundWork
+from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased
+from chatcli.text import clean_line
+from chatcli.threads.mlx_thread import Worker
+
+if TYPE_CHECKING:
+    from chatcli.session.runtime import Runtime
+
+T = TypeVar("T")
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ModelSlot:
+    """One model at a time, loaded on the thread that owns MLX; `wait` gives it as a `Runtime`.
+
+    `name` is the model's, `settings` are those that it is run with. `abandoned`: the slot was closed
+    while a model was still loading, which nothing can end.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        options: ModelOptions,
+        background: BackgroundWork,
+        check_variables: Callable[[frozenset[str]], None],
+        ranks: Ranks | None = None,
+    ) -> None:
+        """Begin to load model `name` with `options`, which a session may have kept.
+
+        `check_variables` is given what the model's chat template reads, and raises `UsageError` if
+        that model will not do. `ranks` are the processes with a shard of the model each, if any.
+        """
+        self.settings = replace(settings, model_options=options)
+        self.name = name
+        self.abandoned = False
+        # How this run was asked to run a model, whatever sessions it opens.
+        self._asked_options = settings.model_options
+        self._background = background
+        self._check_variables = check_variables
+        self._ranks = ranks
+        self._worker = Worker(may_be_lost=ranks is not None)
+        if ranks is not None:
+            ranks.on_lost(self._worker.lose)
+        self._download: Download | None = None
+        self._cancelled: threading.Event | None = None
+        self._changing: Future[Runtime] | None = None
+        self._loading = self._load(name, self.settings, threading.Event())
+
+    def _load(self, name: str, settings: Settings, cancelled: threading.Event) -> Future[Runtime]:
+        self._background.report(f"loading {base_name(name)}…")
+        return self._worker.submit(self._open, name, settings, cancelled)
+
+    def _open(self, name: str, settings: Settings, cancelled: threading.Event) -> Runtime:
+        """Raises `ModelError`, `UsageError`, and `KeyboardInterrupt` once `cancelled` is set."""
+        try:
+            if cancelled.is_set():
+                raise KeyboardInterrupt
+            from chatcli.session.runtime import Runtime
+
+            progress = LoadProgress(name, cancelled, self._report)
+            runtime = Runtime(
+                self._worker,
+                settings,
+                name,
+                progress.weights,
+                progress.download,
+                progress.begin,
+                self._ranks,
+            )
+            try:
+                self._check_variables(runtime.variables)
+            except UsageError:
+                runtime.close()
+                raise
+            return runtime
+        finally:
+            self._report("", None)
+
+    def _report(self, activity: str, download: Download | None) -> None:
+        self._download = download
+        self._background.report(activity)
+
+    @property
+    def loading(self) -> bool:
+        """Whether the first model is still being loaded."""
+        return not self._loading.done()
+
+    @property
+    def changing(self) -> bool:
+        """Whether another model is being loaded, or one that nobody waits for any more."""
+        return self._changing is not None and not self._changing.done()
+
+    @property
+    def _ready(self) -> Runtime | None:
+        """The model if it is loaded; None while it loads and if it could not be loaded."""
+        ready = self._loading.done() and self._loading.exception() is None
+        return self._loading.result() if ready else None
+
+    def wait(self, cancelled: threading.Event | None = None) -> Runtime:
+        """The loaded model.
+
+        Raises `ModelError` or `UsageError` if it cannot be had, `KeyboardInterrupt` if `cancelled`.
+        """
+        return _result(self._loading, cancelled)
+
+    def downloads(self, cancelled: threading.Event) -> Iterator[Download]:
+        """How far the model's download is, several times a second, until the model is loaded."""
+        while self.loading and not cancelled.is_set():
+            if self._download is not None:
+                yield self._download
+            concurrent.futures.wait([self._loading], timeout=0.1)
+
+    def on_failure(self, leave: Callable[[Exception], None]) -> None:
+        """Call `leave`, on another thread, if the model cannot be loaded or a rank is lost."""
+
+        def check(loading: Future[Runtime]) -> None:
+            error = loading.exception()
+            if isinstance(error, (ChatcliError, RankLost)):
+                leave(error)
+
+        self._loading.add_done_callback(check)
+        if self._ranks is not None:
+            self._ranks.on_lost(leave)
+
+    # What is known of the model
+
+    def template_variables(self) -> frozenset[str]:
+        """What the model's chat template reads. Waits for the model, as `change` does."""
+        return self.wait(self._cancelled).variables
+
+    def count_tokens(self, text: str) -> int | None:
+        """How many tokens a text has; None while the model loads. For any thread."""
+        if (runtime := self._ready) is None:
+            return None
+        encode = runtime.loaded.tokenizer.encode
+        return len(encode(text, add_special_tokens=False))
+
+    def context_size(self) -> int | None:
+        """The most tokens that the context takes, of prompt and reply; None while the model loads."""
+        return None if (runtime := self._ready) is None else runtime.loaded.context
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are chosen: as asked for, and as the model's makers say once it is loaded."""
+        return self.settings.sampling if (runtime := self._ready) is None else runtime.sampling
+
+    # What can be changed
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """Choose tokens with `sampling` from the next message on."""
+        self.settings = replace(self.settings, sampling=sampling)
+
+        def apply(loading: Future[Runtime]) -> None:
+            if loading.exception() is None:
+                loading.result().settings = self.settings
+
+        self._loading.add_done_callback(apply)
+
+    def cancel_on(self, cancelled: threading.Event) -> None:
+        """Until the next call, setting `cancelled` ends the waiting of `change` and its like."""
+        self._cancelled = cancelled
+
+    def change(self, name: str, kept: Mapping[str, Any] = NO_OPTIONS) -> None:
+        """Load another model, or the same one with the options that a session has `kept`.
+
+        Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled, and keeps
+        the model before.
+        """
+        name = absolute(aliased(name, self.settings.models))
+        options = self._asked_options.resumed(kept, NO_OPTIONS)
+        if (name, options) == (self.name, self.settings.model_options):
+            return
+        if self._ranks is not None:
+            raise UsageError("Ranks share one model: leave, and start them with another -m.")
+        self._background.stop()
+        cancelled = threading.Event()
+        loading = self._load(name, replace(self.settings, model_options=options), cancelled)
+        self._changing = loading
+        try:
+            _result(loading, self._cancelled)
+        except KeyboardInterrupt:
+            cancelled.set()
+            self._background.report("")
+            loading.add_done_callback(_close)
+            raise
+        self._changing = None
+        if (before := self._ready) is not None:
+            before.close()
+        self._loading, self.name = loading, name
+        self.settings = replace(self.settings, model_options=options)
+
+    def change_draft_model(self, name: str | None) -> None:
+        """Load another draft model for speculative decoding, or go on with none.
+
+        Raises `ModelError`, or `KeyboardInterrupt` if that was cancelled, and keeps the one before.
+        """
+        runtime = self.wait(self._cancelled)
+        self._background.stop()
+        draft_model = None
+        if name is not None:
+            cancelled = threading.Event()
+            progress = LoadProgress(name, cancelled, self._report)
+            loading = runtime.load_draft_model(name, progress.weights, progress.download)
+            try:
+                draft_model = _result(loading, self._cancelled)
+            finally:
+                cancelled.set()
+                self._report("", None)
+        runtime.speculate_with(draft_model)
+        self.settings = runtime.settings = replace(self.settings, draft_model=name)
+
+    def abandon(self) -> None:
+        """Close the slot while a model is still loading: its thread ends after that, or with the process."""
+        self.abandoned = True
+        self._worker.leave()
+
+    def close(self) -> str | None:
+        """Finish what is being written and end the thread.
+
+        Returns what went wrong with the writing and was not reported yet.
+        """
+        problem = runtime.close() if (runtime := self._ready) is not None else None
+        if self.changing:
+            self.abandon()
+        else:
+            self._worker.close()
+        return problem
+
+
+class LoadProgress:
+    """Reports in a few words how far a model is; once `cancelled` is set that raises `KeyboardInterrupt`."""
+
+    def __init__(
+        self, name: str, cancelled: threading.Event, report: Callable[[str, Download | None], None]
+    ) -> None:
+        """`report` takes the words, and the state of the download while the model is in no memory yet."""
+        self._cancelled, self._report = cancelled, report
+        self.begin(name)
+
+    def begin(self, name: str) -> None:
+        """Report model `name` from now on."""
+        self._name = base_name(name)
+
+    def weights(self, fraction: float) -> None:
+        self._go_on(f"loading {self._name}… {fraction * 100:.0f} %", None)
+
+    def download(self, download: Download) -> None:
+        self._go_on(f"downloading {self._name}… {download}", download)
+
+    def _go_on(self, activity: str, download: Download | None) -> None:
+        if self._cancelled.is_set():
+            raise KeyboardInterrupt
+        self._report(activity, download)
+
+
+def absolute(name: str) -> str:
+    """A model folder's absolute path, so that its session opens from anywhere; other names stay."""
+    folder = files.from_home(name)
+    try:
+        is_folder = name != "pocket" and folder.is_dir()
+    except OSError:
+        is_folder = False
+    return str(folder.resolve()) if is_folder else name
+
+
+def base_name(model: str) -> str:
+    """A model's own name, without the folder or the owner that it is in."""
+    return clean_line(Path(model).name)
+
+
+def _result(loading: Future[T], cancelled: threading.Event | None) -> T:
+    """Wait for what is being loaded, in short steps so that an interrupt is noticed.
+
+    Raises what loading it raises, and `KeyboardInterrupt` if `cancelled`.
+    """
+    while cancelled is None or not cancelled.is_set():
+        if concurrent.futures.wait([loading], timeout=0.1).done:
+            return loading.result()
+    raise KeyboardInterrupt
+
+
+def _close(loading: Future[Runtime]) -> None:
+    """Let go of a model that arrived after its change was cancelled."""
+    if loading.exception() is None:
+        loading.result().close()

@@ -1,0 +1,350 @@
+"""The session that is open, or the one that the next message will begin."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chatcli.chat_format import arguments
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation, Turn
+from chatcli.errors import ChatcliError, FolderError, TurnOutOfRange, UsageError
+from chatcli.session import opening
+from chatcli.session.background import BackgroundWork
+from chatcli.session.opening import SessionRequest
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, recovered
+from chatcli.store.sessions.images import Gallery
+
+# The heading of a summary that stands in a system prompt in place of the turns before.
+SUMMARY_HEADING = "Summary of the conversation so far:"
+NO_CONVERSATION = "There is no conversation yet: say something first."
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The message of turn `turn`, which is being rewritten as a sibling: both hang under `parent`.
+
+    `head` and `images` are where the conversation was and what waited for its next message.
+    """
+
+    turn: int
+    parent: str | None
+    head: str | None
+    images: tuple[Image, ...]
+
+
+class OpenSession:
+    """A session's file and what its next message goes with; the file is created by the first message.
+
+    `file` is None until then. `think` turns the model's thinking on or off; None leaves it to the
+    template. `images` go with the next message. Whatever changes the prompt stops the background
+    work first.
+    """
+
+    def __init__(
+        self,
+        folder: SessionFolder,
+        request: SessionRequest,
+        background: BackgroundWork,
+        *,
+        system: str | None = None,
+        think: bool | None = None,
+    ) -> None:
+        """Open what is requested. A session that begins has the system prompt `system` by default.
+
+        Raises as `opening.open_existing` does.
+        """
+        self.folder = folder
+        self.file = opening.open_existing(folder, request)
+        self.think = think
+        self.images: tuple[Image, ...] = ()
+        self._background = background
+        self._default_system = system
+        # What was asked for and is not on disk yet.
+        self._request = request
+        self._edit: Edit | None = None
+        self._alternatives: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """The session's name; None until its first message."""
+        return self.file.name if self.file else None
+
+    @property
+    def conversation(self) -> Conversation:
+        """The open conversation. Raises `UsageError` before the first message."""
+        if self.file is None:
+            raise UsageError(NO_CONVERSATION)
+        return self.file.conversation
+
+    # Which session is open
+
+    def begin(self, title: str, model: str, model_options: Mapping[str, Any]) -> SessionFile:
+        """The open file, a new one named after `title` if there is none. What was asked for goes to disk."""
+        if self.file is None:
+            self._request = replace(self._request, system=self.system)
+            self.file = opening.begin(self.folder, self._request, title, model)
+        self.file.set_model(model)
+        self.file.set_model_options(model_options)
+        if self._request.system is not None:
+            self.file.set_system(self._request.system or None)
+        self.file.set_template(self.effort, self.template_args)
+        self._request = replace(self._request, system=None, effort=None, template_args={})
+        return self.file
+
+    def unsaved(self, model: str) -> Conversation:
+        """The conversation that the first message will begin."""
+        return Conversation(
+            self.date,
+            self.system or None,
+            model,
+            effort=self.effort,
+            template_args=self.template_args,
+        )
+
+    def switch(self, file: SessionFile | None) -> list[str]:
+        """Go on with another session, None: a new one, and close the one before.
+
+        Returns what was repaired in the file that is opened, and what went wrong with closing the other.
+        """
+        self._background.stop()
+        before, self.file = self.file, file
+        if before is None and file is not None:
+            # These were for the conversation that never began.
+            self._request = replace(self._request, system=None, effort=None, template_args={})
+        notes = list(recovered(file.transcript)) if file else []
+        if before is not None:
+            try:
+                before.close()
+            except FolderError as error:
+                notes.append(str(error))
+        return notes
+
+    def new(self, name: str | None) -> list[str]:
+        """Begin a new session with the next message. Returns what went wrong with closing this one."""
+        self._request = SessionRequest(
+            name=name,
+            system=without_summary(self.system),
+            date=self._request.date if self.file is None else None,
+            effort=self.effort,
+            template_args=self.template_args,
+        )
+        return self.switch(None)
+
+    def branch(self, at: int | None, name: str | None) -> list[str]:
+        """Go on after turn `at` (default: at the head) in a new session with the same turns.
+
+        Returns what `switch` does. Raises as `opening.branch` does, and `UsageError` if there are none.
+        """
+        source = self.conversation
+        return self.switch(opening.branch_from(self.folder, str(self.name), source, at, name))
+
+    def rename(self, name: str) -> str:
+        """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""
+        if self.file is None:
+            raise UsageError("There is no conversation to rename yet: say something first.")
+        self._background.stop()
+        renamed = self.folder.rename_open(self.file.name, name)
+        self.file.moved(self.file.path.with_name(f"{renamed}.jsonl"))
+        return renamed
+
+    def close(self) -> str | None:
+        """Let the file go. Returns what went wrong with writing it."""
+        if self.file is not None:
+            try:
+                self.file.close()
+            except FolderError as error:
+                return str(error)
+        return None
+
+    # What its prompt is made of, besides the messages
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt."""
+        if self.file is not None:
+            return self.file.conversation.system
+        return self._default_system if self._request.system is None else self._request.system
+
+    def set_system(self, text: str | None) -> None:
+        if self.file is None:
+            self._request = replace(self._request, system=text or "")
+        else:
+            self._background.stop()
+            self.file.set_system(text)
+
+    @property
+    def date(self) -> str:
+        """The day (ISO 8601) that a template prints if it prints one."""
+        if self.file is not None:
+            return self.file.conversation.date
+        return self._request.date or datetime.date.today().isoformat()
+
+    def set_date(self, date: str) -> None:
+        if self.file is None:
+            self._request = replace(self._request, date=date)
+        else:
+            self._background.stop()
+            self.file.set_date(date)
+
+    def set_think(self, think: bool | None) -> None:
+        """Turn thinking on or off for the rest of the run; None leaves it to the template."""
+        self._background.stop()
+        self.think = think
+
+    @property
+    def effort(self) -> str | None:
+        """The thinking effort that the template is given; None leaves it to the template."""
+        saved = self.file.conversation.effort if self.file is not None else None
+        return self._request.effort or saved
+
+    @property
+    def template_args(self) -> dict[str, Any]:
+        """The template's other arguments by name."""
+        saved = self.file.conversation.template_args if self.file is not None else {}
+        merged = {**saved, **self._request.template_args}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def check_template_args(self, variables: frozenset[str]) -> None:
+        """Raise `UsageError` if a template that reads `variables` does not know a requested argument."""
+        arguments.check_arguments(variables, self._request.template_args)
+
+    def set_effort(self, effort: str | None, variables: frozenset[str]) -> None:
+        """Give the template another effort. Raises `UsageError` if one that reads `variables` knows none."""
+        if effort is not None:
+            arguments.check_effort(variables)
+        # What was said last counts, also where the effort had been given as an argument.
+        name = arguments.effort_name(variables)
+        others = {key: value for key, value in self.template_args.items() if key != name}
+        self._background.stop()
+        if self.file is None:
+            self._request = replace(self._request, effort=effort, template_args=others)
+        else:
+            self.file.set_template(effort, others)
+            self._request = replace(self._request, effort=None, template_args={})
+
+    # Its next message
+
+    def add_image(self, image: Image) -> None:
+        """Send an image with the next message."""
+        self.images = (*self.images, image)
+
+    def drop_images(self) -> None:
+        self.images = ()
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """While a message is sent: its images are gone after it, unless it is refused.
+
+        An edit that is refused goes on, and nothing has moved on disk.
+        """
+        try:
+            yield
+        except ChatcliError:
+            if (edit := self.editing) is not None and self.file is not None:
+                # Refusing the message has moved the head to its parent on disk too.
+                self.file.move_head(edit.head)
+                self.file.conversation.head = edit.parent
+            raise
+        self.drop_images()
+
+    # Where in the conversation it goes on
+
+    def turn(self, number: int | None = None) -> Turn:
+        """A turn of the current path, the last one by default. Raises `UsageError` or `TurnOutOfRange`."""
+        turns = self.conversation.turns()
+        if not turns:
+            raise UsageError("There is no turn to go back to yet: say something first.")
+        if number is None:
+            return turns[-1]
+        if not 1 <= number <= len(turns):
+            raise TurnOutOfRange(f"There is no turn {number}: there are turns 1 to {len(turns)}.")
+        return turns[number - 1]
+
+    def used_tokens(self) -> int | None:
+        """Tokens of the context that the conversation takes up to its last reply; None: not known."""
+        if self.file is None:
+            return None
+        conversation = self.file.conversation
+        last = conversation.unanswered()
+        reply = conversation.entries.get((last.parent if last else conversation.head) or "")
+        if reply is None:
+            return None
+        tokens = reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
+        return tokens if isinstance(tokens, int) else None
+
+    def move_head(self, entry_id: str | None) -> None:
+        """Go on from another entry, on disk too: opened again, the session goes on from there.
+
+        Raises `UsageError` before the first message, `FolderError` if it cannot be written.
+        """
+        if self.file is None:
+            raise UsageError(NO_CONVERSATION)
+        self._background.stop()
+        self.file.move_head(entry_id)
+
+    def rewind(self, number: int | None) -> int:
+        """Go on after turn `number`, 0: at the beginning, None: before the last turn.
+
+        Returns how many turns there are then. Raises `FolderError`, and stays where it was.
+        """
+        if number is None:
+            head = self.turn().user.parent
+        else:
+            head = self.conversation.end_of_turn(number) if number else None
+        self.move_head(head)
+        return len(self.conversation.turns())
+
+    def go_to(self, entry_id: str) -> str:
+        """Go on from a reply; or begin to edit a message, whose text is returned then.
+
+        Its images go with the next message. Raises `ImagesRefused` if one is lost, and `FolderError` if
+        the move cannot be written, and stays where it was.
+        """
+        self.cancel_edit()
+        conversation = self.conversation
+        entry = conversation.entries[entry_id]
+        if entry.message.role != "user":
+            self.move_head(entry_id)
+            return ""
+        gallery = Gallery(self.folder.folder)
+        images = tuple(Image(picture, gallery.data(picture)) for picture in entry.message.images)
+        self._background.stop()
+        turn = len(conversation.turns(entry_id))
+        self._edit = Edit(turn, entry.parent, conversation.head, self.images)
+        # In memory only, until the message is sent: whoever leaves finds the session as it was.
+        conversation.head, self.images = entry.parent, images
+        return entry.message.content
+
+    @property
+    def editing(self) -> Edit | None:
+        """The edit in progress: begun, and neither sent nor cancelled."""
+        if self._edit is None or self.file is None or self.file.conversation.head != self._edit.parent:
+            return None
+        return self._edit
+
+    def cancel_edit(self) -> bool:
+        """Go back to where the conversation was. Returns whether there was an edit to cancel."""
+        edit, self._edit = self.editing, None
+        if edit is not None:
+            self._background.stop()
+            self.conversation.head, self.images = edit.head, edit.images
+        return edit is not None
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """The replies to choose from, as long as the conversation has not gone on from one of them."""
+        head = self.file.conversation.head if self.file is not None else None
+        return self._alternatives if head in self._alternatives else ()
+
+    def offer(self, entries: tuple[str, ...]) -> None:
+        """Let one of these replies be chosen, while one of them is the head."""
+        self._alternatives = entries
+
+
+def without_summary(system: str | None) -> str | None:
+    """A system prompt without the summary of another conversation."""
+    return (system or "").partition(SUMMARY_HEADING)[0].rstrip() or None
