@@ -6,8 +6,10 @@ import datetime
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
+from chatcli.__main__ import main as chatcli_main
 from chatcli.store.segments import catalog
 from tests import ROOT
 from tests.conftest import Program, everything, segment_files
@@ -396,6 +399,12 @@ def test_chat_runs_a_script_from_a_pipe(chatcli: Program) -> None:
     assert f"{shown['turns'][1]['hit_ratio']:.1%}" in done.text  # from /stats
     assert "/home/me is a path" in done.text  # from /tree
     assert "" == done.errors
+
+
+def test_the_installed_command_begins_where_python_m_does() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    entry = EntryPoint("chatcli", project["scripts"]["chatcli"], "console_scripts")
+    assert chatcli_main is entry.load()
 
 
 def test_help_and_list_import_no_mlx(chatcli: Program) -> None:
