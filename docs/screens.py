@@ -1,4 +1,4 @@
-"""The pictures of the README: the real program in a terminal, drawn as SVG. Refuses to know chatcli.
+"""Draws the pictures of the documentation: the real program's screens, as SVG.
 
 Run it from the repository: python docs/screens.py
 """
@@ -24,23 +24,27 @@ from tests.support import terminal as tty  # noqa: E402
 
 CHATCLI = [sys.executable, "-m", "chatcli"]
 PANEL = r"━ [\d.]+% (?:reused|ready)"
-PATIENCE = 180.0
-# Seconds: from the last letter to Enter, before a picture, and from look to look at a thinking.
-TYPING, STILL, GLANCE = 1.0, 2.0, 0.1
-TALK = ("My dog is called Biscuit and I live in Lisbon.", "What is my dog's name?", "47 + 38?")
-SAVED = {
+TIMEOUT_SECONDS = 180.0
+# From the last letter to Enter, so that the typeahead is done.
+TYPING_SECONDS = 1.0
+# Before a picture.
+STILL_SECONDS = 2.0
+# Between two looks at a thinking.
+GLANCE_SECONDS = 0.1
+MESSAGES = ("My dog is called Biscuit and I live in Lisbon.", "What is my dog's name?", "47 + 38?")
+SESSIONS = {
     "trip-to-porto": ("Our train leaves at seven.", "My sister is called Clara.", "Who is Clara?"),
     "sums": ("38 + 27?", "90 - 46?"),
     "how-chatcli-works": ("What is a checkpoint?", "What can you do?"),
     "guest-room": ("Our wifi password is marigold.", "What is our wifi password?"),
-    "biscuit": TALK[:2],
+    "biscuit": MESSAGES[:2],
 }
-# A cell and the letters in it, in pixels; the room around all cells.
-WIDE, HIGH, LETTER, ROOM = 8.4, 19, 14, 16
+# In pixels.
+CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, MARGIN = 8.4, 19, 14, 16
 FONT = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-PAPER, INK = "#171a21", "#d6dae2"
+BACKGROUND, FOREGROUND = "#171a21", "#d6dae2"
 COLOURS = {
-    "default": INK,
+    "default": FOREGROUND,
     "brightblack": "#858d9a",
     "cyan": "#6fc6d3",
     "green": "#8fca8c",
@@ -51,21 +55,21 @@ DIM_AS_BLINK = {2: (5,), 22: (22, 25)}
 Frame = list[list[Char]]
 
 
-class Dimmed(tty.Answering):
+class DimScreen(tty.Answering):
     """pyte does not know dim letters: they are kept as blinking, which nothing here does."""
 
     def select_graphic_rendition(self, *attrs: int) -> None:
         if not {38, 48} & set(attrs):
-            attrs = tuple(kept for one in attrs for kept in DIM_AS_BLINK.get(one, (one,)))
+            attrs = tuple(kept for attr in attrs for kept in DIM_AS_BLINK.get(attr, (attr,)))
         super().select_graphic_rendition(*attrs)
 
 
-class Filmed(tty.Terminal):
+class FilmedTerminal(tty.Terminal):
     """chatcli in a terminal with a home of its own, and what to do there as a person does it."""
 
     def __init__(self, home: Path, *args: str) -> None:
         super().__init__([*CHATCLI, *args], environment(home), home)
-        self.screen = Dimmed(tty.COLUMNS, tty.LINES, history=2000, ratio=0.5)
+        self.screen = DimScreen(tty.COLUMNS, tty.LINES, history=2000, ratio=0.5)
         self.screen.answer = self.send
         self._stream.attach(self.screen)
 
@@ -84,82 +88,82 @@ class Filmed(tty.Terminal):
             self.read(left)
 
     def still(self) -> Frame:
-        self.rest(STILL)
+        self.rest(STILL_SECONDS)
         return self.frame()
 
     def ready(self) -> bool:
         return "\n›" in self.text() and "Esc stops" not in self.text()
 
     def type(self, text: str) -> None:
-        self.wait_for(self.ready, PATIENCE)
+        self.wait_for(self.ready, TIMEOUT_SECONDS)
         self.send(text)
-        self.rest(TYPING)
+        self.rest(TYPING_SECONDS)
         self.send(tty.ENTER)
 
     def say(self, message: str) -> Frame | None:
         """One turn; the last sight of its thinking, if there was any."""
         seen, panels, begun = None, self.count(PANEL), time.monotonic()
         self.type(message)
-        while self.count(PANEL) == panels and time.monotonic() < begun + PATIENCE:
-            self.rest(GLANCE)
+        while self.count(PANEL) == panels and time.monotonic() < begun + TIMEOUT_SECONDS:
+            self.rest(GLANCE_SECONDS)
             if "┊" in self.text() and not self.read(0):
                 seen = self.frame()
-        self.wait_for(lambda: self.count(PANEL) > panels and self.ready(), PATIENCE)
+        self.wait_for(lambda: self.count(PANEL) > panels and self.ready(), TIMEOUT_SECONDS)
         return seen
 
 
 def environment(home: Path) -> dict[str, str]:
-    ours = {name: text for name, text in os.environ.items() if not name.startswith("CHATCLI")}
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith("CHATCLI")}
     folders = {f"XDG_{name}_HOME": str(home / name) for name in ("STATE", "DATA", "CONFIG")}
-    saved = {"HOME": str(home), "CHATCLI_SESSIONS": str(home / "saved")}
-    return {**ours, **folders, **saved, "PYTHONPATH": str(HERE.parent), "PYTHONUTF8": "1"}
+    sessions = {"HOME": str(home), "CHATCLI_SESSIONS": str(home / "saved")}
+    return {**inherited, **folders, **sessions, "PYTHONPATH": str(HERE.parent), "PYTHONUTF8": "1"}
 
 
-def talk(home: Path) -> Iterator[tuple[str, Frame]]:
+def conversation(home: Path) -> Iterator[tuple[str, Frame]]:
     """The first screen, three turns, and the thinking of the last while it came."""
-    with Filmed(home, "--temp", "0") as terminal:
-        terminal.wait_for(terminal.ready, PATIENCE)
+    with FilmedTerminal(home, "--temp", "0") as terminal:
+        terminal.wait_for(terminal.ready, TIMEOUT_SECONDS)
         yield "start", terminal.still()
-        *_, thinking = [terminal.say(message) for message in TALK]
+        *_, thinking = [terminal.say(message) for message in MESSAGES]
         if thinking is not None:  # Faster than a glance: the old picture stays.
             yield "thinking", thinking
         yield "turns", terminal.still()
 
 
 def branches(home: Path) -> Iterator[tuple[str, Frame]]:
-    with Filmed(home, "--temp", "0") as terminal:
-        for message in TALK:
+    with FilmedTerminal(home, "--temp", "0") as terminal:
+        for message in MESSAGES:
             terminal.say(message)
         terminal.type("/rewind 1")
-        terminal.wait_for("after turn 1", PATIENCE)
+        terminal.wait_for("after turn 1", TIMEOUT_SECONDS)
         terminal.say("Where do I live?")
         terminal.type("/tree")
-        terminal.wait_for("Enter go there", PATIENCE)
+        terminal.wait_for("Enter go there", TIMEOUT_SECONDS)
         yield "tree", terminal.still()
 
 
-def saved(home: Path) -> Iterator[tuple[str, Frame]]:
-    for name, messages in SAVED.items():
+def session_list(home: Path) -> Iterator[tuple[str, Frame]]:
+    for name, messages in SESSIONS.items():
         for message in messages:
-            asked = [*CHATCLI, "ask", message, "-S", name, "--temp", "0"]
-            subprocess.run(asked, env=environment(home), cwd=home, check=True, capture_output=True)
-    with Filmed(home, "resume") as terminal:
-        terminal.wait_for("Enter resume", PATIENCE)
+            command = [*CHATCLI, "ask", message, "-S", name, "--temp", "0"]
+            subprocess.run(command, env=environment(home), cwd=home, check=True, capture_output=True)
+    with FilmedTerminal(home, "resume") as terminal:
+        terminal.wait_for("Enter resume", TIMEOUT_SECONDS)
         terminal.send("\x1b[B")
         yield "resume", terminal.still()
 
 
-def drawn(frame: Frame, title: str) -> str:
+def svg(frame: Frame, title: str) -> str:
     """A frame as SVG, without the empty rows at its end."""
     filled = [y for y, row in enumerate(frame, 1) if any(cell.data.strip() for cell in row)]
     rows = frame[: filled[-1]]
-    wide, high = round(tty.COLUMNS * WIDE + 2 * ROOM), len(rows) * HIGH + 2 * ROOM
-    size = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" font-size="{LETTER}"'
+    width, height = round(tty.COLUMNS * CELL_WIDTH + 2 * MARGIN), len(rows) * CELL_HEIGHT + 2 * MARGIN
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="{FONT_SIZE}"'
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" xml:space="preserve">',
         f"<title>{escape(title)}</title>",
         f"<style>text {{ font-family: {FONT}; white-space: pre }}</style>",
-        f'<rect width="100%" height="100%" rx="9" fill="{PAPER}" stroke="#3a404c"/>',
+        f'<rect width="100%" height="100%" rx="9" fill="{BACKGROUND}" stroke="#3a404c"/>',
         '<g shape-rendering="crispEdges">',
     ]
     body = (part for y, row in enumerate(rows) for part in line(row, y))
@@ -171,30 +175,31 @@ def line(row: list[Char], y: int) -> Iterator[str]:
     x = 0
     for look, cells in groupby(row, key=lambda cell: cell._replace(data="")):
         text = "".join(cell.data for cell in cells)
-        ink, paper = COLOURS[look.fg], PAPER if look.bg == "default" else COLOURS[look.bg]
+        foreground, background = COLOURS[look.fg], BACKGROUND if look.bg == "default" else COLOURS[look.bg]
         if look.reverse:
-            ink, paper = paper, ink
+            foreground, background = background, foreground
         marks = ' font-weight="bold"' * look.bold + ' font-style="italic"' * look.italics
         marks += ' fill-opacity=".6"' * look.blink
-        if paper != PAPER:
-            yield f'<rect {place(x, y)} width="{len(text) * WIDE:.1f}" height="{HIGH}" fill="{paper}"/>'
+        if background != BACKGROUND:
+            size = f'width="{len(text) * CELL_WIDTH:.1f}" height="{CELL_HEIGHT}"'
+            yield f'<rect {place(x, y)} {size} fill="{background}"/>'
         for words in re.finditer(r"\S+(?: \S+)*", text):
-            length = f'textLength="{len(words[0]) * WIDE:.1f}" lengthAdjust="spacingAndGlyphs"'
+            length = f'textLength="{len(words[0]) * CELL_WIDTH:.1f}" lengthAdjust="spacingAndGlyphs"'
             where = place(x + words.start(), y + 0.74)
-            yield f'<text {where} {length} fill="{ink}"{marks}>{escape(words[0])}</text>'
+            yield f'<text {where} {length} fill="{foreground}"{marks}>{escape(words[0])}</text>'
         x += len(text)
 
 
 def place(x: float, y: float) -> str:
-    return f'x="{ROOM + x * WIDE:.1f}" y="{ROOM + y * HIGH:.1f}"'
+    return f'x="{MARGIN + x * CELL_WIDTH:.1f}" y="{MARGIN + y * CELL_HEIGHT:.1f}"'
 
 
 def main() -> None:
-    for film in (talk, branches, saved):
+    for film in (conversation, branches, session_list):
         with tempfile.TemporaryDirectory() as home:
             for name, frame in film(Path(home)):
                 picture = HERE / f"{name}.svg"
-                picture.write_text(drawn(frame, f"chatcli: {name}"), encoding="utf-8")
+                picture.write_text(svg(frame, f"chatcli: {name}"), encoding="utf-8")
 
 
 if __name__ == "__main__":
