@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application import Application
+from prompt_toolkit.application import in_terminal as app_in_terminal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, AnyFormattedText
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, Window
@@ -157,11 +158,11 @@ class LiveRegion(io.TextIOBase):
         sys.stdout.flush()
 
     @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
+    async def in_terminal(self) -> AsyncIterator[None]:
         """While this lasts the terminal belongs to something else, and what is printed waits."""
         self._held += 1
         try:
-            async with in_terminal():
+            async with app_in_terminal():
                 yield
         finally:
             self._held -= 1

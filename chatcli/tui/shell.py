@@ -89,7 +89,7 @@ class Shell:
         self._cancelled = threading.Event()
         self._busy = False
         self._waiting = Waiting()
-        self._meter = toolbar.Meter()
+        self._meter = toolbar.TokenMeter()
         self._job: Future[Outcome] | None = None
         self._failed: BaseException | None = None
         self._draft_soon: asyncio.TimerHandle | None = None
@@ -99,12 +99,12 @@ class Shell:
             on_change=self._typed,
             on_escape=self._escape,
             on_clear=self._call_off,
-            say=lambda text: screen.print(text, "yellow"),
+            notify=lambda text: screen.print(text, "yellow"),
             history=history,
-            tokens=chat.model.count_tokens,
+            count_tokens=chat.model.count_tokens,
             completer=CommandCompleter(chat),
             editor=editor,
-            away=stage.away,
+            in_terminal=stage.in_terminal,
         )
         stage.live = self._live
         self._app = self._application(create_output())
@@ -181,12 +181,12 @@ class Shell:
         text = reply_handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
         sent = mentions.Expanded(text) if is_command else self._expanded(text)
-        shown = self._composer.shortened(text)
+        shown = self._composer.with_labels(text)
         self._waiting.add(Sent(text, sent.text, shown, is_command, sent.images))
         self._next()
 
     def _expanded(self, text: str) -> mentions.Expanded:
-        return mentions.expand(text, Path.cwd(), self._composer.pastes)
+        return mentions.expand(text, Path.cwd(), self._composer.paste_texts)
 
     def _begin(self, work: Work, line: Sent | None = None) -> None:
         """Run something on the turns' thread, now that nothing else runs there."""
@@ -325,7 +325,7 @@ class Shell:
         # Until then this application may still take the rest of its last key from the terminal.
         await asyncio.sleep(2 * escape.ESCAPE_DELAY)
         try:
-            async with self._stage.away():
+            async with self._stage.in_terminal():
                 await showing
         except ChatcliError as error:
             self._screen.error(str(error))

@@ -1,16 +1,18 @@
-"""The line below the box: where the person is, how full the context is, what runs; refuses to know how."""
+"""The toolbar below the box: session, turn, model, how full the context is, what runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
+import wcwidth
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.utils import get_cwidth
 
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.session.live_chat import LiveChat
 from chatcli.text import clean_line, shorten
-from chatcli.tui.text.fit import steady
+from chatcli.tui.text.fit import portable
+from chatcli.tui.text.styles import INDENT
 
 STYLE = {
     "toolbar": "noreverse ansibrightblack",
@@ -18,38 +20,42 @@ STYLE = {
     "toolbar.amber": "ansiyellow",
     "toolbar.red": "ansired bold",
 }
-# Shares of the context from which on it is told in colour.
+# Shares of the context from which on it is amber, with a hint, and red.
 AMBER, RED = 0.7, 0.9
-# The share from which on there are words too, and an unlimited context.
-UNLIMITED = 1 << 20
-# Columns for a name, and as a share of a narrow terminal.
-NAME, SHARE = 32, 3
-# Columns in which the beginning of something is worth showing.
-LEAST = 24
-# As the text behind the prompt begins.
-INDENT, BETWEEN = "  ", " · "
-# From so many columns on there is room for how many tokens there are.
-NARROW = 60
-
-# In their order: how early each gets a place (0: first), its style and text.
-Parts = list[tuple[int, str, str]]
+# Tokens from which on a context counts as unlimited.
+UNLIMITED_CONTEXT = 1 << 20
+# Columns that a name takes at most, and its share of a narrow terminal.
+MAX_NAME_COLUMNS, NAME_SHARE = 32, 3
+# Columns in which the beginning of a longer part is worth showing.
+MIN_CUT_COLUMNS = 24
+SEPARATOR = " · "
+# Columns from which on there is room for numbers of tokens.
+TOKENS_COLUMNS = 60
 
 
-class Meter:
-    """How many tokens the running turn has of the context, by its events; None between turns.
+class Part(NamedTuple):
+    """Something to show. Parts get their places by `priority`, 0 first."""
+
+    priority: int
+    text: str
+    style: str = ""
+
+
+class TokenMeter:
+    """How many tokens of the context the running turn takes, by its events; None between turns.
 
     Replies are counted by what is shown of them, which may miss a token that shows nothing.
     """
 
     def __init__(self) -> None:
         self.tokens: int | None = None
-        self._prompt = 0
+        self._prompt_tokens = 0
 
     def event(self, event: Event) -> None:
         if isinstance(event, PrefixMatched):
-            self.tokens = self._prompt = event.prompt_tokens
+            self.tokens = self._prompt_tokens = event.prompt_tokens
         elif isinstance(event, ThinkingDelta):
-            self.tokens = self._prompt + event.tokens
+            self.tokens = self._prompt_tokens + event.tokens
         elif isinstance(event, TextDelta) and self.tokens is not None:
             self.tokens += 1
 
@@ -57,63 +63,57 @@ class Meter:
         self.tokens = None
 
 
-def text(chat: LiveChat, busy: bool, running: int | None, columns: int) -> FormattedText:
+def text(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> FormattedText:
     """Name, turn, model, context and activity, as many of them as fit.
 
-    `running` is how many tokens the turn that runs takes.
+    `turn_tokens` is what the running turn takes of the context, None without one.
     """
-    name = shorten(steady(chat.session.name or "new conversation"), max(min(NAME, columns // SHARE), 1))
-    room = columns - len(INDENT) - get_cwidth(name) - 1
-    shown: dict[int, tuple[str, str]] = {}
-    parts = _parts(chat, busy, running, columns)
-    for place, (_, style, told) in sorted(enumerate(parts), key=lambda part: part[1][0]):
-        left = room - len(BETWEEN)
-        if get_cwidth(told) <= left or left >= LEAST:
-            shown[place] = style, shorten(told, left)
-            room = left - get_cwidth(shown[place][1])
-    made: list[tuple[str, str]] = [("class:toolbar.name", f"{INDENT}{name}")]
-    for place in sorted(shown):
-        made += [("", BETWEEN), shown[place]]
-    return FormattedText(made)
+    name_columns = max(min(MAX_NAME_COLUMNS, columns // NAME_SHARE), 1)
+    name = shorten(portable(chat.session.name or "new conversation"), name_columns)
+    parts = _parts(chat, busy, turn_tokens, columns)
+    room = columns - len(INDENT) - wcwidth.width(name) - 1
+    shown: dict[int, Part] = {}
+    for place, part in sorted(enumerate(parts), key=lambda item: item[1].priority):
+        part_room = room - len(SEPARATOR)
+        if wcwidth.width(part.text) <= part_room or part_room >= MIN_CUT_COLUMNS:
+            shown[place] = part._replace(text=shorten(part.text, part_room))
+            room = part_room - wcwidth.width(shown[place].text)
+    fragments: list[tuple[str, str]] = [("class:toolbar.name", f"{INDENT}{name}")]
+    for _, part in sorted(shown.items()):
+        fragments += [("", SEPARATOR), (part.style, part.text)]
+    return FormattedText(fragments)
 
 
-def _parts(chat: LiveChat, busy: bool, running: int | None, columns: int) -> Parts:
-    parts: Parts = []
+def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> list[Part]:
+    """What there is to show, from left to right."""
+    parts: list[Part] = []
     if busy and not chat.model.loading:
-        parts.append((0, "", "Esc stops"))
-    if images := len(chat.session.images):
-        parts.append((1, "", f"{images} image{'s' * (images > 1)} to show"))
-    if place := _place(chat):
-        parts.append((2, "", place))
-    model = [(3, "", clean_line(Path(chat.model.name).name)), *_context(chat, running, columns)]
-    # What one waits for is told before what fits else.
-    background = chat.background
-    activity = [(0 if background.catching_up else 4, "", background.activity)] if background.activity else []
+        parts.append(Part(0, "Esc stops"))
+    session, background = chat.session, chat.background
+    if images := len(session.images):
+        parts.append(Part(1, f"{images} image{'s' * (images > 1)} to show"))
+    if (edit := session.editing) is not None:
+        parts.append(Part(2, f"changing turn {edit.turn}, Ctrl-C calls it off"))
+    elif session.file is not None and (turns := len(session.conversation.turns())):
+        entries = session.conversation.entries
+        branches = len(entries) - len({entry.parent for entry in entries.values()} - {None})
+        parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
+    model = [Part(3, clean_line(Path(chat.model.name).name)), *_context(chat, turn_tokens, columns)]
+    # What one waits for comes before what fits else.
+    activity = [Part(0 if background.catching_up else 4, background.activity)] if background.activity else []
     return [*parts, *activity, *model] if background.catching_up else [*parts, *model, *activity]
 
 
-def _place(chat: LiveChat) -> str:
-    """The turn, and how many ways on there are in the session; or the message that is changed."""
-    session = chat.session
-    if (edit := session.editing) is not None:
-        return f"changing turn {edit.turn}, Ctrl-C calls it off"
-    if session.file is None or not (turns := len(session.conversation.turns())):
-        return ""
-    entries = session.conversation.entries
-    ends = len(entries) - len({one.parent for one in entries.values()} - {None})
-    return f"turn {turns}" if ends < 2 else f"turn {turns}, {ends} branches"
-
-
-def _context(chat: LiveChat, running: int | None, columns: int) -> Parts:
+def _context(chat: LiveChat, turn_tokens: int | None, columns: int) -> list[Part]:
     limit = chat.model.context_size()
-    used = running if running is not None else chat.session.used_tokens()
+    used = turn_tokens if turn_tokens is not None else chat.session.used_tokens()
     if used is None or limit is None:
         return []
     share = used / limit
     style = "class:toolbar.red" if share >= RED else "class:toolbar.amber" if share >= AMBER else ""
-    if limit >= UNLIMITED:
-        return [(1, style, f"{used:,} tokens")]
-    if columns < NARROW:
-        return [(1, style, f"{share:.0%} full")]
+    if limit >= UNLIMITED_CONTEXT:
+        return [Part(1, f"{used:,} tokens", style)]
+    if columns < TOKENS_COLUMNS:
+        return [Part(1, f"{share:.0%} full", style)]
     hint = ", /compact makes room" if share >= AMBER else ""
-    return [(1, style, f"{used:,} of {limit:,} tokens{hint}")]
+    return [Part(1, f"{used:,} of {limit:,} tokens{hint}", style)]

@@ -287,7 +287,7 @@ def test_what_is_printed_when_the_prompt_has_just_ended_comes_out(
 
 
 def test_the_running_turn_is_counted_from_its_prompt_on() -> None:
-    meter = toolbar.Meter()
+    meter = toolbar.TokenMeter()
     meter.event(TextDelta("nothing is known yet"))
     assert None is meter.tokens
     for event in (PrefixMatched(100, 90, None), ThinkingDelta("a", 1), ThinkingDelta("b", 5)):

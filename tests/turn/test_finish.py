@@ -18,7 +18,7 @@ from chatcli.errors import ContextFull, NothingToRepeat
 from chatcli.events import Event
 from chatcli.settings.values import Sampling
 from chatcli.store.sessions.listing import Summary
-from chatcli.tui.pickers.sessions import SessionActions, SessionRows
+from chatcli.tui.pickers.sessions import SessionRows
 from chatcli.tui.pickers.tree import TreeRows
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.screen import Screen
@@ -26,6 +26,7 @@ from chatcli.turn import regenerate, turn
 from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need
 from tests.support.harness import MESSAGES, Harness, finish
+from tests.support.pickers import session_actions
 from tests.tui.test_shell import open_shell
 
 STOPPED = threading.Event()
@@ -214,19 +215,19 @@ def in_picker(made: Conversation) -> str:
         return "\n".join("".join(part[1] for part in line) for line in rows.preview(0, 60, 20))
 
     async def rest() -> str:
-        rows.rest_on(0)
+        rows.on_select(0)
         for _ in range(1000):
             if "\n" in (text := previewed()):
                 break
             await asyncio.sleep(0.01)
         return text
 
-    rows = SessionRows([Summary("talk", 1, "Hello?")], SessionActions(lambda _: made))
+    rows = SessionRows([Summary("talk", 1, "Hello?")], session_actions(lambda _: made))
     return asyncio.run(rest())
 
 
 def in_tree_picker(made: Conversation) -> str:
-    rows = TreeRows(made, lambda _: 0, {}, None)
+    rows = TreeRows(made, lambda _: 0, {}, lambda *_: None)
     return "".join(part[1] for part in rows.line(1, 60))
 
 

@@ -1,18 +1,17 @@
-"""Long pastes as one sign each, and messages in triple quotes; knows texts only, no terminal."""
+"""Long pastes as chips, one character each in the box's text, and messages in triple quotes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
 
 # A paste of more lines or characters than this becomes a chip.
-LINES = 8
-CHARACTERS = 800
-# The signs that stand for chips: the end of the last private-use plane, which no font draws.
-FIRST, LAST = "\U0010f000", "\U0010fffd"
-SIGN = re.compile(f"[{FIRST}-{LAST}]")
+MAX_LINES = 8
+MAX_CHARS = 800
+# The characters that are chips: the end of the last private-use plane, which no font draws.
+FIRST_CHIP, LAST_CHIP = "\U0010f000", "\U0010fffd"
+CHIP = re.compile(f"[{FIRST_CHIP}-{LAST_CHIP}]")
 QUOTES = '"""'
 
 
@@ -26,98 +25,86 @@ class Paste:
     @property
     def label(self) -> str:
         lines = count_lines(self.text)
-        size = f"{lines:,} lines" if lines > LINES else f"{len(self.text):,} characters"
+        size = f"{lines:,} lines" if lines > MAX_LINES else f"{len(self.text):,} characters"
         return f"[pasted {size}{f' #{self.number}' if self.number > 1 else ''}]"
 
 
 class Pastes:
-    """Every long paste so far, by its sign. They stay: undo and what was cut may want them.
+    """Every long paste so far, by its chip. They stay: undo and the kill ring may bring a chip back.
 
-    There are some four thousand signs; the next one then takes the oldest's place.
+    There are some four thousand chips; the next paste then takes the oldest one's.
     """
 
     def __init__(self) -> None:
-        self._by_sign: dict[str, Paste] = {}
-        self._signs = cycle(map(chr, range(ord(FIRST), ord(LAST) + 1)))
+        self._by_chip: dict[str, Paste] = {}
+        self._chips = cycle(map(chr, range(ord(FIRST_CHIP), ord(LAST_CHIP) + 1)))
 
-    def fold(self, text: str, beside: str) -> str:
-        """A sign for a paste into a box that holds `beside`."""
-        number = 1 + max((paste.number for paste in self._within(beside)), default=0)
-        sign = next(self._signs)
-        self._by_sign[sign] = Paste(text, number)
-        return sign
+    def fold(self, text: str, box: str) -> str:
+        """A chip for a paste into a box that holds `box`."""
+        numbers = (self._by_chip[chip].number for chip in CHIP.findall(box) if chip in self._by_chip)
+        chip = next(self._chips)
+        self._by_chip[chip] = Paste(text, 1 + max(numbers, default=0))
+        return chip
 
     def fold_again(self, text: str) -> str:
-        """`text` with each known paste that is still whole in it as its sign again."""
-        for sign, paste in self._by_sign.items():
-            text = text.replace(paste.text, sign)
+        """`text` with the chip of each known paste that is still whole in it."""
+        for chip, paste in self._by_chip.items():
+            text = text.replace(paste.text, chip)
         return text
 
     def unfold(self, text: str) -> str:
-        """`text` with every sign as what was pasted."""
-        return SIGN.sub(lambda match: self.text(match[0]), text)
+        """`text` with what was pasted in place of each chip."""
+        return CHIP.sub(lambda match: self.text(match[0]), text)
 
     def labelled(self, text: str) -> str:
-        """`text` with every sign as its label."""
-        return SIGN.sub(lambda match: self.label(match[0]) or "", text)
+        """`text` with a label in place of each chip."""
+        return CHIP.sub(lambda match: self.label(match[0]) or "", text)
 
-    def text(self, sign: str) -> str:
-        paste = self._by_sign.get(sign)
+    def text(self, chip: str) -> str:
+        paste = self._by_chip.get(chip)
         return paste.text if paste else ""
 
-    def label(self, sign: str) -> str | None:
-        """What a sign looks like; None for every other character."""
-        paste = self._by_sign.get(sign)
+    def label(self, character: str) -> str | None:
+        """What a chip looks like; None for every other character."""
+        paste = self._by_chip.get(character)
         return paste.label if paste else None
 
     def texts(self) -> list[str]:
-        return [paste.text for paste in self._by_sign.values()]
-
-    def _within(self, text: str) -> Iterator[Paste]:
-        for sign in SIGN.findall(text):
-            if sign in self._by_sign:
-                yield self._by_sign[sign]
+        return [paste.text for paste in self._by_chip.values()]
 
 
 def is_long(text: str) -> bool:
-    return len(text) > CHARACTERS or count_lines(text) > LINES
+    return len(text) > MAX_CHARS or count_lines(text) > MAX_LINES
 
 
 def count_lines(text: str) -> int:
-    """A line break at the end begins no line."""
+    """The lines of `text`; a line break at its end begins none."""
     return text.count("\n") + (not text.endswith("\n"))
 
 
-def is_sign(character: str) -> bool:
-    return FIRST <= character <= LAST
+def is_chip(character: str) -> bool:
+    return FIRST_CHIP <= character <= LAST_CHIP
 
 
-def without_signs(text: str) -> str:
-    """Foreign text, which must not contain what stands for a chip."""
-    return SIGN.sub("", text)
+def without_chips(text: str, replacement: str = "") -> str:
+    return CHIP.sub(replacement, text)
 
 
-def blanked(text: str) -> str:
-    """A box's text with a blank for each chip: what was typed."""
-    return SIGN.sub(" ", text)
+def normalized(text: str) -> str:
+    r"""Foreign text as the box may hold it: `\n` for every line break, and no chips."""
+    return without_chips(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def with_line_breaks(text: str) -> str:
-    r"""Pasted text with `\n` as its line break, whatever the terminal sends."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def is_open(text: str) -> bool:
-    """Whether a message begins with three quotes that are not closed yet."""
+def has_open_quotes(text: str) -> bool:
+    """Whether a message begins with triple quotes that are not closed yet."""
     body = text.strip()
-    closed = body.endswith(QUOTES) and len(body) >= 2 * len(QUOTES)
-    return body.startswith(QUOTES) and not closed
+    is_closed = body.endswith(QUOTES) and len(body) >= 2 * len(QUOTES)
+    return body.startswith(QUOTES) and not is_closed
 
 
 def unquoted(text: str) -> str:
-    """A message without the three quotes around it, closed or not, if it begins with them."""
+    """A message without the triple quotes that it begins with, closed or not."""
     body = text.strip()
     if not body.startswith(QUOTES):
         return text
-    body = body.removeprefix(QUOTES).removesuffix(QUOTES)
-    return body.removeprefix("\n").removesuffix("\n")
+    return body.removeprefix(QUOTES).removesuffix(QUOTES).removeprefix("\n").removesuffix("\n")

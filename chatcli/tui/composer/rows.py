@@ -1,94 +1,79 @@
-"""A line of text in rows of a screen, broken between words; refuses to know what draws it."""
+"""Lines of the input box as rows of the screen, broken between words (prompt_toolkit breaks anywhere)."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from wcwidth import wcswidth
+import wcwidth
 
-from chatcli.tui.text.fit import steady
+from chatcli.tui.text.fit import portable
 
 TAB_WIDTH = 4
-# Characters in a line from which on it is broken anywhere, which is faster.
-LONGEST = 4000
+# A longer line is broken anywhere, which is faster.
+MAX_WRAPPED_CHARS = 4000
 # From here on, characters are two columns wide, and a row may end between any two.
 WIDE = "\u2e80"
 WORD = re.compile(f"[^ \t{WIDE}-\U0010ffff]+|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Line:
-    """`cells`: for each character the blanks before it and what it looks like.
+class WrappedLine:
+    """`cells`: for each character the blanks before it and what is drawn for it.
 
-    `rows`: the places in the text at which a row of the screen begins.
+    `row_starts`: the offsets in the text at which a row of the screen begins.
     """
 
     cells: list[tuple[int, str]]
-    rows: list[int]
+    row_starts: list[int]
 
 
-class Rows:
-    """Lays out lines. `label` says what stands for a character, None for most."""
+class LineWrapper:
+    """Wraps lines. `label` returns what is drawn for a sign that stands for a paste, else None."""
 
     def __init__(self, label: Callable[[str], str | None]) -> None:
         self._label = label
-        self.line = lru_cache(256)(self._line)
+        self.wrap = lru_cache(256)(self._wrap)
 
-    def _line(self, text: str, width: int) -> Line:
+    def _wrap(self, text: str, width: int) -> WrappedLine:
         """`text` in rows of `width` columns."""
         cells: list[tuple[int, str]] = []
-        rows, column = [0], 0
+        row_starts, column = [0], 0
         for word in WORD.findall(text):
-            looks = [self._look(character) for character in word]
-            whole = columns("".join(looks))
-            for i, look in enumerate(looks):
-                size = whole if i == 0 and whole <= width else columns(look)
+            drawn = [
+                self._label(character) or (" " * TAB_WIDTH if character == "\t" else portable(character))
+                for character in word
+            ]
+            word_width = wcwidth.width("".join(drawn))
+            for i, cell in enumerate(drawn):
+                needed = word_width if i == 0 and word_width <= width else wcwidth.width(cell)
                 blanks = 0
-                if column and column + size > width:
+                if column and column + needed > width:
                     # A space for which its row has no column left is not drawn.
-                    look = "" if column == width and word in " \t" else look
-                    blanks = width - column if look else 0
-                    rows.append(len(cells))
+                    cell = "" if column == width and word in " \t" else cell
+                    blanks = width - column if cell else 0
+                    row_starts.append(len(cells))
                     column = 0
-                cells.append((blanks, look))
-                column += columns(look)
-        return Line(cells, rows)
+                cells.append((blanks, cell))
+                column += wcwidth.width(cell)
+        return WrappedLine(cells, row_starts)
 
-    def _look(self, character: str) -> str:
-        blank = " " * TAB_WIDTH if character == "\t" else None
-        return self._label(character) or blank or steady(character)
-
-    def beside(
-        self,
-        lines: Sequence[str],
-        place: tuple[int, int],
-        step: int,
-        column: int | None,
-        width: int,
+    def move(
+        self, lines: Sequence[str], cursor: tuple[int, int], step: int, column: int | None, width: int
     ) -> tuple[int, int, int] | None:
-        """(line, place in it, column to keep) a row above (-1) or below (1) a place, if there is."""
-        line, at = place
-        rows = list(self._around(lines, line, width))
-        now = bisect_right([row[:2] for row in rows], place) - 1
-        if not 0 <= now + step < len(rows):
-            return None
-        kept = at - rows[now][1] if column is None else column
-        line, start, end = rows[now + step]
-        return line, min(start + kept, end), kept
-
-    def _around(self, lines: Sequence[str], line: int, width: int) -> Iterator[tuple[int, int, int]]:
-        """(line, first place, last place) of each row of a line and of those beside it."""
-        for number in range(max(line - 1, 0), min(line + 2, len(lines))):
+        """(line, offset in it, column to keep) one row above (-1) or below (1) `cursor`; None at the end."""
+        rows: list[tuple[int, int, int]] = []  # line, first offset, last offset
+        for number in range(max(cursor[0] - 1, 0), min(cursor[0] + 2, len(lines))):
             text = lines[number]
-            starts = self.line(text, width).rows if len(text) <= LONGEST else [0]
-            for start, after in zip(starts, [*starts[1:], len(text) + 1], strict=True):
-                yield number, start, after - 1
-
-
-@lru_cache(4096)
-def columns(text: str) -> int:
-    return max(wcswidth(text), 0)
+            starts = self.wrap(text, width).row_starts if len(text) <= MAX_WRAPPED_CHARS else [0]
+            ends = [*starts[1:], len(text) + 1]
+            rows += [(number, start, end - 1) for start, end in zip(starts, ends, strict=True)]
+        row = bisect_right([row[:2] for row in rows], cursor) - 1
+        if not 0 <= row + step < len(rows):
+            return None
+        kept = cursor[1] - rows[row][1] if column is None else column
+        line, start, end = rows[row + step]
+        return line, min(start + kept, end), kept

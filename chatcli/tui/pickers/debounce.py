@@ -1,4 +1,4 @@
-"""Slow work behind a list that someone types in; refuses to know the terminal."""
+"""Slow queries behind a list that someone types in: debounced, on a thread, the newest only."""
 
 from __future__ import annotations
 
@@ -14,49 +14,53 @@ T = TypeVar("T")
 
 
 class DebouncedQuery(Generic[T]):
-    """Runs slow work on a thread, for the newest key only, once the person rests for a moment."""
+    """Calls `run(key)` on a thread for the newest key only, `seconds` after it was asked for.
+
+    `done(key, result)` is called in the event loop, with the error if `run` raised a `ChatcliError`.
+    """
 
     def __init__(
         self,
-        work: Callable[[str], T],
+        run: Callable[[str], T],
         done: Callable[[str, T | ChatcliError], None],
-        rest: float,
+        seconds: float,
     ) -> None:
-        self._work, self._done, self._rest = work, done, rest
-        self._wanted: str | None = None
+        self._run, self._done, self._seconds = run, done, seconds
+        self._pending: str | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.running = False
+        self._running = False
 
     def ask(self, key: str | None) -> None:
-        """Want the result for `key`, and no other any more."""
-        self._wanted = key
+        """Ask for the result of `key`, in place of any other that is still pending; None: of nothing."""
+        self._pending = key
         if self._timer is not None:
             self._timer.cancel()
         if key is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._rest, self._start)
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._start)
 
     @property
     def busy(self) -> bool:
-        return self.running or self._wanted is not None
+        return self._running or self._pending is not None
 
     def _start(self) -> None:
-        if self.running or self._wanted is None:
+        if self._running or self._pending is None:
             return
-        key, self._wanted, self.running = self._wanted, None, True
+        key, self._pending, self._running = self._pending, None, True
         loop = asyncio.get_running_loop()
+
+        def query() -> None:
+            result: T | ChatcliError
+            try:
+                result = self._run(key)
+            except ChatcliError as error:
+                result = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the list was left
+                loop.call_soon_threadsafe(finish, result)
+
+        def finish(result: T | ChatcliError) -> None:
+            self._running = False
+            self._done(key, result)
+            self._start()
+
         # A daemon: leaving the list does not wait for it.
-        threading.Thread(target=self._run, args=(loop, key), daemon=True).start()
-
-    def _run(self, loop: asyncio.AbstractEventLoop, key: str) -> None:
-        result: T | ChatcliError
-        try:
-            result = self._work(key)
-        except ChatcliError as error:
-            result = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the list was left
-            loop.call_soon_threadsafe(self._finish, key, result)
-
-    def _finish(self, key: str, result: T | ChatcliError) -> None:
-        self.running = False
-        self._done(key, result)
-        self._start()
+        threading.Thread(target=query, daemon=True).start()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from rich.cells import get_character_cell_size
 from rich.text import Text
+from wcwidth import wcwidth
 
 # From a line and a width to the offsets where the line is broken.
 Breaks = Callable[[str, int], list[int]]
@@ -20,17 +20,10 @@ UNIT = re.compile(f"((?:[{OPENING}]*[{WIDE}]|[^ {WIDE}]+|){JOINED}) *")
 
 
 def cells(text: str) -> int:
-    """Columns of `text` in a terminal that joins no emoji: never less than it really takes."""
+    """Columns of `text` in a terminal that joins no emoji and no flags: the most that it takes in any."""
     if text.isascii():
         return len(text)
-    return sum(_cells(char) for char in text)
-
-
-def _cells(char: str) -> int:
-    # Where a flag is drawn as two letters, and the colour of a skin as a square, they are wide.
-    if "\U0001f1e6" <= char <= "\U0001f1ff" or "\U0001f3fb" <= char <= "\U0001f3ff":
-        return 2
-    return get_character_cell_size(char) + (char == "\ufe0f")
+    return sum(max(wcwidth(char), 0) for char in text) + text.count("\ufe0f")
 
 
 def wrap(text: Text, width: int) -> list[Text]:

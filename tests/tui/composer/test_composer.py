@@ -24,8 +24,8 @@ from prompt_toolkit.utils import get_cwidth
 from chatcli.errors import UsageError
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.composer.escape import ESCAPE_DELAY, is_final
-from chatcli.tui.composer.paste import FIRST
-from chatcli.tui.composer.rows import Rows
+from chatcli.tui.composer.paste import FIRST_CHIP
+from chatcli.tui.composer.rows import LineWrapper
 from tests import ROOT
 from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
 
@@ -62,12 +62,12 @@ def note(kind, **values):
 
 said = []
 
-def say(text):
+def notify(text):
     said[:] = [text]
     note("said", text=text)
 
 def accept(text):
-    expanded = attach.expand(text, Path(), composer.pastes)
+    expanded = attach.expand(text, Path(), composer.paste_texts)
     note("accepted", text=text, expanded=expanded.text)
 
 composer = Composer(
@@ -75,9 +75,9 @@ composer = Composer(
     on_change=lambda text, at_once: note("changed", length=len(text), at_once=at_once),
     on_clear=lambda: None,
     on_escape=lambda: note("escaped"),
-    say=say,
+    notify=notify,
     history=FileHistory("history"),
-    tokens=lambda text: len(text.split()),
+    count_tokens=lambda text: len(text.split()),
     completer=WordCompleter(["/help", "/history", "/quit"], sentence=True),
     editor=editor,
 )
@@ -205,9 +205,9 @@ def desk(folder: Path, *entries: str, editor: str | None = None) -> Iterator[Des
             on_change=lambda text, at_once: made.changes.append((text, at_once)),
             on_clear=lambda: None,
             on_escape=lambda: made.escape(),
-            say=lambda text: made.said.append(text),
+            notify=lambda text: made.said.append(text),
             history=history,
-            tokens=lambda text: len(text),
+            count_tokens=lambda text: len(text),
             completer=WordCompleter(["/help", "/history", "/quit"], sentence=True),
             folder=folder,
             editor=editor,
@@ -328,7 +328,7 @@ def test_nothing_and_blanks_are_not_sent(tmp_path: Path) -> None:
 )
 def test_a_long_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path, text: str, label: str) -> None:
     with desk(tmp_path) as made:
-        run(made, "see ", pasted(text), lambda: made.composer.shown == f"see {label}", " ok", ENTER)
+        run(made, "see ", pasted(text), lambda: made.composer.display_text == f"see {label}", " ok", ENTER)
         whole = text.replace("\r\n", "\n")
         assert [f"see {whole} ok"] == made.sent
         assert made.sent == made.history.get_strings()
@@ -337,7 +337,7 @@ def test_a_long_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path, text: str, l
 def test_a_short_paste_is_text(tmp_path: Path) -> None:
     with desk(tmp_path) as made:
         run(made, pasted("one\ntwo\n" * 4))
-        assert made.composer.shown == "one\ntwo\n" * 4
+        assert made.composer.display_text == "one\ntwo\n" * 4
         assert made.changes == [("one\ntwo\n" * 4, True)]
 
 
@@ -362,28 +362,28 @@ def test_what_changed_is_told_in_full_and_whether_it_came_at_once(tmp_path: Path
 def test_a_chip_is_one_unit(tmp_path: Path, keys: list[str], shown: str) -> None:
     with desk(tmp_path) as made:
         run(made, "a", pasted(LONG), "b", *keys)
-        assert shown == made.composer.shown
+        assert shown == made.composer.display_text
         assert made.composer.text == shown.replace("[pasted 214 lines]", LONG)
 
 
 def test_several_chips_are_numbered(tmp_path: Path) -> None:
     with desk(tmp_path) as made:
-        run(made, pasted(LONG), pasted(WIDE), lambda: "#2" in made.composer.shown)
-        assert "[pasted 214 lines][pasted 2,345 characters #2]" == made.composer.shown
+        run(made, pasted(LONG), pasted(WIDE), lambda: "#2" in made.composer.display_text)
+        assert "[pasted 214 lines][pasted 2,345 characters #2]" == made.composer.display_text
 
 
 def test_a_chip_is_expanded_in_place_and_folded_again_by_undo(tmp_path: Path) -> None:
     with desk(tmp_path) as made:
         run(made, "a", pasted(LONG), "b", pasted(WIDE), CTRL_A, EXPAND)
-        assert f"a{LONG}b[pasted 2,345 characters #2]" == made.composer.shown
+        assert f"a{LONG}b[pasted 2,345 characters #2]" == made.composer.display_text
         assert f"a{LONG}b{WIDE}" == made.composer.text
         run(made, UNDO)
-        assert "a[pasted 214 lines]b[pasted 2,345 characters #2]" == made.composer.shown
+        assert "a[pasted 214 lines]b[pasted 2,345 characters #2]" == made.composer.display_text
 
 
 def test_text_that_looks_like_a_chip_is_none(tmp_path: Path) -> None:
     with desk(tmp_path) as made:
-        run(made, pasted(LONG), FIRST, pasted(f"{FIRST}[pasted 214 lines]"), EXPAND)
+        run(made, pasted(LONG), FIRST_CHIP, pasted(f"{FIRST_CHIP}[pasted 214 lines]"), EXPAND)
         assert f"{LONG}[pasted 214 lines]" == made.composer.buffer.text
 
 
@@ -398,9 +398,9 @@ def test_a_text_that_is_brought_back_has_its_chips_again(tmp_path: Path) -> None
     with desk(tmp_path) as made:
         run(made, "a", pasted(LONG), ENTER)
         made.composer.set_text(made.sent[0])
-        assert "a[pasted 214 lines]" == made.composer.shown
+        assert "a[pasted 214 lines]" == made.composer.display_text
         assert ("a" + LONG, False) == made.changes[-1]
-        assert "a[pasted 214 lines]" == made.composer.shortened(made.sent[0])
+        assert "a[pasted 214 lines]" == made.composer.with_labels(made.sent[0])
 
 
 def test_a_handler_may_put_a_text_into_the_box(tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None
     with desk(tmp_path, editor=f"{sys.executable} {script}") as made:
         run(made, pasted(LONG), "end", EDIT, lambda: "more" in made.composer.text)
         assert f"{LONG}end and more" == made.composer.text
-        assert "[pasted 214 lines]end and more" == made.composer.shown
+        assert "[pasted 214 lines]end and more" == made.composer.display_text
         run(made, UNDO, "\x18\x05", lambda: "more" in made.composer.text)
 
 
@@ -496,7 +496,7 @@ def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None
 def test_an_editor_that_fails_loses_nothing(tmp_path: Path, editor: str | None, reason: str) -> None:
     with desk(tmp_path, editor=editor) as made:
         run(made, "a", pasted(LONG), EDIT, lambda: made.said)
-        assert ["a[pasted 214 lines]", 1] == [made.composer.shown, len(made.said)]
+        assert ["a[pasted 214 lines]", 1] == [made.composer.display_text, len(made.said)]
         assert reason in made.said[0]
 
 
@@ -512,12 +512,12 @@ def test_an_editor_that_fails_loses_nothing(tmp_path: Path, editor: str | None, 
         ("a\tbcde fg", ["a    ", "bcde fg"]),
         ("日本語文字列", ["日本語文", "字列"]),
         ("a日本語文", ["a日本語 ", "文"]),
-        (f"see {FIRST}, ok", ["see ", "[chip], ", "ok"]),
+        (f"see {FIRST_CHIP}, ok", ["see ", "[chip], ", "ok"]),
         ("a\x1bb", ["a␛b"]),
     ],
 )
 def test_a_line_is_laid_out_in_rows_of_whole_words(text: str, rows: list[str]) -> None:
-    line = Rows({FIRST: "[chip]"}.get).line(text, 8)
+    line = LineWrapper({FIRST_CHIP: "[chip]"}.get).wrap(text, 8)
     drawn = "".join(" " * blanks + look for blanks, look in line.cells)
     cut, found = drawn, []
     while get_cwidth(cut) > 8:
@@ -525,12 +525,12 @@ def test_a_line_is_laid_out_in_rows_of_whole_words(text: str, rows: list[str]) -
         found.append(cut[:end])
         cut = cut[end:]
     assert [row.rstrip() for row in rows] == [row.rstrip() for row in [*found, cut]]
-    assert len(rows) == len(line.rows)
+    assert len(rows) == len(line.row_starts)
 
 
 @pytest.mark.parametrize("width", range(-2, 4))
 def test_a_line_is_laid_out_however_narrow_the_screen_is(width: int) -> None:
-    line = Rows({FIRST: "[chip]"}.get).line(f"ab cd\t{FIRST} 日本", width)
+    line = LineWrapper({FIRST_CHIP: "[chip]"}.get).wrap(f"ab cd\t{FIRST_CHIP} 日本", width)
     assert 10 == len(line.cells)
 
 

@@ -25,13 +25,13 @@ HERE = "◀ here"
 
 # What every program begins with; `keep` writes down what the list had done.
 START = """
-import json, sys, time
+import asyncio, json, sys, time
 from pathlib import Path
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import SessionExists, SessionUnreadable
 from chatcli.store.sessions.listing import Summary
 from chatcli.tui.pickers.sessions import SessionActions, pick_session
-from chatcli.tui.pickers.tree import pick_entry
+from chatcli.tui.pickers.tree import choose_entry
 
 NOW = time.time()
 made = Conversation("2025-03-01")
@@ -46,6 +46,9 @@ def say(identifier, parent, text, reply, tokens=100, age=7200):
 def keep(*facts):
     with open("kept", "a") as file:
         file.write(json.dumps(facts) + "\\n")
+
+def pick(cost, labels, set_label=lambda *_: None):
+    return asyncio.run(choose_entry(made, cost, labels, set_label))
 
 def finish(result):
     Path("result").write_text(json.dumps(result))
@@ -62,7 +65,7 @@ def set_label(identifier, text):
         raise SessionUnreadable("The label cannot be kept: the disk is full.")
     keep(identifier, text)
 costs = {"u3r": 0, "u2r": 1234, "u1": None}
-chosen = pick_entry(made, lambda one: costs.get(one, 77), {"u1r": "start"}, set_label)
+chosen = pick(lambda one: costs.get(one, 77), {"u1r": "start"}, set_label)
 finish(chosen and [chosen.entry_id, chosen.role])
 """
 LINEAR = """
@@ -70,7 +73,7 @@ parent = None
 more = "".join(f"\\nline {n}" for n in range(60))
 for turn in range(1, 41):
     parent = say(f"u{turn}", parent, f"Question {turn}", f"Answer {turn}{more}")
-chosen = pick_entry(made, lambda one: 0, {})
+chosen = pick(lambda one: 0, {})
 finish(chosen and [chosen.entry_id, chosen.role])
 """
 SESSIONS = """
@@ -295,7 +298,7 @@ def test_without_colours_no_colour_is_written(tmp_path: Path, source: str) -> No
 
 
 def test_an_empty_tree_says_what_to_do(tmp_path: Path) -> None:
-    with List(tmp_path, "finish(pick_entry(made, lambda one: 0, {}))") as tree:
+    with List(tmp_path, "finish(pick(lambda one: 0, {}))") as tree:
         assert "say something, and /tree shows it here." in " ".join(tree.rows()[2:5])
         tree.terminal.send(ENTER + DOWN + LEFT + CTRL_L + PAGE_UP)
         tree.press("a", "No message holds 'a'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import islice
 
@@ -10,9 +11,11 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.conversation.tree import Conversation, Entry, Message, Role
 from chatcli.store.sessions.listing import Summary
-from chatcli.tui.pickers.sessions import SessionActions, SessionRows
-from chatcli.tui.pickers.tree import TreeRows, grown, guides, matching, unfolded
-from chatcli.tui.text.fit import Matcher, ago, first_words, fit, padded, wrapped
+from chatcli.tui.pickers.picker import Matcher, ago
+from chatcli.tui.pickers.sessions import SessionRows
+from chatcli.tui.pickers.tree import TreeRows, guides, matching_rows, tree_nodes, unfolded_rows
+from chatcli.tui.text.fit import first_words, fit, padded, wrapped
+from tests.support.pickers import session_actions
 
 HOSTILE = "a\x1b[31mred\x9b2J\x07\r\u202ebc"
 
@@ -29,7 +32,7 @@ def tree(*places: str, head: str | None = None) -> Conversation:
 
 
 def drawn(made: Conversation, folded: frozenset[str] = frozenset()) -> list[str]:
-    rows = unfolded(grown(made), set(folded))
+    rows = unfolded_rows(tree_nodes(made), set(folded))
     return [f"{row.guide}{row.node.entry.id}{row.node.turn}" for row in rows]
 
 
@@ -66,7 +69,7 @@ def test_another_try_at_every_turn_goes_one_step_deep_at_most() -> None:
     for turn in range(1, 300):
         places += [f"u{turn}<B{turn - 1}", f"A{turn}<u{turn}", f"B{turn}<u{turn}"]
     made = tree(*places)
-    assert {"", "├─"} == {row.guide for row in unfolded(grown(made), set())}
+    assert {"", "├─"} == {row.guide for row in unfolded_rows(tree_nodes(made), set())}
 
 
 def test_an_empty_tree_has_no_rows() -> None:
@@ -76,26 +79,26 @@ def test_an_empty_tree_has_no_rows() -> None:
 def test_a_folded_branch_shows_its_first_message_and_how_many_it_hides() -> None:
     made = tree("u", "A<u", "v<A", "B<v", "p<B", "q<B", "w<A", head="w")
     assert ["u1", "A1", "├─v2", "w2"] == drawn(made, frozenset({"v"}))
-    rows = unfolded(grown(made), {"v"})
+    rows = unfolded_rows(tree_nodes(made), {"v"})
     assert [0, 0, 3, 0] == [row.hidden for row in rows]
 
 
 def test_a_filter_keeps_what_was_found_and_the_forks_that_lead_there() -> None:
-    nodes = grown(tree("u", "A<u", "v<A", "B<v", "p<B", "q<B", "w<A", head="w"))
+    nodes = tree_nodes(tree("u", "A<u", "v<A", "B<v", "p<B", "q<B", "w<A", head="w"))
     at = {node.entry.id: index for index, node in enumerate(nodes)}
-    rows = matching(nodes, [at["p"]])
+    rows = matching_rows(nodes, [at["p"]])
     assert [("A", "", True), ("v", "└─", True), ("B", "  ", True), ("p", "  └─", False)] == [
-        (row.node.entry.id, row.guide, row.hint) for row in rows
+        (row.node.entry.id, row.guide, row.is_hint) for row in rows
     ]
-    rows = matching(nodes, [at["w"]])
-    assert [("w", "", False)] == [(row.node.entry.id, row.guide, row.hint) for row in rows]
+    rows = matching_rows(nodes, [at["w"]])
+    assert [("w", "", False)] == [(row.node.entry.id, row.guide, row.is_hint) for row in rows]
 
 
 def test_every_row_of_a_tree_has_the_width_that_there_is() -> None:
     made = tree("u", "A<u", "v<A", "B<v", "x<A", head="B")
     made.add(Entry("日", "B", Message("user", "日本語" * 40 + HOSTILE), 1.0))
     made.add(Entry("E", "日", Message("assistant", ""), 1.0, record={"prompt_tokens": 1_234_567}))
-    rows = TreeRows(made, lambda _: 123_456, {"v": "日" * 50}, None)
+    rows = TreeRows(made, lambda _: 123_456, {"v": "日" * 50}, lambda *_: None)
     for width in (8, 20, 37, 48, 77, 127):
         lines = texts(rows, width)
         assert {width} == {get_cwidth(line) for line in lines}
@@ -112,7 +115,7 @@ def test_only_rows_that_are_drawn_are_asked_for_their_cost_and_only_once() -> No
         asked.append(entry_id)
         return 0
 
-    rows = TreeRows(made, cost, {}, None)
+    rows = TreeRows(made, cost, {}, lambda *_: None)
     for _ in range(2):
         for index in range(100, 110):
             assert "".join(part[1] for part in rows.line(index, 77)).endswith(" " * 13)
@@ -181,7 +184,7 @@ def test_every_row_of_the_sessions_has_the_width_that_there_is() -> None:
         Summary("日本語" * 20, 1234, "日本語" * 50 + HOSTILE, None, 2.0),
         Summary("broken" * 20, problem="damaged"),
     ]
-    rows = SessionRows(made, SessionActions())
+    rows = SessionRows(made, session_actions())
     for width in (20, 37, 48, 77, 127):
         for index in range(rows.count()):
             line = "".join(part[1] for part in rows.line(index, width))
@@ -192,9 +195,13 @@ def test_every_row_of_the_sessions_has_the_width_that_there_is() -> None:
 
 def test_ten_thousand_sessions_are_narrowed_letter_by_letter() -> None:
     made = [Summary(f"chat-{n}", 1, f"topic {n % 7}", None, float(n)) for n in range(10_000)]
-    rows = SessionRows(made, SessionActions())
-    assert [10_000, 10_000, 1_111, 1] == [
-        rows.filter(query, 0) or rows.count() for query in ("", "chat", "chat-9", "chat-9999")
-    ]
-    assert "chat-9999" == rows.choose(0)
-    assert 9_999 == rows.filter("", 0)
+    rows = SessionRows(made, session_actions())
+
+    async def narrow() -> None:
+        assert [10_000, 10_000, 1_111, 1] == [
+            rows.filter(query, 0) or rows.count() for query in ("", "chat", "chat-9", "chat-9999")
+        ]
+        assert "chat-9999" == rows.choose(0)
+        assert 9_999 == rows.filter("", 0)
+
+    asyncio.run(narrow())
