@@ -26,11 +26,13 @@ from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
-from chatcli.turn import turn, typeahead
+from chatcli.turn import turn
+from chatcli.turn.prompt import TurnContext
+from chatcli.turn.typeahead import typeahead
 
 
 class Timed(Checkpoints):
@@ -107,7 +109,7 @@ class Chatcli:
             written=self._meter.total - before,
         )
 
-    def _chat(self, request: Request, script: Script) -> turn.TurnContext:
+    def _chat(self, request: Request, script: Script) -> TurnContext:
         """The chat at the place that the request goes on from; a new session where there is none."""
         before = request.said[:-1]
         found = (one for one in self._opened if before and before in one.places)
@@ -116,7 +118,7 @@ class Chatcli:
         said.head = held.places.get(before)
         self._noted = held.places, request.said
         sampling = Sampling(max_tokens=len(script))
-        return turn.TurnContext(held.session, said, held.template, self._checkpoints, sampling)
+        return TurnContext(held.session, said, held.template, self._checkpoints, sampling)
 
     def _new(self, system: str) -> Open:
         wanted = SessionRequest(system=system)
@@ -126,7 +128,7 @@ class Chatcli:
         self._opened.append(Open(session, template, {}))
         return self._opened[-1]
 
-    def _take(self, chat: turn.TurnContext, text: str) -> TurnRecord:
+    def _take(self, chat: TurnContext, text: str) -> TurnRecord:
         (record,) = [
             event.record for event in turn.take(chat, text, self._never) if isinstance(event, TurnDone)
         ]
@@ -134,24 +136,24 @@ class Chatcli:
         places[said] = chat.conversation.head or ""
         return record
 
-    def _settle(self, chat: turn.TurnContext) -> tuple[int, float]:
+    def _settle(self, chat: TurnContext) -> tuple[int, float]:
         """Tokens that were run for the reply as history shows it, and the seconds."""
         began = time.perf_counter()
         events = list(turn.settle(chat, self._never))
         ran = sum(event.tokens for event in events if isinstance(event, Settled))
         return ran, time.perf_counter() - began
 
-    def place(self) -> tuple[Path, list[Segment], list[int]]:
-        """The folder, and the last conversation as segments and as a prompt that goes on from there."""
+    def place(self) -> tuple[Path, TokenPath]:
+        """The folder, and the path of the last conversation."""
         last = self._opened[-1]
         said = last.session.conversation
-        chat = turn.TurnContext(last.session, said, last.template, self._checkpoints, Sampling())
-        return (self._folder, *talk.path_of(chat))
+        chat = TurnContext(last.session, said, last.template, self._checkpoints, Sampling())
+        return self._folder, talk.path_of(chat)
 
     def draft(self, request: Request, script: Script) -> int:
         """Run the request's last message as it is done while it is typed. Returns its tokens."""
         chat = self._chat(request, script)
-        done = [event.tokens for event in typeahead.draft(chat, request.said[-1], self._never)]
+        done = [event.tokens for event in typeahead(chat, request.said[-1], self._never)]
         return max(done, default=0)
 
     def reopen(self, ahead: bool) -> None:
@@ -164,7 +166,7 @@ class Chatcli:
         if self._opened and ahead:
             last = self._opened[-1]
             said = last.session.conversation
-            self._settle(turn.TurnContext(last.session, said, last.template, self._checkpoints, Sampling()))
+            self._settle(TurnContext(last.session, said, last.template, self._checkpoints, Sampling()))
 
     def _leave(self) -> None:
         for one in self._opened:

@@ -21,7 +21,7 @@ from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.kv.prompt_cache import nbytes
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments.prefix import common_prefix
+from chatcli.store.segments.token_path import common_prefix
 from chatcli.threads.mlx_thread import Worker
 
 Cache = list[Any]

@@ -6,7 +6,7 @@ Refuses to know models' weights: a cache of any size is made up.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments import prefix
 from chatcli.store.segments.catalog import rows_files
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.threads.mlx_thread import Worker
 
 FINGERPRINT = "b" * 32
@@ -69,7 +68,7 @@ class Restore:
 def of_talk(worker: Worker, loaded: LoadedModel, spoken: Spoken, rounds: int) -> Restore:
     """`of_path` of a whole conversation."""
     name = f"{loaded.name}, {spoken.talk.turns} turns"
-    return of_path(worker, loaded, name, spoken.folder, spoken.chain, spoken.prompt, rounds)
+    return of_path(worker, loaded, name, spoken.folder, spoken.path, rounds)
 
 
 def of_path(
@@ -77,8 +76,7 @@ def of_path(
     loaded: LoadedModel,
     name: str,
     folder: Path,
-    chain: Sequence[Segment],
-    prompt: Sequence[int],
+    path: TokenPath,
     rounds: int,
 ) -> Restore:
     """`Checkpoints.restore` of what lies in `folder`, everything fresh but the model."""
@@ -87,13 +85,13 @@ def of_path(
     def ours() -> Iterator[Callable[[], object]]:
         store = SegmentStore(folder, loaded.fingerprint)
         fresh = Checkpoints(worker, loaded, store)
-        match = fresh.match(chain, prompt)
-        yield lambda: fresh.restore(chain, prompt, match)
+        match = fresh.match(path)
+        yield lambda: fresh.restore(path, match)
         store.close()
 
     store = SegmentStore(folder, loaded.fingerprint)
-    cache = restored(worker, loaded, store, chain, prompt)
-    return _compare(worker, name, store, chain, (cache, cache), ours, rounds)
+    cache = restored(worker, loaded, store, path)
+    return _compare(worker, name, store, path, (cache, cache), ours, rounds)
 
 
 def of_shape(worker: Worker, shape: Shape, folder: Path, rounds: int) -> Restore:
@@ -101,12 +99,12 @@ def of_shape(worker: Worker, shape: Shape, folder: Path, rounds: int) -> Restore
     cache = worker.call(_made_up, shape)
     prompt = [number % 4096 for number in range(shape.tokens + 1)]
     ends = [shape.tokens * number // SEGMENTS for number in range(1, SEGMENTS + 1)]
-    chain = prefix.chain(prefix.root_id(FINGERPRINT), prompt, ends)
-    _write(worker, folder, cache, chain, prompt)
+    path = TokenPath.cut(root_id(FINGERPRINT), prompt, ends)
+    _write(worker, folder, cache, path)
 
     def read() -> PromptCache:
         store, filled = SegmentStore(folder, FINGERPRINT), _empty(shape)
-        with store.rows(chain, prompt) as rows:
+        with store.rows(path) as rows:
             worker.call(prompt_cache.fill, filled, rows, {}, "{}")
         return filled
 
@@ -115,7 +113,7 @@ def of_shape(worker: Worker, shape: Shape, folder: Path, rounds: int) -> Restore
         yield read
 
     store = SegmentStore(folder, FINGERPRINT)
-    return _compare(worker, shape.name, store, chain, (cache, read()), ours, rounds)
+    return _compare(worker, shape.name, store, path, (cache, read()), ours, rounds)
 
 
 def _empty(shape: Shape) -> PromptCache:
@@ -134,18 +132,12 @@ def _made_up(shape: Shape) -> PromptCache:
     return cache
 
 
-def _write(
-    worker: Worker,
-    folder: Path,
-    cache: PromptCache,
-    chain: Sequence[Segment],
-    prompt: Sequence[int],
-) -> None:
+def _write(worker: Worker, folder: Path, cache: PromptCache, path: TokenPath) -> None:
     """Put segment after segment, so that files are joined as in life."""
     store = SegmentStore(folder, FINGERPRINT)
-    for count, segment in enumerate(chain, start=1):
+    for depth, segment in enumerate(path, start=1):
         rows = worker.call(prompt_cache.segment_rows, cache, RowLog(), segment.start, segment.end)
-        store.put(Checkpoint(chain[:count], prompt, rows, {}, "{}", 0.0))
+        store.put(Checkpoint(path.upto(depth), rows, {}, "{}", 0.0))
         store.flush()
     store.tidy()
     store.close()
@@ -156,22 +148,22 @@ def _compare(
     worker: Worker,
     name: str,
     store: SegmentStore,
-    chain: Sequence[Segment],
+    path: TokenPath,
     caches: tuple[PromptCache, PromptCache],
     ours: Contender,
     rounds: int,
 ) -> Restore:
     """The contest, and whether the cache that was kept and the one that was read are the same."""
     kept, read = (worker.call(arrays_of, cache) for cache in caches)
-    path = store.folder / "one.safetensors"
-    worker.call(mx.save_safetensors, str(path), kept)
-    equal = worker.call(_same_bits, kept, read) and worker.call(_same_bits, kept, _load(path))
+    file = store.folder / "one.safetensors"
+    worker.call(mx.save_safetensors, str(file), kept)
+    equal = worker.call(_same_bits, kept, read) and worker.call(_same_bits, kept, _load(file))
     size, files = sum(part.nbytes for part in kept.values()), len(list(rows_files(store.folder)))
     del kept, read, caches
     store.close()
-    again = contest(ours, _one_file(worker, path), rounds)
-    fresh = contest(ours, _one_file(worker, path), rounds, give_memory_back)
-    return Restore(name, size, len(chain), files, equal, again, fresh)
+    again = contest(ours, _one_file(worker, file), rounds)
+    fresh = contest(ours, _one_file(worker, file), rounds, give_memory_back)
+    return Restore(name, size, len(path), files, equal, again, fresh)
 
 
 def _one_file(worker: Worker, path: Path) -> Contender:

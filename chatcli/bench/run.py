@@ -206,11 +206,11 @@ def _read(house: House, contenders: Sequence[Contender]) -> list[str]:
     ours = next((one for one in contenders if type(one) is Chatcli), None)
     if ours is None:
         return []
-    folder, chain, prompt = ours.place()
-    found = restore.of_path(house.worker, house.loaded, house.loaded.name, folder, chain, prompt, ROUNDS)
+    folder, path = ours.place()
+    found = restore.of_path(house.worker, house.loaded, house.loaded.name, folder, path, ROUNDS)
     least, most = found.fresh.ratio.least, found.fresh.ratio.most
     return [
-        f"Restoring all {chain[-1].end:,} tokens ({file_size(found.bytes)} in {found.files} files) takes "
+        f"Restoring all {path.end:,} tokens ({file_size(found.bytes)} in {found.files} files) takes "
         f"{found.fresh.ours.median * 1000:.1f} ms, {found.fresh.ratio.median:.2f} times a plain mx.load of "
         f"the same bytes in one file ({least:.2f} … {most:.2f}, {found.fresh.rounds} rounds in turn)."
         + ("" if found.equal else " The arrays differ!")

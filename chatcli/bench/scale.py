@@ -18,11 +18,11 @@ import numpy as np
 
 from chatcli.bench.measure import Spread, timed
 from chatcli.conversation.tree import Entry, Message
-from chatcli.store.segments import budget, catalog, prefix
+from chatcli.store.segments import budget, catalog
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import SESSION_VERSION, encode, entry_line
 
@@ -61,7 +61,7 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
     paths = list(_write_segments(folder, max(sessions, 1), segments))
     choice = random.Random(seed)
     found = [choice.choice(paths) for _ in range(MANY)]
-    missed = [_path(len(paths) + number, len(paths[0][0])) for number in range(MANY)]
+    missed = [_path(len(paths) + number, len(paths[0])) for number in range(MANY)]
     return Scale(
         sessions=sessions,
         segments=segments,
@@ -70,7 +70,7 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
         list_empty=_process("list", "--sessions", str(empty)),
         stats=_process("cache", "stats", "--sessions", str(folder)),
         names=timed(lambda: SessionFolder(folder).names(), FEW),
-        match_found=_matches(folder, found, len(paths[0][0])),
+        match_found=_matches(folder, found, len(paths[0])),
         match_missed=_matches(folder, missed, 1),
         opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), MANY),
         estimate=timed(lambda: budget.estimate(folder), FEW),
@@ -119,38 +119,35 @@ def _entries(number: int) -> Iterator[Entry]:
         parent = answered
 
 
-Path_ = tuple[list[Segment], list[int]]
-
-
-def _path(number: int, length: int) -> Path_:
-    """A conversation's chain and prompt: the system prompt that all share, then words of its own."""
+def _path(number: int, length: int) -> TokenPath:
+    """A conversation's path: the system prompt that all share, then words of its own."""
     own = np.random.default_rng(number).integers(100, 3000, (length - 1) * LENGTH).tolist()
     prompt = [*SYSTEM, *own, 0]
     ends = range(len(SYSTEM), len(prompt), LENGTH)
-    return prefix.chain(prefix.root_id(FINGERPRINT), prompt, ends), prompt
+    return TokenPath.cut(root_id(FINGERPRINT), prompt, ends)
 
 
-def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[Path_]:
+def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPath]:
     """As many segments on equally long paths, a file each, and a state at the end of each path."""
     model = catalog.model_folder(folder, FINGERPRINT)
     for shard in range(256):
         (model / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
     length = max(segments // paths, 2)
     for number in range(max(segments // length, 1)):
-        chain, prompt = _path(number, length)
-        for segment in chain[number > 0 :]:
-            _write_rows(model, segment, prompt)
-        _write_state(model, chain[-1])
-        yield chain, prompt
+        path = _path(number, length)
+        for depth in range(number > 0, len(path)):
+            _write_rows(model, path.upto(depth + 1).after(depth))
+        _write_state(model, path[-1])
+        yield path
 
 
-def _write_rows(model: Path, segment: Segment, prompt: Sequence[int]) -> None:
-    tokens = np.asarray(prompt[segment.start : segment.end], "<i4")
+def _write_rows(model: Path, path: TokenPath) -> None:
+    segment = path[0]
+    tokens = np.asarray(path.tokens_of(segment), "<i4")
     keys = np.resize(ROWS, (1, 1, len(tokens), 4))
     tensors = {name: Tensor.of(keys) for name in ("0.keys", "0.values")}
     told = _told(segment, "rows") | {"ends": f"[{segment.end}]"}
-    path = catalog.rows_path(model, [segment], prompt)
-    path.write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, told))
+    catalog.rows_path(model, path).write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, told))
 
 
 def _write_state(model: Path, segment: Segment) -> None:
@@ -174,12 +171,12 @@ def _told(segment: Segment, kind: str) -> dict[str, str]:
     }
 
 
-def _matches(folder: Path, paths: Sequence[Path_], expected: int) -> Spread:
+def _matches(folder: Path, paths: Sequence[TokenPath], expected: int) -> Spread:
     """What a turn's match takes, path by path, with a state at the end where one was found whole."""
     store, taken = SegmentStore(folder, FINGERPRINT), []
-    for chain, prompt in paths:
+    for path in paths:
         began = time.perf_counter()
-        depth = store.depth(chain, prompt, stateful=expected == len(chain))
+        depth = store.depth(path, stateful=expected == len(path))
         taken.append(time.perf_counter() - began)
         assert depth == expected, (depth, expected)
     store.close()

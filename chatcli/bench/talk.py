@@ -17,7 +17,6 @@ from mlx_lm.models.cache import save_prompt_cache
 
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.conversation.tree import Message
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
@@ -27,11 +26,12 @@ from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import ROWS_NAME
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
+from chatcli.turn.prompt import TurnContext, render_history
 
 LONGEST_REPLY = 16
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
@@ -89,11 +89,10 @@ class Talk:
 
 @dataclass(frozen=True)
 class Spoken:
-    """A conversation that is on disk: the tokens and segments of its path, and what it took."""
+    """A conversation that is on disk: its token path, and what it took."""
 
     folder: Path
-    chain: Sequence[Segment]
-    prompt: Sequence[int]
+    path: TokenPath
     talk: Talk
 
 
@@ -114,7 +113,7 @@ class Meter:
         self._folder = folder
         self._seen: set[Path] = set()
 
-    def written(self, size: int, _: Sequence[Segment]) -> None:
+    def written(self, size: int, _: TokenPath) -> None:
         """A segment of `size` was written, and perhaps a file that joins it with others."""
         new = set(catalog.cache_files(self._folder)) - self._seen
         self._seen |= new
@@ -135,24 +134,24 @@ def speak(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> Spok
         peer = [_say(chat, number, folder / "peer.safetensors") for number in range(turns)]
         store.tidy()
         store.flush()
-        chain, prompt = path_of(chat)
-        cache = restored(worker, loaded, store, chain, prompt)
-        talk = _took(folder, turns, chain, cache, meter, peer)
-        return Spoken(folder, chain, prompt, talk)
+        path = path_of(chat)
+        cache = restored(worker, loaded, store, path)
+        talk = _took(folder, turns, path, cache, meter, peer)
+        return Spoken(folder, path, talk)
     finally:
         chat.saved.close()
         store.close()
 
 
-def _begin(folder: Path, checkpoints: Checkpoints) -> turn.TurnContext:
+def _begin(folder: Path, checkpoints: Checkpoints) -> TurnContext:
     wanted = SessionRequest("talk", system=SYSTEM)
     session = opening.begin(SessionFolder(folder), wanted, "", checkpoints.loaded.name)
     said = session.conversation
     template = Template(checkpoints.loaded.tokenizer, said.date, None)
-    return turn.TurnContext(session, said, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
+    return TurnContext(session, said, template, checkpoints, Sampling(max_tokens=LONGEST_REPLY))
 
 
-def _say(chat: turn.TurnContext, number: int, peer: Path) -> int:
+def _say(chat: TurnContext, number: int, peer: Path) -> int:
     """One turn, settled. Returns the bytes of mlx-lm's snapshot after it."""
     never = threading.Event()
     deque(turn.take(chat, SAYINGS[number % len(SAYINGS)], never), maxlen=0)
@@ -161,26 +160,17 @@ def _say(chat: turn.TurnContext, number: int, peer: Path) -> int:
     return chat.checkpoints.save(peer)
 
 
-def path_of(chat: turn.TurnContext) -> tuple[list[Segment], list[int]]:
-    """The settled conversation's segments, and a prompt that goes on from there."""
-    reply = chat.conversation.path()[-1]
-    messages = turn.history(chat, reply)
-    tokens = chat.template.prompt([*messages, Message("user", ".")])
-    return turn.cut(chat, tokens, messages, reply), tokens
+def path_of(chat: TurnContext) -> TokenPath:
+    """The settled conversation's path, in a prompt that goes on from there."""
+    return render_history(chat, chat.conversation.path()[-1]).path
 
 
-def restored(
-    worker: Worker,
-    loaded: LoadedModel,
-    store: SegmentStore,
-    chain: Sequence[Segment],
-    prompt: Sequence[int],
-) -> PromptCache:
+def restored(worker: Worker, loaded: LoadedModel, store: SegmentStore, path: TokenPath) -> PromptCache:
     """A cache of the model's, filled from disk: as many rows as there are tokens."""
     cache: PromptCache = worker.call(prompt_cache.new, loaded.model)
     stateful = prompt_cache.has_state(cache)
-    state, scalars = store.state(chain[-1]) if stateful else ({}, "{}")
-    with store.rows(chain, prompt) as rows:
+    state, scalars = store.state(path[-1]) if stateful else ({}, "{}")
+    with store.rows(path) as rows:
         worker.call(prompt_cache.fill, cache, rows, state, scalars)
     return cache
 
@@ -199,7 +189,7 @@ def arrays_of(cache: PromptCache) -> dict[str, Any]:
 def _took(
     folder: Path,
     turns: int,
-    chain: Sequence[Segment],
+    path: TokenPath,
     cache: PromptCache,
     meter: Meter,
     peer: Sequence[int],
@@ -208,7 +198,7 @@ def _took(
     with_rows = [leaf for leaf in prompt_cache.leaves(cache) if not prompt_cache.has_state([leaf])]
     return Talk(
         turns=turns,
-        tokens=chain[-1].end,
+        tokens=path.end,
         segments=use.segments,
         rows_files=use.rows_files,
         cache_rows=sum(part.nbytes for part in arrays_of(with_rows).values()),

@@ -30,7 +30,7 @@ from chatcli.settings.values import Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import batch
-from chatcli.turn.turn import TurnContext
+from chatcli.turn.prompt import TurnContext
 
 ALONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
 WIDTHS = (4, 16)

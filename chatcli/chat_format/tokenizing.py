@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby, pairwise
 from typing import Any
 
-from chatcli.store.segments.prefix import common_prefix
+from chatcli.store.segments.token_path import common_prefix
 
 # A noncharacter: text on its two sides is tokenized apart. No tokenizer ever sees it.
 SEAM = "\ufdd0"

@@ -1,7 +1,7 @@
-"""Brings one live prompt cache to a prompt's position, from memory, disk or the model itself.
+"""Brings one live prompt cache to a position of a prompt: from memory, from disk, or by the model.
 
-Refuses to know messages and terminals. A position is a segment of the prompt's chain; going from one
-to the next is a prefill, and what it made is kept in memory and handed to the store.
+A position is the end of a segment of the prompt's `TokenPath`. Going from one to the next is a
+prefill; what it made is kept in memory and handed to the store's writer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from chatcli.checkpoints.speed import Speed
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
@@ -24,40 +23,60 @@ from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments import prefix
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.prefix import Segment, root_id
-from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import TokenPath, common_prefix, root_id
 from chatcli.threads.mlx_thread import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
-UNFIT = (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, RuntimeError)
+MISMATCH_ERRORS = (
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+    RuntimeError,
+)
+# Places between the chunks of typeahead that are kept where each takes memory.
+MAX_MARKS = 6
+# Windows and states cost memory, so only the newest snapshots of the live path are kept.
+MAX_SNAPSHOTS = 2
 
-
-# Places between the chunks of a draft that are remembered where each takes memory.
-MOST_BORDERS = 6
+# What a prefill is for: a turn that someone waits for, the reply as history, or an unsent message.
+Purpose = Literal["turn", "settle", "typeahead"]
 
 
 @dataclass(frozen=True)
 class Match:
-    """How much of a chain can be had without the model: its first `depth` segments.
+    """How much of a path can be had without the model: its first `depth` segments.
 
     `ahead` more tokens of the next segment are there too, in whole chunks: from a prefill that was
     cut short, or from another conversation's segment that begins alike. `reason` says why no more,
-    where more had been expected. `drafted` of the tokens were run while they were typed.
+    where more had been expected. `typeahead` of the tokens were run while they were typed.
     """
 
     depth: int
     in_memory: bool
     reason: str | None = None
     ahead: int = 0
-    drafted: int = 0
+    typeahead: int = 0
+
+    def tokens(self, path: TokenPath) -> int:
+        """How many of the path's tokens this covers."""
+        return path.upto(self.depth).end + self.ahead
+
+
+class Prefilled(NamedTuple):
+    """A step of a prefill: tokens that were run, and bytes that were handed to the store's writer."""
+
+    tokens: int
+    bytes: int
 
 
 @dataclass(frozen=True)
 class TypeaheadMark:
-    """A place between two chunks of a draft, to go back to when its end is changed."""
+    """A place between two chunks of typeahead, to go back to when the end of the message changes."""
 
     parent: str
     tokens: list[int]
@@ -67,14 +86,31 @@ class TypeaheadMark:
 
 @dataclass(frozen=True)
 class TypeaheadResult:
-    """What of a segment was run while its message was being typed, and the seconds that it all took."""
+    """What of a segment was run while its message was being typed, and the seconds of all of it."""
 
     tokens: int
     seconds: float
 
 
+@dataclass
+class PrefillSpeed:
+    """How fast this model was found to prefill on this machine."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def estimate(self, run: int, seconds: float, total: int) -> float:
+        """Seconds for `total` tokens, of which `run` took `seconds` just now (the rest were there)."""
+        self.tokens += run
+        self.seconds += seconds
+        return seconds + (total - run) * self.seconds / max(self.tokens, 1)
+
+
 class Checkpoints:
-    """The live cache, the checkpoints on its own path, and the store behind them (None: no cache)."""
+    """The live cache, the checkpoints on its own path, and the store behind them (None: no cache).
+
+    `advance` is the whole of it: match, restore, prefill, checkpoint. `generate` goes on from there.
+    """
 
     # Why several sequences cannot be generated at once, if that is so for any model here.
     one_by_one: str | None = None
@@ -93,21 +129,36 @@ class Checkpoints:
         self._worker = worker
         self._log = RowLog()
         self._seconds = 0.0
-        self._speed = Speed()
+        self._speed = PrefillSpeed()
         self._reset()
         # Whether this model was found to say the same in a batch; None: not tried yet.
         self.batches: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
         self._trimmed = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
+    def _reset(self) -> None:
+        """An empty live cache. `_ahead` are the tokens that it holds after its last checkpoint."""
+        loaded = self.loaded
+        self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.model_options)
+        self._live: list[str] = []
+        self._ahead: list[int] = []
+        self._ahead_is_typeahead = False
+        self._unsaved: str | None = None
+        self._typeahead: dict[str, TypeaheadResult] = {}
+        self._marks: list[TypeaheadMark] = []
+        self._path_seconds: dict[str, float] = {self.root: 0.0}
+        self._snapshots: dict[str, Snapshot] = {
+            self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
+        }
+
     @property
     def root(self) -> str:
         return root_id(self.loaded.fingerprint)
 
     @property
-    def path(self) -> list[str]:
+    def live_ids(self) -> list[str]:
         """The ids of the checkpoints that the live cache has passed, oldest first."""
-        return list(self._path)
+        return list(self._live)
 
     @property
     def worker(self) -> Worker:
@@ -117,26 +168,6 @@ class Checkpoints:
     def fork(self) -> PromptCache:
         """The live cache a second time, to be run on its own."""
         return self._worker.call(prompt_cache.fork, self._cache)
-
-    def _reset(self) -> None:
-        loaded = self.loaded
-        self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.model_options)
-        self._path: list[str] = []
-        self._ahead: list[int] = []
-        self._by_draft = False
-        self._unsaved: str | None = None
-        self._drafted: dict[str, TypeaheadResult] = {}
-        self._borders: list[TypeaheadMark] = []
-        self._took: dict[str, float] = {self.root: 0.0}
-        self._snapshots: dict[str, Snapshot] = {
-            self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
-        }
-
-    def check(self, chain: Sequence[Segment], depth: int, tokens: int) -> None:
-        """Raises `MemoryFull` if a prompt of so many tokens, matched to `depth`, would not fit."""
-        if self.memory is not None:
-            longest = max((one.end - one.start for one in chain[depth:]), default=0)
-            self.memory.check(tokens, longest, written=self.store is not None)
 
     def room(self, used: int, most: int) -> int:
         """How many of `most` tokens the memory takes beside those that are `used`; at least 1."""
@@ -151,292 +182,294 @@ class Checkpoints:
             self._reset()
             raise
 
-    def match(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Match:
-        """The deepest checkpoint on this chain. Memory wins a draw: it costs nothing to restore."""
+    def advance(
+        self, path: TokenPath, cancelled: threading.Event, purpose: Purpose = "turn"
+    ) -> tuple[Match, Iterator[Prefilled]]:
+        """Bring the live cache to the end of `path`: match, restore, prefill, checkpoint.
+
+        Returns what was there already, restored, and the prefill of the rest: nothing of it runs
+        before it is iterated. Setting `cancelled` ends it after the current chunk, and what is done
+        is kept. A turn writes what typeahead has kept in memory only. Raises `MemoryFull` before
+        anything is touched where it would not fit.
+        """
+        match = self.match(path)
+        self.check(path, match.depth)
+        match = self.restore(path, match)
+        return match, self._advance(path, match.depth, cancelled, purpose)
+
+    def _advance(
+        self, path: TokenPath, depth: int, cancelled: threading.Event, purpose: Purpose
+    ) -> Iterator[Prefilled]:
+        if purpose == "turn":
+            yield Prefilled(0, self.accept_typeahead(path.upto(depth)))
+        yield from self.prefill(path, depth, cancelled, typeahead=purpose == "typeahead")
+
+    # Match
+
+    def match(self, path: TokenPath) -> Match:
+        """The deepest checkpoint on this path. Memory wins a draw: it costs nothing to restore."""
         if self.store is None:
             return Match(0, False, "the cache is off")
-        live = self._depth_in_memory(chain)
-        if live == len(chain):
+        live = self._shared(path)
+        if not self._trimmed:
+            kept = (depth for depth in range(live, 0, -1) if path[depth - 1].id in self._snapshots)
+            live = next(kept, 0)
+        if live == len(path):
             return Match(live, True)
-        if live < len(chain) - 1:
+        if live < len(path) - 1:
             self.store.flush()
-        stored = self._stored(self.store, chain, prompt)
+        stored = self._stored(self.store, path)
         return Match(live, True) if live >= stored else Match(stored, False)
 
-    def _shared(self, chain: Sequence[Segment]) -> int:
-        """How many segments of a chain the live cache has passed."""
-        return prefix.common_prefix([segment.id for segment in chain], self._path)
+    def _shared(self, path: TokenPath) -> int:
+        """How many segments of a path the live cache has passed."""
+        return common_prefix(path.ids, self._live)
 
-    def _stored(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        """How much of a chain the store has."""
-        return store.depth(chain, prompt, stateful=self._stateful)
+    def _stored(self, store: SegmentStore, path: TokenPath) -> int:
+        """How many segments of a path the store can restore."""
+        return store.depth(path, stateful=self._stateful)
 
-    def _depth_in_memory(self, chain: Sequence[Segment]) -> int:
-        shared = self._shared(chain)
-        if self._trimmed:
-            return shared
-        kept = (depth for depth in range(shared, 0, -1) if chain[depth - 1].id in self._snapshots)
-        return next(kept, 0)
+    def check(self, path: TokenPath, depth: int) -> None:
+        """Raises `MemoryFull` if the path's prompt, matched to `depth`, would not fit."""
+        if self.memory is not None:
+            longest = max((segment.end - segment.start for segment in path.after(depth)), default=0)
+            self.memory.check(len(path.tokens), longest, written=self.store is not None)
 
-    def restore(self, chain: Sequence[Segment], prompt: Sequence[int], match: Match) -> Match:
+    def path_seconds(self, path: TokenPath, match: Match) -> float:
+        """Seconds that the matched segments took when they were run, without typeahead for this prompt."""
+        matched = path.upto(match.depth)
+        return self._path_seconds.get(matched.id, 0.0) - self._typeahead_of(matched).seconds
+
+    def _typeahead_of(self, path: TokenPath) -> TypeaheadResult:
+        """What typeahead ran of these segments, together."""
+        results = [self._typeahead[segment.id] for segment in path if segment.id in self._typeahead]
+        return TypeaheadResult(
+            sum(result.tokens for result in results), sum(result.seconds for result in results)
+        )
+
+    # Restore
+
+    def restore(self, path: TokenPath, match: Match) -> Match:
         """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
         reason = match.reason
         while match.depth and not match.in_memory:
-            last = chain[match.depth - 1]
+            matched = path.upto(match.depth)
             try:
-                self._load(chain[: match.depth], prompt)
+                self._load(matched)
                 break
             except SegmentDamaged as error:
-                reason = reason or f"the checkpoint at token {last.end} is {error}"
-                match = Checkpoints.match(self, chain[: match.depth - 1], prompt)
+                reason = reason or f"the checkpoint at token {matched.end} is {error}"
+                match = Checkpoints.match(self, path.upto(match.depth - 1))
         else:
-            if self._goes_on(chain, match.depth, prompt) or self._back_to_border(chain, match.depth, prompt):
+            matched = path.upto(match.depth)
+            match = replace(match, typeahead=self._typeahead_of(matched).tokens)
+            if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
                 ahead = len(self._ahead)
-                drafted = self._drafted_of(chain[: match.depth]).tokens + ahead * self._by_draft
-                return replace(match, reason=reason, ahead=ahead, drafted=drafted)
-            self._rewind(chain[: match.depth])
-            match = replace(match, drafted=self._drafted_of(chain[: match.depth]).tokens)
-        return replace(match, reason=reason, ahead=self._borrow(chain, match.depth, prompt))
+                typed = match.typeahead + ahead * self._ahead_is_typeahead
+                return replace(match, reason=reason, ahead=ahead, typeahead=typed)
+            self._rewind(matched)
+        return replace(match, reason=reason, ahead=self._borrow(path.after(match.depth)))
 
-    def _drafted_of(self, chain: Sequence[Segment]) -> TypeaheadResult:
-        """What a draft ran of these segments, together."""
-        found = [self._drafted[one.id] for one in chain if one.id in self._drafted]
-        return TypeaheadResult(sum(one.tokens for one in found), sum(one.seconds for one in found))
-
-    def took(self, chain: Sequence[Segment], match: Match) -> float:
-        """Seconds that the matched segments took when they were run, a draft of this prompt apart."""
-        matched = chain[: match.depth]
-        took = self._took.get(matched[-1].id if matched else self.root, 0.0)
-        return took - self._drafted_of(matched).seconds
-
-    def _goes_on(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
-        """Whether the next segment begins with what was run after the path's last checkpoint."""
-        if not self._ahead or depth != len(self._path) or depth == len(chain):
+    def _goes_on(self, path: TokenPath, depth: int) -> bool:
+        """Whether the next segment begins with what was run after the live path's last checkpoint."""
+        if not self._ahead or depth != len(self._live) or depth == len(path):
             return False
-        return self.store is not None and prefix.begins(chain[depth], prompt, self._ahead)
+        return self.store is not None and begins_with(path.after(depth), self._ahead)
 
-    def _back_to_border(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> bool:
-        """Go back to where the last draft and this prompt agree, if that is past the checkpoint."""
-        if depth == len(chain):
+    def _back_to_mark(self, path: TokenPath, depth: int) -> bool:
+        """Go back to where the last typeahead and this prompt agree, if that is past the checkpoint."""
+        rest = path.after(depth)
+        kept = [mark for mark in self._marks if mark.parent == rest.root and begins_with(rest, mark.tokens)]
+        if not rest or not kept:
             return False
-        kept = [
-            border
-            for border in self._borders
-            if border.parent == chain[depth].parent and prefix.begins(chain[depth], prompt, border.tokens)
-        ]
-        if not kept:
-            return False
-        self._borders, border = kept, kept[-1]
-        self._worker.call(prompt_cache.rewind, self._cache, border.snapshot)
-        self._path = [segment.id for segment in chain[:depth]]
-        self._ahead, self._log, self._by_draft = border.tokens, border.log.copy(), True
+        self._marks, mark = kept, kept[-1]
+        self._worker.call(prompt_cache.rewind, self._cache, mark.snapshot)
+        self._live = path.upto(depth).ids
+        self._ahead, self._log, self._ahead_is_typeahead = mark.tokens, mark.log.copy(), True
         return True
 
-    def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
-        """Take the rows that the next segment shares with others, in whole chunks.
+    def _rewind(self, path: TokenPath) -> None:
+        """Bring the live cache back to the end of a path that it has passed."""
+        if path and self._trimmed:
+            shot = prompt_cache.snapshot_at(self._cache, path.end)
+        else:
+            shot = self._snapshots[path.id]
+        self._worker.call(prompt_cache.rewind, self._cache, shot)
+        self._snapshots[path.id] = shot
+        self._live, self._ahead, self._marks = path.ids, [], []
+        self._forget_older_snapshots()
+
+    def _borrow(self, rest: TokenPath) -> int:
+        """Take the rows that the next segment shares with another conversation's, in whole chunks.
 
         Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
         A state cannot be cut, so a model with state has nothing to borrow.
         """
-        if depth == len(chain):
+        if not rest:
             return 0
         self._log = RowLog()
         if self.store is None or self._stateful:
             return 0
-        rows = self.store.like(chain, depth, prompt, self.loaded.prefill_step)
+        rows = self.store.like(rest, self.loaded.prefill_step)
         if rows is None:
             return 0
         try:
             with rows, self._whole(), device.explained():
                 self._worker.call(prompt_cache.append, self._cache, self._log, rows)
-        except (SegmentDamaged, OSError, *UNFIT):
+        except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
             self.rewind()
             return 0
-        self._ahead = list(prompt[chain[depth].start :][: rows.count])
-        self._by_draft = False
+        self._ahead = rest.tokens_of(rest[0])[: rows.count]
+        self._ahead_is_typeahead = False
         return rows.count
 
-    def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def _load(self, path: TokenPath) -> None:
+        """Read a path's rows, and the state at its end, from disk. Raises `SegmentDamaged`."""
         assert self.store is not None
-        store, last = self.store, chain[-1]
+        store, last = self.store, path[-1]
         state: dict[str, Tensor] = {}
         scalars = "{}"
         if self._stateful:
             state, scalars = store.state(last)
-        with store.rows(chain, prompt) as rows:
-            self._fill(store, rows, state, scalars, chain, prompt)
+        with store.rows(path) as rows:
+            self._keep_shared_rows(path)
+            try:
+                with self._whole(), device.explained():
+                    self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
+            except SegmentDamaged as error:
+                self._reset()
+                store.examine(path)
+                raise SegmentDamaged(f"damaged: {error}") from error
+            except OSError as error:
+                self._reset()
+                raise SegmentDamaged(f"unreadable: {error.strerror}") from error
+            except MISMATCH_ERRORS as error:
+                self._reset()
+                store.set_aside(path)
+                raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
             store.touch(rows, last)
-            self._took[last.id] = rows.seconds
-        self._remember(chain)
+            self._path_seconds[last.id] = rows.seconds
+        self._remember(path)
 
-    def _fill(
-        self,
-        store: SegmentStore,
-        rows: Rows,
-        state: dict[str, Tensor],
-        scalars: str,
-        chain: Sequence[Segment],
-        prompt: Sequence[int],
-    ) -> None:
-        self._keep(chain)
-        try:
-            with self._whole(), device.explained():
-                self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
-        except SegmentDamaged as error:
-            self._reset()
-            store.examine(chain, prompt)
-            raise SegmentDamaged(f"damaged: {error}") from error
-        except OSError as error:
-            self._reset()
-            raise SegmentDamaged(f"unreadable: {error.strerror}") from error
-        except UNFIT as error:
-            self._reset()
-            store.set_aside(chain, prompt)
-            raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
-
-    def _keep(self, chain: Sequence[Segment]) -> None:
-        """A new cache with the rows that the live one shares with a chain: they are not read again."""
-        shared, live, took = self._shared(chain), self._cache, self._took
+    def _keep_shared_rows(self, path: TokenPath) -> None:
+        """A new cache with the rows that the live one shares with a path: they are not read again."""
+        shared, live, seconds = path.upto(self._shared(path)), self._cache, self._path_seconds
         self._reset()
         if shared:
-            position = chain[shared - 1].end
-            self._worker.call(prompt_cache.move_rows, live, self._cache, position)
-            self._took = took
+            self._worker.call(prompt_cache.move_rows, live, self._cache, shared.end)
+            self._path_seconds = seconds
 
-    def _remember(self, chain: Sequence[Segment]) -> None:
-        self._path = [segment.id for segment in chain]
-        last = chain[-1]
-        self._snapshots[last.id] = self._worker.call(prompt_cache.snapshot, self._cache, last.end)
-        self._forget_older(2)
+    def _remember(self, path: TokenPath) -> None:
+        """The live cache is at the end of this path: keep a snapshot to come back to."""
+        self._live = path.ids
+        self._snapshots[path.id] = self._worker.call(prompt_cache.snapshot, self._cache, path.end)
+        self._forget_older_snapshots()
 
-    def _forget_older(self, keep: int) -> None:
-        """Windows and states cost memory, so only the newest snapshots of the path are kept."""
-        newest = set(self._path[-keep:]) | {self.root}
+    def _forget_older_snapshots(self) -> None:
+        newest = {*self._live[-MAX_SNAPSHOTS:], self.root}
         self._snapshots = {name: shot for name, shot in self._snapshots.items() if name in newest}
-
-    def _rewind(self, chain: Sequence[Segment]) -> None:
-        shot = self._snapshot(chain)
-        self._worker.call(prompt_cache.rewind, self._cache, shot)
-        self._snapshots[chain[-1].id if chain else self.root] = shot
-        self._path, self._ahead = [segment.id for segment in chain], []
-        self._borders = []
-        self._forget_older(2)
-
-    def _snapshot(self, chain: Sequence[Segment]) -> Snapshot:
-        """What was kept of the end of a chain that the live cache has passed."""
-        if chain and self._trimmed:
-            return prompt_cache.snapshot_at(self._cache, chain[-1].end)
-        return self._snapshots[chain[-1].id if chain else self.root]
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
         self._ahead = []
-        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[(self._path or [self.root])[-1]])
+        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[(self._live or [self.root])[-1]])
+
+    # Prefill and checkpoint
+
+    def prefill(
+        self, path: TokenPath, depth: int, cancelled: threading.Event, *, typeahead: bool = False
+    ) -> Iterator[Prefilled]:
+        """Go on from the end of segment `depth` to the end of `path`, a checkpoint at a time.
+
+        The last segment of `typeahead` is not written before its message is sent.
+        """
+        for end in range(depth + 1, len(path) + 1):
+            segment, unsent = path[end - 1], typeahead and end == len(path)
+            run = len(self._ahead) if self._ahead_is_typeahead else 0
+            for count in self.extend(path.upto(end), cancelled, typeahead=unsent):
+                run += count
+                yield Prefilled(count, 0)
+            if typeahead and self._live[-1:] == [segment.id]:
+                self._typeahead[segment.id] = TypeaheadResult(run, self._seconds)
+            if not unsent:
+                yield Prefilled(0, self.persist(path.upto(end)))
+            if cancelled.is_set():
+                return
 
     def extend(
-        self,
-        chain: Sequence[Segment],
-        prompt: Sequence[int],
-        cancelled: threading.Event,
-        *,
-        draft: bool = False,
+        self, path: TokenPath, cancelled: threading.Event, *, typeahead: bool = False
     ) -> Iterator[int]:
-        """Prefill the last segment of `chain` and checkpoint it; the cache is at its parent or ahead.
+        """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
 
         Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
-        segment that begins alike. A `draft` is not to be written before its message is sent.
+        segment that begins alike.
         """
-        segment = chain[-1]
-        tokens = list(prompt[segment.start : segment.end])
+        segment = path[-1]
+        tokens = path.tokens_of(segment)
         done, self._ahead = len(self._ahead), []
         log = self._log if done else RowLog()
         left = len(tokens) - done
-        began = time.perf_counter()
+        started = time.perf_counter()
         steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
         with self._whole():
             for count in steps:
                 done += count
-                if draft and done < len(tokens):
+                if typeahead and done < len(tokens):
                     self._mark(segment.parent, tokens[:done], log)
                 yield count
                 if cancelled.is_set() and done < len(tokens):
-                    self._log, self._ahead, self._by_draft = log, tokens[:done], draft
+                    self._log, self._ahead, self._ahead_is_typeahead = log, tokens[:done], typeahead
                     return
-        self._seconds = self._speed.of(left, time.perf_counter() - began, len(tokens))
-        self._took[segment.id] = self._took.get(segment.parent, 0.0) + self._seconds
-        self._remember(chain)
+        self._seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
+        self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + self._seconds
+        self._remember(path)
         self._log = log
-        self._unsaved = segment.id if draft else None
-
-    def run(
-        self,
-        chain: Sequence[Segment],
-        prompt: Sequence[int],
-        depth: int,
-        cancelled: threading.Event,
-        *,
-        draft: bool = False,
-    ) -> Iterator[tuple[int, int]]:
-        """Go on from segment `depth` to the end of `chain`, a checkpoint at a time.
-
-        Yields (tokens run, bytes that will be written). The last segment of a `draft` is not written.
-        """
-        for end in range(depth + 1, len(chain) + 1):
-            unsent = draft and end == len(chain)
-            ran = len(self._ahead) if self._by_draft else 0
-            for count in self.extend(chain[:end], prompt, cancelled, draft=unsent):
-                ran += count
-                yield count, 0
-            if draft and self._path[-1:] == [chain[end - 1].id]:
-                self._drafted[chain[end - 1].id] = TypeaheadResult(ran, self._seconds)
-            if not unsent:
-                yield 0, self.persist(chain[:end], prompt)
-            if cancelled.is_set():
-                return
+        self._unsaved = segment.id if typeahead else None
 
     def _mark(self, parent: str, tokens: list[int], log: RowLog) -> None:
-        """Remember this place, and of places that take memory few, ever further apart."""
+        """Keep this place; of places that take memory only a few, ever further apart."""
         shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        self._borders.append(TypeaheadMark(parent, tokens, shot, log.copy()))
-        if not self._trimmed and len(self._borders) > MOST_BORDERS:
-            self._borders = self._borders[::-2][::-1]
+        self._marks.append(TypeaheadMark(parent, tokens, shot, log.copy()))
+        if not self._trimmed and len(self._marks) > MAX_MARKS:
+            self._marks = self._marks[::-2][::-1]
 
-    def accept_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        """The message is sent: `persist` what was kept in memory of its draft. Returns the bytes."""
-        self._drafted, self._borders = {}, []
-        if self._unsaved is None or [self._unsaved] != self._path[-1:]:
+    def accept_typeahead(self, path: TokenPath) -> int:
+        """The message is sent: `persist` what was kept in memory only. Returns the bytes."""
+        self._typeahead, self._marks = {}, []
+        if self._unsaved is None or [self._unsaved] != self._live[-1:]:
             return 0
         self._unsaved = None
-        return self.persist(chain, prompt)
+        return self.persist(path)
 
-    def persist(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        """Hand the newest checkpoint, at the end of `chain`, to the store's writer.
+    def persist(self, path: TokenPath) -> int:
+        """Hand the newest checkpoint, at the end of `path`, to the store's writer.
 
         Returns its bytes; 0 if it is there.
         """
-        if self.store is None or self._path[-1:] != [chain[-1].id]:
+        if self.store is None or self._live[-1:] != [path.id]:
             return 0
-        return self._worker.call(self._put, self.store, chain, prompt)
+        return self._worker.call(self._put, self.store, path)
 
-    def _put(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        rows = prompt_cache.segment_rows(self._cache, self._log, chain[-1].start, chain[-1].end)
+    def _put(self, store: SegmentStore, path: TokenPath) -> int:
+        rows = prompt_cache.segment_rows(self._cache, self._log, path[-1].start, path.end)
         try:
             state, scalars = prompt_cache.state(self._cache)
         except TypeError as error:
             store.give_up(f"this model's cache cannot be written: {error}")
             return 0
-        gone = store.missing(chain, prompt)
+        missing = store.missing(path)
         size = 0
         if prompt_cache.keeps_all_rows(self._cache):
-            earlier = [depth for depth in gone if depth < len(chain)]
-            size = sum(self._add_again(store, chain[:depth], prompt) for depth in earlier)
-        made = Checkpoint(chain, prompt, rows, state, scalars, self._seconds)
-        return size + store.add(made, rows=len(chain) in gone)
+            # Another process evicted or deleted rows of the live path: without them the rest is lost too.
+            for earlier in (path.upto(depth) for depth in missing if depth < len(path)):
+                earlier_rows = prompt_cache.segment_rows(
+                    self._cache, RowLog(), earlier[-1].start, earlier.end
+                )
+                size += store.add(Checkpoint(earlier, earlier_rows, {}, "{}", self._seconds), rows=True)
+        checkpoint = Checkpoint(path, rows, state, scalars, self._seconds)
+        return size + store.add(checkpoint, rows=len(path) in missing)
 
-    def _add_again(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        """What another process evicted or deleted of the live path: without it the rest is lost too."""
-        rows = prompt_cache.segment_rows(self._cache, RowLog(), chain[-1].start, chain[-1].end)
-        return store.add(Checkpoint(chain, prompt, rows, {}, "{}", self._seconds), rows=True)
+    # Generate
 
     def generate(
         self,
@@ -452,32 +485,37 @@ class Checkpoints:
         way = generate.generate
         if speculator is not None:
             way = partial(speculative.generate, speculator)
-        ran = list(request.tail)
-        with self.lent(ran) as (cache, log):
+        run = list(request.tail)
+        with self.lent(run) as (cache, log):
             tokens = self._worker.pump(way, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
-                    ran.append(token.id)
+                    run.append(token.id)
                     yield token
 
     @contextlib.contextmanager
-    def lent(self, ran: list[int]) -> Iterator[tuple[PromptCache, RowLog]]:
-        """The live cache, at the last checkpoint, for a reply; `ran` is to be what it holds then."""
+    def lent(self, run: list[int]) -> Iterator[tuple[PromptCache, RowLog]]:
+        """The live cache, at the last checkpoint, for a reply; `run` is what it holds afterwards."""
         log, self._ahead = RowLog(), []
         with self._whole():
             yield self._cache, log
-        if self._may_go_on(ran, log):
+        if self._may_go_on(run, log):
             self._worker.call(prompt_cache.reorder_windows, self._cache)
-            self._ahead, self._log, self._by_draft = ran, log, False
+            self._ahead, self._log, self._ahead_is_typeahead = run, log, False
 
-    def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
+    def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
         """Whether the next prefill can begin after a reply that came to its end."""
         return log.complete
 
-    def text_of(self, said: Sequence[int]) -> str:
+    def text_of(self, tokens: Sequence[int]) -> str:
         """The text of the first tokens of a reply."""
-        return generate.text_of(self.loaded, said)
+        return generate.text_of(self.loaded, tokens)
 
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""
         return self._worker.call(generate.floats, scalars)
+
+
+def begins_with(path: TokenPath, tokens: Sequence[int]) -> bool:
+    """Whether a path's first segment begins with these tokens."""
+    return bool(path) and path.tokens_of(path[0])[: len(tokens)] == list(tokens)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from chatcli.checkpoints.checkpoints import Checkpoints, Match
+from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import RankLost, SegmentDamaged
@@ -23,8 +23,8 @@ from chatcli.kv.memory_limit import Limit
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
 ONE_BY_ONE = "Several ranks generate the replies one by one."
@@ -48,10 +48,10 @@ class SharedCheckpoints(Checkpoints):
         # The layers of a pipeline's ranks may be of several kinds.
         self._trimmed = all(ranks.gather(self._trimmed))
 
-    def _stored(self, store: SegmentStore, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-        depth = len(chain)
+    def _stored(self, store: SegmentStore, path: TokenPath) -> int:
+        depth = len(path)
         while True:
-            own = super()._stored(store, chain[:depth], prompt)
+            own = super()._stored(store, path.upto(depth))
             found = self._ranks.gather([own, store.problem])
             store.problem = next((problem for _, problem in found if problem), None)
             depths = {had for had, _ in found}
@@ -60,10 +60,10 @@ class SharedCheckpoints(Checkpoints):
                 return int(depths.pop())
             depth = min(depths)
 
-    def _load(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def _load(self, path: TokenPath) -> None:
         own = None
         try:
-            super()._load(chain, prompt)
+            super()._load(path)
         except SegmentDamaged as error:
             own = error
         found = self._ranks.gather(str(own) if own else None)
@@ -72,8 +72,8 @@ class SharedCheckpoints(Checkpoints):
             rank, problem = next((rank, one) for rank, one in enumerate(found) if one)
             raise SegmentDamaged(f"{problem} (rank {rank})") from own
 
-    def _borrow(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int]) -> int:
-        rows = super()._borrow(chain, depth, prompt)
+    def _borrow(self, rest: TokenPath) -> int:
+        rows = super()._borrow(rest)
         if len(set(self._ranks.gather(rows))) == 1:
             return rows
         self.rewind()
@@ -113,33 +113,27 @@ class LeadingCheckpoints(SharedCheckpoints):
     _prompt: Sequence[int] = ()
     _ends: Sequence[int] = ()
 
-    def match(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Match:
+    def match(self, path: TokenPath) -> Match:
         with self._led():
-            self._order("match", chain, prompt)
-            return super().match(chain, prompt)
+            self._order("match", path)
+            return super().match(path)
 
-    def restore(self, chain: Sequence[Segment], prompt: Sequence[int], match: Match) -> Match:
+    def restore(self, path: TokenPath, match: Match) -> Match:
         with self._led():
-            self._order("restore", chain, prompt, match.depth, match.in_memory)
-            return super().restore(chain, prompt, match)
+            self._order("restore", path, match.depth, match.in_memory)
+            return super().restore(path, match)
 
-    def accept_draft(self, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
+    def accept_typeahead(self, path: TokenPath) -> int:
         with self._led():
-            self._order("accept_draft", chain, prompt)
-            return super().accept_draft(chain, prompt)
+            self._order("accept_typeahead", path)
+            return super().accept_typeahead(path)
 
-    def run(
-        self,
-        chain: Sequence[Segment],
-        prompt: Sequence[int],
-        depth: int,
-        cancelled: threading.Event,
-        *,
-        draft: bool = False,
-    ) -> Iterator[tuple[int, int]]:
+    def prefill(
+        self, path: TokenPath, depth: int, cancelled: threading.Event, *, typeahead: bool = False
+    ) -> Iterator[Prefilled]:
         with self._led():
-            self._order("run", chain, prompt, depth, draft)
-            yield from super().run(chain, prompt, depth, _Said(self._ranks, cancelled), draft=draft)
+            self._order("prefill", path, depth, typeahead)
+            yield from super().prefill(path, depth, _Said(self._ranks, cancelled), typeahead=typeahead)
 
     def generate(
         self,
@@ -155,8 +149,7 @@ class LeadingCheckpoints(SharedCheckpoints):
         with self._led():
             self._order(
                 "generate",
-                (),
-                [*before, *request.tail],
+                TokenPath(self.root, [*before, *request.tail]),
                 len(before),
                 asdict(request.sampling),
                 request.room,
@@ -165,11 +158,11 @@ class LeadingCheckpoints(SharedCheckpoints):
             )
             yield from super().generate(request, _Said(self._ranks, cancelled))
 
-    def _order(self, name: str, chain: Sequence[Segment], prompt: Sequence[int], *values: object) -> None:
+    def _order(self, name: str, path: TokenPath, *values: object) -> None:
         """Have the others do something with a prompt, which they are told if they have it not."""
-        ends = [segment.end for segment in chain]
-        if list(prompt) != self._prompt or ends != self._ends[: len(ends)]:
-            self._prompt, self._ends = list(prompt), ends
+        ends = [segment.end for segment in path]
+        if list(path.tokens) != self._prompt or ends != self._ends[: len(ends)]:
+            self._prompt, self._ends = list(path.tokens), ends
             self._ranks.order("prompt", self._prompt, ends)
         self._ranks.order(name, len(ends), *values)
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
-from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
 from chatcli.engine import embeddings
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments import prefix
-from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.token_path import TokenPath
 
 
 class Speculation:
@@ -38,34 +37,25 @@ class Speculation:
         return self._checkpoints.loaded.name
 
     @property
-    def path(self) -> list[str]:
+    def live_ids(self) -> list[str]:
         """The ids of the checkpoints that its live cache has passed, oldest first."""
-        return self._checkpoints.path
+        return self._checkpoints.live_ids
 
-    def follow(
-        self,
-        chain: Sequence[Segment],
-        prompt: Sequence[int],
-        cancelled: threading.Event,
-        *,
-        draft: bool = False,
-    ) -> int:
-        """Bring its live cache to the end of the model's `chain`, with checkpoints on the way.
+    def follow(self, path: TokenPath, cancelled: threading.Event, purpose: Purpose) -> int:
+        """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
 
         Returns the bytes that will be written. Ends early if `cancelled`, and does nothing where
-        there is no speculating any more. As in `Checkpoints.run`, the last segment of a `draft` (of
-        a message that is being typed) is not written. Raises `MemoryFull`.
+        there is no speculating any more. Raises `MemoryFull`.
         """
-        if cancelled.is_set() or not self._fits(len(prompt)):
+        if cancelled.is_set() or not self._fits(len(path.tokens)):
             return 0
-        kept = self._checkpoints
         # It sees no images: where one is, it is given what stands for any.
-        prompt = embeddings.real(self._loaded, prompt)
-        own = prefix.chain(kept.root, prompt, [segment.end for segment in chain])
-        match = kept.restore(own, prompt, kept.match(own, prompt))
-        size = 0 if draft else kept.accept_draft(own[: match.depth], prompt)
-        steps = kept.run(own, prompt, match.depth, cancelled, draft=draft)
-        return size + sum(written for _, written in steps)
+        tokens = embeddings.real(self._loaded, path.tokens)
+        ends = [segment.end for segment in path]
+        own = TokenPath.cut(self._checkpoints.root, tokens, ends)
+        # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
+        _, steps = self._checkpoints.advance(own, cancelled, "turn" if purpose == "settle" else purpose)
+        return sum(step.bytes for step in steps)
 
     def generate(
         self,
@@ -106,14 +96,9 @@ class Speculation:
 
 
 def follow(
-    speculation: Speculation | None,
-    chain: Sequence[Segment],
-    prompt: Sequence[int],
-    cancelled: threading.Event,
-    *,
-    draft: bool = False,
+    speculation: Speculation | None, path: TokenPath, cancelled: threading.Event, purpose: Purpose = "turn"
 ) -> int:
     """`Speculation.follow`, where there is a draft model."""
     if speculation is None:
         return 0
-    return speculation.follow(chain, prompt, cancelled, draft=draft)
+    return speculation.follow(path, cancelled, purpose)

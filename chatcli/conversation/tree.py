@@ -147,9 +147,9 @@ class Conversation:
         turn = turns[number - 1]
         return (turn.reply or turn.user).id
 
-    def unanswered(self) -> Entry | None:
-        """The user message at the head, if its reply never came."""
-        entry = self.entries.get(self.head or "")
+    def unanswered(self, leaf: str | None = None) -> Entry | None:
+        """The user message at `leaf` (default: the head), if its reply never came."""
+        entry = self.entries.get(leaf or self.head or "")
         return entry if entry is not None and entry.message.role == "user" else None
 
     def children(self, parent: str | None) -> list[Entry]:

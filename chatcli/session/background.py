@@ -15,7 +15,7 @@ from chatcli.text import decodable, shorten
 from chatcli.threads.executor import SerialExecutor
 
 if TYPE_CHECKING:
-    from chatcli.turn.turn import TurnContext
+    from chatcli.turn.prompt import TurnContext
 
 # A settle of more tokens prefills more than the last reply: its progress is shown.
 CATCHING_UP_TOKENS = 512
@@ -104,9 +104,9 @@ class BackgroundWork:
         refresh: Callable[[], None],
     ) -> None:
         ready = context(stop)
-        from chatcli.turn import typeahead
+        from chatcli.turn.typeahead import typeahead
 
-        for progress in typeahead.draft(ready, decodable(text), stop, images):
+        for progress in typeahead(ready, decodable(text), stop, images):
             self.report(f"{progress.tokens} tokens drafted")
         refresh()
 

@@ -20,8 +20,7 @@ from chatcli.model import sharding
 from chatcli.model.ranks import Dropped, Ranks
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import ModelOptions, Sampling, Settings
-from chatcli.store.segments import prefix
-from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
 # How long what is under way may take once rank 0 has left, or is gone (seconds).
@@ -62,8 +61,7 @@ class Follower:
     def __init__(self, ranks: Ranks, settings: Settings, worker: Worker) -> None:
         self._ranks, self._settings, self._worker = ranks, settings, worker
         self._runtime: Runtime | None = None
-        self._tokens: list[int] = []
-        self._chain: list[Segment] = []
+        self._path = TokenPath("", [])
 
     def watch(self, done: threading.Event, tell: Callable[[str], None]) -> None:
         """End this process where it waits for a rank that will never answer."""
@@ -96,29 +94,28 @@ class Follower:
 
     def prompt(self, tokens: list[int], ends: Sequence[int]) -> None:
         """What the next orders are about."""
-        self._tokens = tokens
-        self._chain = prefix.chain(self._checkpoints.root, tokens, ends)
+        self._path = TokenPath.cut(self._checkpoints.root, tokens, ends)
 
     def match(self, count: int) -> None:
-        self._checkpoints.match(self._chain[:count], self._tokens)
+        self._checkpoints.match(self._path.upto(count))
 
     def restore(self, count: int, depth: int, in_memory: bool) -> None:
-        self._checkpoints.restore(self._chain[:count], self._tokens, Match(depth, in_memory))
+        self._checkpoints.restore(self._path.upto(count), Match(depth, in_memory))
 
-    def accept_draft(self, count: int) -> None:
-        self._checkpoints.accept_draft(self._chain[:count], self._tokens)
+    def accept_typeahead(self, count: int) -> None:
+        self._checkpoints.accept_typeahead(self._path.upto(count))
 
-    def run(self, count: int, depth: int, draft: bool) -> None:
+    def prefill(self, count: int, depth: int, typeahead: bool) -> None:
         """Until rank 0 says that it is enough, as in `generate`."""
         word = StopSignal(self._ranks)
-        steps = self._checkpoints.run(self._chain[:count], self._tokens, depth, word, draft=draft)
+        steps = self._checkpoints.prefill(self._path.upto(count), depth, word, typeahead=typeahead)
         with contextlib.suppress(Dropped):
             deque(steps, maxlen=0)
 
     def generate(
         self, _: int, start: int, sampling: dict[str, Any], room: int, said: int, opening: str
     ) -> None:
-        tokens, word = self._tokens, StopSignal(self._ranks)
+        tokens, word = list(self._path.tokens), StopSignal(self._ranks)
         request = Request(
             tokens[start:],
             Sampling(**sampling),

@@ -23,7 +23,7 @@ from chatcli.store.segments import readahead
 from chatcli.store.sessions.folder import SessionFolder
 
 if TYPE_CHECKING:
-    from chatcli.turn.turn import TurnContext
+    from chatcli.turn.prompt import TurnContext
 
 
 class LiveChat:
@@ -233,16 +233,16 @@ class LiveChat:
         if self.model.loading or self.session.file is None:
             return None
         context = self.turn_context()
-        from chatcli.turn import estimate
+        from chatcli.turn import prompt
 
         with suppress(TemplateRefused):
-            return estimate.cost(context, context.conversation.entries[entry_id])
+            return prompt.cost(context, context.conversation.entries[entry_id])
         return None
 
     def context_parts(self) -> list[tuple[str, int]]:
         """What the tokens of the next prompt are, as (what, tokens). Raises as `turn_context` does."""
         context = self.turn_context()
-        from chatcli.turn import estimate
+        from chatcli.turn import prompt
 
         messages = [entry.message for entry in context.conversation.path()]
 
@@ -258,5 +258,5 @@ class LiveChat:
         if pictures and context.template.vision is not None:
             blocks = [context.template.vision.block(picture) for picture in pictures]
             parts.append(("images", sum(len(block.keys) for block in blocks)))
-        around = estimate.used(context) - sum(tokens for _, tokens in parts)
+        around = prompt.context_used(context) - sum(tokens for _, tokens in parts)
         return [*parts, ("markers around them", max(around, 0))]

@@ -31,7 +31,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
 from chatcli.threads.mlx_thread import Worker
-from chatcli.turn.turn import TurnContext
+from chatcli.turn.prompt import TurnContext
 
 
 class Runtime:

@@ -36,9 +36,10 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
+from chatcli.turn.prompt import Prompt, TurnContext, render, room_left
+from chatcli.turn.record import keep, provenance
 from chatcli.turn.regenerate import last_question
 from chatcli.turn.reply import ReplyCollector
-from chatcli.turn.turn import Prompt, TurnContext
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
 DIFFERS = "In a batch this model says other things: the replies are generated one by one."
@@ -46,32 +47,35 @@ NO_ROOM = "The memory has room for no second sequence: the replies are generated
 
 
 @dataclass
-class Reply:
-    """Reply `number`, from 1, to a question that has been run; `made` is its `turn.provenance`."""
+class BatchReply:
+    """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` for its record."""
 
     number: int
-    user: Entry
     prompt: Prompt
     sampling: Sampling
     record: TurnRecord
-    made: Mapping[str, Any]
-    heard: ReplyCollector
+    facts: Mapping[str, Any]
+    collector: ReplyCollector
     started: float
 
-    def hear(self, token: Token) -> bool:
-        """Take the next token. Returns whether it is the last."""
+    def take(self, token: Token) -> bool:
+        """Collect the next token. Returns whether it is the last."""
         if self.record.time_to_first_token is None:
             self.record.time_to_first_token = time.perf_counter() - self.started
-        deque(self.heard.take(token), maxlen=0)
-        return self.heard.stopped or token.finish_reason is not None
+        deque(self.collector.take(token), maxlen=0)
+        return self.collector.stopped or token.finish_reason is not None
 
     def finish(self, chat: TurnContext) -> None:
         """No more tokens come."""
-        deque(self.heard.finish(), maxlen=0)
-        self.record.logprobs = chat.checkpoints.floats(self.heard.logprobs)
+        deque(self.collector.finish(), maxlen=0)
+        self.record.logprobs = chat.checkpoints.floats(self.collector.logprobs)
+
+    def keep(self, chat: TurnContext) -> Entry:
+        """Put it on disk, below its question."""
+        return keep(chat, self.prompt.leaf, self.record, self.facts)
 
 
-Step = Event | Reply
+Step = Event | BatchReply
 
 
 def answer_each(
@@ -88,10 +92,10 @@ def answer_each(
     """
     head = chat.conversation.head
     for step in _run(chat, _questions(chat, texts, images, cancelled), len(texts), cancelled, most):
-        if not isinstance(step, Reply):
+        if not isinstance(step, BatchReply):
             yield step
         elif step.record.tokens:
-            turn.keep(chat, step.user, step.record, step.made)
+            step.keep(chat)
             chat.saved.move_head(head)
             yield Answered(step.number, step.record)
     yield from turn.problems(chat)
@@ -109,10 +113,10 @@ def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> I
     kept: dict[int, tuple[TurnRecord, str]] = {}
     replies = _replies(chat, question, count, cancelled)
     for step in _run(chat, replies, count, cancelled, None):
-        if not isinstance(step, Reply):
+        if not isinstance(step, BatchReply):
             yield step
         elif step.record.tokens:
-            entry = turn.keep(chat, step.user, step.record, step.made)
+            entry = step.keep(chat)
             kept[step.number] = step.record, entry.id
     yield from turn.problems(chat)
     shown = [kept[number] for number in sorted(kept)]
@@ -124,16 +128,13 @@ def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> I
 def _questions(
     chat: TurnContext, texts: Sequence[str], images: Sequence[Image], cancelled: threading.Event
 ) -> Iterator[Step]:
-    """Put each on disk, where it moves no head, and run it when its turn comes."""
-    head = chat.conversation.head
-    parent: str | None = None
+    """Put each on disk, where it moves no head, and run it when it is next."""
+    head = parent = chat.conversation.head
     for number, text in enumerate(texts, start=1):
         if cancelled.is_set():
             return
         started = time.perf_counter()
-        if parent is not None:
-            chat.conversation.head = parent
-        user = turn.append(chat, text, images)
+        user = turn.append(chat, text, images, parent)
         # After a message whose reply was lost, the first question comes after an empty one.
         parent = user.parent
         chat.saved.move_head(head)
@@ -165,20 +166,13 @@ def _prepared(
 
     The live cache is where that begins until the next step is asked for.
     """
-    conversation = chat.conversation
-    before = conversation.head
-    # In memory only: a prompt is that of the head's path.
-    conversation.head = user.id
-    try:
-        prompt = turn.render(chat, user)
-        record = TurnRecord(chat.saved.name, len(conversation.turns()))
-        yield from turn.prepare(chat, prompt, record, cancelled)
-        made = turn.provenance(chat, user)
-    finally:
-        conversation.head = before
+    prompt = render(chat, user)
+    record = TurnRecord(chat.saved.name, len(chat.conversation.turns(user.id)))
+    yield from turn.prefill(chat, prompt, record, cancelled)
+    facts = provenance(chat, prompt)
     if not cancelled.is_set():
-        heard = turn.hearing(chat, prompt, sampling, record)
-        yield Reply(number, user, prompt, sampling, record, made, heard, started)
+        collector = turn.reply_collector(chat, prompt, sampling, record)
+        yield BatchReply(number, prompt, sampling, record, facts, collector, started)
 
 
 def _run(
@@ -186,7 +180,7 @@ def _run(
 ) -> Iterator[Step]:
     """What `steps` yields, with each reply only when it has ended, or was cut."""
     for step in steps:
-        if isinstance(step, Reply):
+        if isinstance(step, BatchReply):
             steps = itertools.chain([step], steps)
             break
         yield step
@@ -224,12 +218,12 @@ def _together(
 ) -> Iterator[Step]:
     """A question joins as soon as there is a place for it."""
     worker = chat.checkpoints.worker
-    running: dict[int, Reply] = {}
+    running: dict[int, BatchReply] = {}
     done = tokens = 0
     with closing(_OnWorker(chat, most)) as batch:
         while not cancelled.is_set():
             while len(running) < most and (step := next(steps, None)) is not None:
-                if isinstance(step, Reply):
+                if isinstance(step, BatchReply):
                     running[batch.add(step)] = step
                 else:
                     yield step
@@ -237,7 +231,7 @@ def _together(
                 return
             for number, token in worker.call(batch.batch.step):
                 tokens += 1
-                if running[number].hear(token):
+                if running[number].take(token):
                     worker.call(batch.batch.drop, number)
                     done += 1
                     yield _ended(chat, running.pop(number))
@@ -253,13 +247,13 @@ class _OnWorker:
         self._chat, self._call = chat, chat.checkpoints.worker.call
         self.batch = self._call(Batch, chat.checkpoints.loaded, most)
 
-    def add(self, reply: Reply) -> int:
+    def add(self, reply: BatchReply) -> int:
         cache = self._chat.checkpoints.fork()
         used = len(reply.prompt.tokens)
-        room = self._chat.checkpoints.room(used, turn.room_left(self._chat, used))
+        room = self._chat.checkpoints.room(used, room_left(self._chat, used))
         prompt, sampling = reply.prompt, reply.sampling
         reply.record.unrun_tokens = 0
-        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.before)
+        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.stable)
 
     def close(self) -> None:
         self._call(self.batch.close)
@@ -271,7 +265,7 @@ def _one_by_one(
     """On the live cache, as any other turn."""
     done = tokens = 0
     for step in steps:
-        if not isinstance(step, Reply):
+        if not isinstance(step, BatchReply):
             yield step
             continue
         record = step.record
@@ -281,6 +275,6 @@ def _one_by_one(
         yield step
 
 
-def _ended(chat: TurnContext, reply: Reply) -> Reply:
+def _ended(chat: TurnContext, reply: BatchReply) -> BatchReply:
     reply.finish(chat)
     return reply

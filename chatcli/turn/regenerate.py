@@ -12,7 +12,7 @@ from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import Event
 from chatcli.turn import turn
-from chatcli.turn.turn import Prompt, TurnContext
+from chatcli.turn.prompt import TurnContext, render, room_left
 
 
 def regenerate(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
@@ -21,7 +21,7 @@ def regenerate(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]
     If it is stopped before its first token, the conversation stays where it was.
     """
     started = time.perf_counter()
-    yield from _beside(chat, last_question(chat), (), started, cancelled)
+    yield from turn.answer(chat, render(chat, last_question(chat)), started, cancelled)
 
 
 def last_question(chat: TurnContext) -> Entry:
@@ -38,9 +38,12 @@ def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
     """
     started = time.perf_counter()
-    reply = cut_reply(chat)
-    said = tuple(reply.record["generated"])
-    yield from _beside(chat, chat.conversation.turns()[-1].user, said, started, cancelled)
+    reply_start = tuple(cut_reply(chat).record["generated"])
+    prompt = render(chat, last_question(chat))
+    tokens = [*prompt.tokens, *reply_start]
+    room_left(chat, len(tokens))
+    prompt = replace(prompt, path=replace(prompt.path, tokens=tokens), reply_start=reply_start)
+    yield from turn.answer(chat, prompt, started, cancelled)
 
 
 def cut_reply(chat: TurnContext) -> Entry:
@@ -58,23 +61,3 @@ def cut_reply(chat: TurnContext) -> Entry:
     if reply.record.get("fingerprint") != chat.checkpoints.loaded.fingerprint:
         raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
     return reply
-
-
-def _beside(
-    chat: TurnContext, user: Entry, said: tuple[int, ...], started: float, cancelled: threading.Event
-) -> Iterator[Event]:
-    conversation = chat.conversation
-    before = conversation.head
-    # In memory only: on disk the new reply itself moves the head.
-    conversation.head = user.id
-    try:
-        prompt = _beginning_with(turn.render(chat, user), said)
-        turn.room_left(chat, len(prompt.tokens))
-        yield from turn.answer(chat, user, prompt, started, cancelled)
-    finally:
-        if conversation.head == user.id:
-            conversation.head = before
-
-
-def _beginning_with(prompt: Prompt, said: tuple[int, ...]) -> Prompt:
-    return replace(prompt, tokens=[*prompt.tokens, *said], said=said)

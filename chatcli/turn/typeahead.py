@@ -1,4 +1,4 @@
-"""Prefills a message while it is being typed; refuses to write anything of it to disk."""
+"""Prefills a message while it is being typed. Nothing of it is written before it is sent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
 from chatcli.events import Drafted
-from chatcli.store.segments.prefix import Segment
-from chatcli.turn import turn
-from chatcli.turn.turn import TurnContext
+from chatcli.turn.prompt import TurnContext, render_unsent
 
 
-def draft(
+def typeahead(
     chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
 ) -> Iterator[Drafted]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
@@ -29,30 +27,17 @@ def draft(
         for image in images:
             if chat.template.vision is not None:
                 chat.template.vision.learn(image)
-        tokens, chain = expected(chat, text, images)
+        pictures = tuple(image.picture for image in images)
+        path = render_unsent(chat, Message("user", text, images=pictures))
     except (TemplateRefused, NotAnImage):
         return  # sending it will say why
-    if len(tokens) >= chat.checkpoints.loaded.context:
+    if len(path.tokens) >= chat.checkpoints.loaded.context:
         return
     with contextlib.suppress(MemoryFull):
-        match = turn.find(chat, tokens, chain)
-        match = chat.checkpoints.restore(chain, tokens, match)
-        done = match.drafted
-        for count, _ in chat.checkpoints.run(chain, tokens, match.depth, cancelled, draft=True):
-            if count:
-                done += count
+        match, steps = chat.checkpoints.advance(path, cancelled, "typeahead")
+        done = match.typeahead
+        for step in steps:
+            if step.tokens:
+                done += step.tokens
                 yield Drafted(done)
-        follow(chat.speculation, chain, tokens, cancelled, draft=True)
-
-
-def expected(chat: TurnContext, text: str, images: Sequence[Image] = ()) -> tuple[list[int], list[Segment]]:
-    """The prompt and its segments as they will be if `text` is sent. Raises `TemplateRefused`."""
-    conversation = chat.conversation
-    head = conversation.entries[conversation.head] if conversation.head else None
-    messages = turn.history(chat, head)
-    known = turn.known_boundaries(chat, messages, head) if head else {}
-    if conversation.unanswered():
-        messages.append(Message("assistant", ""))
-    messages.append(Message("user", text, images=tuple(image.picture for image in images)))
-    tokens = chat.template.prompt(messages)
-    return tokens, turn.segments(chat, tokens, chat.template.boundaries(messages, known))
+        follow(chat.speculation, path, cancelled, "typeahead")

@@ -110,7 +110,7 @@ def test_the_bytes_of_a_conversation_are_those_on_disk(spoken: talk.Spoken, load
 
 def test_rows_in_memory_are_as_many_as_the_tokens(spoken: talk.Spoken) -> None:
     """The tiny hybrid has one layer with attention: keys and values of 2 heads of 16 in float32."""
-    assert spoken.chain[-1].end == spoken.talk.tokens
+    assert spoken.path.end == spoken.talk.tokens
     assert 2 * 2 * 16 * 4 * spoken.talk.tokens == spoken.talk.cache_rows
     assert spoken.talk.rows_overhead > 1
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from chatcli.chat_format.template import Memory, Template
 from chatcli.conversation.tree import Message
-from chatcli.store.segments.prefix import common_prefix
+from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
 from tests.support.templates import (
     ANSWERED,

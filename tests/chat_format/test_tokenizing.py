@@ -19,7 +19,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.chat_format.tokenizing import SEAM, Encoder, Seams, cutting_marks
-from chatcli.store.segments.prefix import common_prefix
+from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]

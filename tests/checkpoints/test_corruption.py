@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chatcli.conversation.tree import Message
 from chatcli.errors import SegmentDamaged
 from chatcli.events import TurnRecord
 from chatcli.store.segments import inventory, segments
 from chatcli.store.segments.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate, state_path
 from chatcli.store.segments.container import Container, Tensor
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
-from chatcli.turn import turn
+from chatcli.store.segments.token_path import Segment, TokenPath
+from chatcli.turn.prompt import render_history
 from tests.conftest import at_night, segment_files
 from tests.support.checkpointing import Raw, raw, rewrite, whole
 from tests.support.harness import MESSAGES, Harness
@@ -41,8 +40,7 @@ class Talk:
     family: str
     model: Path
     sessions: Path
-    chain: list[Segment]
-    tokens: list[int]
+    chain: TokenPath
     fingerprint: str
     rows: Raw
     states: dict[str, Raw]
@@ -56,13 +54,10 @@ class Talk:
         return sorted(self.folder.glob("??/*.safetensors"))
 
 
-def path_in(harness: Harness, name: str) -> tuple[list[Segment], list[int]]:
-    """The checkpoints that a conversation's last turn left behind, and their tokens."""
+def path_in(harness: Harness, name: str) -> TokenPath:
+    """The path of the checkpoints that a conversation's last turn left behind."""
     chat = harness.chat(name)
-    reply = chat.session.conversation.path()[-1]
-    messages = turn.history(chat, reply)
-    tokens = chat.template.prompt([*messages, Message("user", ".")])
-    return turn.cut(chat, tokens, messages, reply), tokens
+    return render_history(chat, chat.session.conversation.path()[-1]).path
 
 
 def hold(model: Path, sessions: Path) -> Talk:
@@ -71,15 +66,15 @@ def hold(model: Path, sessions: Path) -> Talk:
         for message in SAID:
             harness.say(chat, message)
     with Harness(model, sessions) as harness:
-        chain, tokens = path_in(harness, model.name)
+        chain = path_in(harness, model.name)
         fingerprint = harness.runtime.loaded.fingerprint
     store = SegmentStore(sessions, fingerprint)
-    with store.rows(chain, tokens) as rows:
+    with store.rows(chain) as rows:
         right = whole(rows)
     having = [segment for segment in chain if store.has_state(segment.id)]
     states = {segment.id: raw(store.state(segment)[0]) for segment in having}
     store.close()
-    return Talk(model.name, model, sessions, chain, tokens, fingerprint, right, states)
+    return Talk(model.name, model, sessions, chain, fingerprint, right, states)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +95,7 @@ def other_than(talk: Talk, talks: dict[str, Talk]) -> Talk:
 
 
 def test_the_conversation_has_all_that_is_to_be_damaged(talk: Talk) -> None:
-    found = locate(talk.folder, talk.chain, talk.tokens)
+    found = locate(talk.folder, talk.chain)
     assert [1, 8] == [one.segments for one in found][:2]
     assert len(talk.chain) == sum(one.segments for one in found)
     assert (talk.family == "qwen3_5") == (len(talk.chain) == len(talk.states))
@@ -175,7 +170,7 @@ def undo(talk: Talk, before: Change) -> None:
 def is_believed(talk: Talk, store: SegmentStore, change: Change) -> bool:
     """Whether everything was read as if nothing had happened. What is read is right in any case."""
     stateful = bool(talk.states)
-    assert 0 <= store.depth(talk.chain, talk.tokens, stateful=stateful) <= len(talk.chain)
+    assert 0 <= store.depth(talk.chain, stateful=stateful) <= len(talk.chain)
     whole_rows = rows_are_right(talk, store)
     states = [segment for segment in talk.chain if state_path(talk.folder, segment.id) in change]
     return all([whole_rows, *(state_is_right(talk, store, one) for one in states)])
@@ -183,7 +178,7 @@ def is_believed(talk: Talk, store: SegmentStore, change: Change) -> bool:
 
 def rows_are_right(talk: Talk, store: SegmentStore) -> bool:
     try:
-        with store.rows(talk.chain, talk.tokens) as rows:
+        with store.rows(talk.chain) as rows:
             found = whole(rows)
     except SegmentDamaged:
         return False
@@ -345,7 +340,7 @@ def empty(path: Path) -> None:
 
 def needed(talk: Talk) -> list[Path]:
     """The files that the next turn reads."""
-    rows = [found.path for found in locate(talk.folder, talk.chain, talk.tokens)]
+    rows = [found.path for found in locate(talk.folder, talk.chain)]
     last = state_path(talk.folder, talk.chain[-1].id)
     return [*rows, *([last] if talk.states else [])]
 

@@ -41,6 +41,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.render import panel
 from chatcli.turn import regenerate, turn, typeahead
+from chatcli.turn.prompt import render, render_history
 from tests.conftest import Program, at_night
 from tests.support.harness import MESSAGES, NEUTRAL, Harness, finish, open_all_along, outcome, reopened
 from tests.support.scripted import PLAIN, ScriptedHarness, until
@@ -467,18 +468,18 @@ def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
         chat = noted.chat()
         first = noted.harness.say(chat, MESSAGES[0], settle=False)
         ran = noted.ran()
-        prompt = turn.render(chat, chat.conversation.turns()[-1].user)
+        prompt = render(chat, chat.conversation.turns()[-1].user)
         assert prompt.tokens == ran[: len(prompt.tokens)]
         for _ in turn.settle(chat, NEVER):
             pass
-        tokens, chain = turn.as_history(chat, chat.conversation.path()[-1])
-        assert tokens[prompt.stable : chain[-1].end] == noted.ran()
+        path = render_history(chat, chat.conversation.path()[-1]).path
+        assert path.tokens[prompt.path.end : path.end] == noted.ran()
         assert first.draft_accepted_tokens is not None
     with Noted(family, tmp_path) as noted:
         chat = noted.chat()
         noted.harness.say(chat, MESSAGES[1], settle=False)
-        prompt = turn.render(chat, chat.conversation.turns()[-1].user)
-        new = prompt.tokens[chain[-1].end :]
+        prompt = render(chat, chat.conversation.turns()[-1].user)
+        new = prompt.tokens[path.end :]
         assert new == noted.ran()[: len(new)]
         list(regenerate.regenerate(chat, NEVER))
         assert prompt.tail == noted.ran()[: len(prompt.tail)]
@@ -487,12 +488,12 @@ def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
 def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> None:
     with Noted(family, tmp_path) as noted:
         chat = noted.chat()
-        for _ in typeahead.draft(chat, MESSAGES[1], NEVER):
+        for _ in typeahead.typeahead(chat, MESSAGES[1], NEVER):
             pass
         drafted = noted.ran()
         record = noted.harness.say(chat, MESSAGES[1], settle=False)
-        prompt = turn.render(chat, chat.conversation.turns()[-1].user)
-        assert prompt.before == drafted and record.drafted_tokens
+        prompt = render(chat, chat.conversation.turns()[-1].user)
+        assert prompt.stable == drafted and record.drafted_tokens
         assert prompt.tail == noted.ran()[: len(prompt.tail)]
     # What was drafted is on disk, now that it is sent.
     with Noted(family, tmp_path) as noted:

@@ -22,7 +22,7 @@ from chatcli.model import load as models_
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling, Settings
-from chatcli.turn import turn
+from chatcli.turn.prompt import render
 from tests.conftest import Program, by_turns, night_but
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
 
@@ -138,7 +138,7 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
         cold = [harness.say(chat, message, settle=False).tokens for message in MESSAGES]
         assert [record.tokens for record in whole] == cold
         user = chat.conversation.turns()[1].user
-        prompt = turn.render(chat, user).tokens
+        prompt = render(chat, user).tokens
         assert by_mlx_lm(harness, prompt, sampling, 24) == cold[1]
         near = replace(sampling, repetition_context_size=2)
         assert by_mlx_lm(harness, prompt, near, 24) != cold[1]

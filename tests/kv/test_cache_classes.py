@@ -24,9 +24,9 @@ from mlx_lm.models.cache import (
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import RowLog
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import FINGERPRINT, path_of, prompt_of
 
 MAKERS: dict[str, Callable[[], Any]] = {
@@ -91,9 +91,9 @@ def test_a_restored_cache_goes_on_as_the_original(
     chain = path_of(prompt, ends)
     cache, store = make(), SegmentStore(tmp_path, FINGERPRINT)
     for number, counts in enumerate(pieces):
-        keep(store, cache, chain[: number + 1], prompt, counts, dtype)
+        keep(store, cache, chain.upto(number + 1), counts, dtype)
     restored = make()
-    bring_back(store, restored, chain, prompt)
+    bring_back(store, restored, chain)
     store.close()
     for seed, count in enumerate([5, 1, 1, 20, 1], start=9000):
         assert same(step(cache, seed, count, dtype), step(restored, seed, count, dtype))
@@ -102,8 +102,7 @@ def test_a_restored_cache_goes_on_as_the_original(
 def keep(
     store: SegmentStore,
     cache: list[Any],
-    chain: list[Segment],
-    prompt: list[int],
+    chain: TokenPath,
     counts: list[int],
     dtype: mx.Dtype,
 ) -> None:
@@ -113,16 +112,16 @@ def keep(
         step(cache, 100 * len(chain) + number, count, dtype)
         log.record(cache, count)
     rows = prompt_cache.segment_rows(cache, log, chain[-1].start, chain[-1].end)
-    store.put(Checkpoint(chain, prompt, rows, *prompt_cache.state(cache), 0.0))
+    store.put(Checkpoint(chain, rows, *prompt_cache.state(cache), 0.0))
 
 
-def bring_back(store: SegmentStore, cache: list[Any], chain: list[Segment], prompt: list[int]) -> None:
+def bring_back(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
     """Fill an empty cache from the files."""
     store.flush()
     stateful = prompt_cache.has_state(cache)
-    assert len(chain) == store.depth(chain, prompt, stateful=stateful)
+    assert len(chain) == store.depth(chain, stateful=stateful)
     state, scalars = store.state(chain[-1]) if stateful else ({}, "{}")
-    with store.rows(chain, prompt) as rows:
+    with store.rows(chain) as rows:
         prompt_cache.fill(cache, rows, state, scalars)
 
 
@@ -167,8 +166,8 @@ def test_a_class_that_nobody_has_seen_comes_back_from_disk(tmp_path: Path) -> No
     cache, restored, store = [Odd(5)], [Odd(9)], SegmentStore(tmp_path, FINGERPRINT)
     prompt = prompt_of(3)
     chain = path_of(prompt, [3])
-    store.put(Checkpoint(chain, prompt, {}, *prompt_cache.state(cache), 0.0))
-    bring_back(store, restored, chain, prompt)
+    store.put(Checkpoint(chain, {}, *prompt_cache.state(cache), 0.0))
+    bring_back(store, restored, chain)
     store.close()
     assert 7 == len(arrays(cache))
     assert same(arrays(cache), arrays(restored))

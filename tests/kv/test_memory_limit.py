@@ -22,6 +22,7 @@ from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import device
 from chatcli.model import load as models_
 from chatcli.turn import turn, typeahead
+from chatcli.turn.prompt import render
 from tests.conftest import Program, everything
 from tests.support.harness import SYSTEM, Harness, finish, outcome
 
@@ -40,8 +41,8 @@ def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
         chat = harness.chat("measure")
         limit = chat.checkpoints.memory
         assert limit is not None
-        prompt = turn.render(chat, turn.append(chat, text))
-        longest = max(segment.end - segment.start for segment in prompt.chain)
+        prompt = render(chat, turn.append(chat, text, (), chat.conversation.head))
+        longest = max(segment.end - segment.start for segment in prompt.path)
         return limit.needed_bytes(len(prompt.tokens) + 1, longest, written=cache)
 
 
@@ -132,7 +133,7 @@ def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Pat
         chat = harness.chat("talk")
         never = threading.Event()
         assert [] == list(turn.settle(chat, never))
-        assert [] == list(typeahead.draft(chat, SHORT, never))
+        assert [] == list(typeahead.typeahead(chat, SHORT, never))
         with pytest.raises(MemoryFull):
             harness.say(chat, SHORT)
         assert 1 == len(chat.conversation.turns())
@@ -146,8 +147,8 @@ def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path
     with Harness(recurrent, tmp_path, memory_limit=enough - 1) as harness:
         chat = harness.chat("talk")
         harness.say(chat, SHORT)
-        assert [] == list(typeahead.draft(chat, LONG, threading.Event()))
-        assert list(typeahead.draft(chat, SHORT * 3, threading.Event()))
+        assert [] == list(typeahead.typeahead(chat, LONG, threading.Event()))
+        assert list(typeahead.typeahead(chat, SHORT * 3, threading.Event()))
 
 
 def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:

@@ -349,10 +349,10 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
     path = path_of(TOKENS, [20])
     store = SegmentStore(tmp_path, FINGERPRINT)
     rows = prompt_cache.segment_rows(cache, RowLog(), 0, 20)
-    assert 0 < store.put(Checkpoint(path, TOKENS, rows, {}, "", 0.0))
+    assert 0 < store.put(Checkpoint(path, rows, {}, "", 0.0))
     store.close()
     back: list[Any] = [CacheList(KVCache(), KVCache())]
-    with store.rows(path, TOKENS) as found:
+    with store.rows(path) as found:
         prompt_cache.fill(back, found, {}, "{}")
     for leaf in back[0].caches:
         assert mx.array_equal(keys, leaf.keys[..., : leaf.offset, :]).item()

@@ -24,8 +24,8 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Request
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
-from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.threads.mlx_thread import Worker
 from tests.support import tiny
 from tests.support.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches
@@ -279,17 +279,17 @@ class Process:
     def restored(self, prompt: list[int], boundaries: list[int]) -> tuple[int, bool, str | None]:
         """Bring the cache to the deepest checkpoint: its depth, whether in memory, why no more."""
         segments = path(prompt, boundaries)
-        match = self.checkpoints.match(segments, prompt)
-        match = self.checkpoints.restore(segments, prompt, match)
+        match = self.checkpoints.match(segments)
+        match = self.checkpoints.restore(segments, match)
         return match.depth, match.in_memory, match.reason
 
     def prefill(self, prompt: list[int], boundaries: list[int], first: int = 0) -> None:
         """Extend the cache through the segments from `first` on; each is handed to the store."""
         segments = path(prompt, boundaries)
         for depth in range(first, len(segments)):
-            done = self.checkpoints.extend(segments[: depth + 1], prompt, threading.Event())
+            done = self.checkpoints.extend(segments.upto(depth + 1), threading.Event())
             assert segments[depth].end - segments[depth].start == sum(done)
-            self.checkpoints.persist(segments[: depth + 1], prompt)
+            self.checkpoints.persist(segments.upto(depth + 1))
 
     def say(self, prompt: list[int], start: int, count: int = COUNT) -> Said:
         """What follows the prompt's tail, greedily: tokens with their logprobs."""
@@ -299,8 +299,8 @@ class Process:
         return [(token.id, token.logprob) for token in made]
 
 
-def path(prompt: list[int], boundaries: list[int]) -> list[Segment]:
-    return chain(root_id(FINGERPRINT), prompt, boundaries)
+def path(prompt: list[int], boundaries: list[int]) -> TokenPath:
+    return TokenPath.cut(root_id(FINGERPRINT), prompt, boundaries)
 
 
 def uninterrupted(ground: Ground, case: str, prompt: list[int], boundaries: list[int]) -> Said:

@@ -21,8 +21,8 @@ from chatcli.conversation.tree import Message
 from chatcli.events import TurnRecord
 from chatcli.kv import prompt_cache
 from chatcli.model.load import fingerprint, load
-from chatcli.store.segments.prefix import common_prefix
-from chatcli.turn import turn
+from chatcli.store.segments.token_path import common_prefix
+from chatcli.turn.prompt import history
 from tests.conftest import Program
 from tests.support.harness import Harness
 from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model
@@ -298,7 +298,7 @@ def rendered(place: Path) -> tuple[list[int], set[int]]:
     """The conversation on disk with one more message: its tokens, and where checkpoints end."""
     with Harness(place / "model", place / "sessions", cache=False) as harness:
         chat = harness.chat("talk")
-        told = turn.history(chat, chat.session.conversation.path()[-1])
+        told = history(chat, chat.session.conversation.path()[-1])
         messages = [*told, Message("user", SAID[1])]
         return chat.template.prompt(messages), set(chat.template.boundaries(messages, {}))
 

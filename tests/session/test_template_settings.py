@@ -30,7 +30,7 @@ from chatcli.settings.values import Sampling, Settings
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.screen import Screen
-from chatcli.turn import turn
+from chatcli.turn.prompt import history
 from tests.conftest import Program, entries
 from tests.support import tiny
 from tests.support.templates import DATE, GPT_OSS, PATHS
@@ -82,7 +82,7 @@ class Shell:
 
     def prompt(self) -> str:
         context = self.chat.turn_context()
-        return context.template.text([*turn.history(context, None), Message("user", "x")], generation=True)
+        return context.template.text([*history(context, None), Message("user", "x")], generation=True)
 
 
 def rendered(tokenizer: Any, **options: Any) -> str:

@@ -14,9 +14,9 @@ import pytest
 from chatcli.store import maintenance
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.container import Tensor
-from chatcli.store.segments.prefix import chain, root_id
 from chatcli.store.segments.rows import joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program, everything, segment_files
 
@@ -44,11 +44,11 @@ class Shelf:
     def put(self, name: str | None, tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> list[str]:
         """A session (None: a process was killed before it named anything), one token a segment."""
         store = SegmentStore(self.folder, fingerprint)
-        path = chain(root_id(fingerprint), [*tokens, 0], range(1, len(tokens) + 1))
+        path = TokenPath.cut(root_id(fingerprint), [*tokens, 0], range(1, len(tokens) + 1))
         for depth in range(1, len(path) + 1):
             rows = {"0.keys": spelled(tokens[depth - 1 : depth])}
             state = {"1.0": spelled(tokens[:depth])}
-            store.put(Checkpoint(path[:depth], [*tokens, 0], rows, state, "{}", 1.0))
+            store.put(Checkpoint(path.upto(depth), rows, state, "{}", 1.0))
         store.close()
         names = [segment.id for segment in path]
         if name is not None:
@@ -62,9 +62,9 @@ class Shelf:
     def restored(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that the rows of a path spell, as deep as it is there with state."""
         store = SegmentStore(self.folder, FINGERPRINT)
-        path = chain(root_id(FINGERPRINT), [*tokens, 0], range(1, len(tokens) + 1))
-        depth = store.depth(path, tokens, stateful=True)
-        with store.rows(path[:depth], tokens) as rows:
+        path = TokenPath.cut(root_id(FINGERPRINT), [*tokens, 0], range(1, len(tokens) + 1))
+        depth = store.depth(path, stateful=True)
+        with store.rows(path.upto(depth)) as rows:
             found = joined(rows, "0.keys")[0, 0, :, 0].tolist() if depth else []
         store.close()
         return list(found)

@@ -18,7 +18,6 @@ from tests import ROOT
 from tests.support.checkpointing import (
     CHAIN,
     ONE,
-    PROMPT,
     damage_of_rows,
     damage_of_state,
     depth,
@@ -99,18 +98,18 @@ def test_old_rows_are_a_miss(store: SegmentStore) -> None:
     write_old(store)
     assert 0 == depth(store)
     assert "evicted or deleted" == damage_of_rows(store)
-    assert list(range(1, len(CHAIN) + 1)) == store.missing(CHAIN, PROMPT)
-    write_all(store, CHAIN, PROMPT)
-    assert expected(CHAIN) == read(store, CHAIN, PROMPT)
+    assert list(range(1, len(CHAIN) + 1)) == store.missing(CHAIN)
+    write_all(store, CHAIN)
+    assert expected(CHAIN) == read(store, CHAIN)
 
 
 def test_an_old_state_is_set_aside_where_it_is_met_and_written_anew(store: SegmentStore) -> None:
     write_old(store)
     assert 0 == depth(store, stateful=True)
-    write(store, ONE, PROMPT, state=True)
+    write(store, ONE, state=True)
     assert damage_of_state(store).startswith("damaged: ")
     assert not state_at(store).exists()
-    write(store, ONE, PROMPT, state=True)
+    write(store, ONE, state=True)
     assert raw(state_of(CHAIN[0])) == raw(store.state(CHAIN[0])[0])
 
 
@@ -122,11 +121,11 @@ def test_gc_removes_old_rows_and_lists_although_a_session_names_them(store: Segm
 
 def test_eviction_takes_everything_old_before_anything_whole(store: SegmentStore) -> None:
     paths = [path for path in write_old(store) if ".next" not in path.name]
-    write(store, ONE, PROMPT)
+    write(store, ONE)
     whole = sum(path.stat().st_size for path in rows_files(store) if path not in paths)
     eviction.remove(eviction.over_limit(sessions_of(store), int(whole / eviction.TARGET) + 200))
     assert [] == [path for path in paths if path.exists()]
-    assert expected(ONE) == read(store, ONE, PROMPT)
+    assert expected(ONE) == read(store, ONE)
 
 
 def test_verification_names_every_old_file(store: SegmentStore) -> None:

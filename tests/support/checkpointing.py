@@ -11,9 +11,9 @@ import pytest
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import rows_path, state_path
 from chatcli.store.segments.container import Container, Tensor, pack
-from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.rows import Rows, joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 
 FINGERPRINT = "f" * 32
 FAN = 8
@@ -24,8 +24,8 @@ def prompt_of(length: int, seed: int = 1) -> list[int]:
     return np.random.default_rng(seed).integers(0, 1 << 18, length).tolist()
 
 
-def path_of(prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGERPRINT) -> list[Segment]:
-    return chain(root_id(fingerprint), prompt, ends)
+def path_of(prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGERPRINT) -> TokenPath:
+    return TokenPath.cut(root_id(fingerprint), prompt, ends)
 
 
 def rows_of(segment: Segment) -> dict[str, Tensor]:
@@ -46,31 +46,28 @@ def state_of(segment: Segment) -> dict[str, Tensor]:
     return {"1.0.0": Tensor.of(noise.standard_normal((1, 3, 4)).astype("float16"))}
 
 
-def checkpoint(path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False) -> Checkpoint:
+def checkpoint(path: TokenPath, *, state: bool = False) -> Checkpoint:
     last = path[-1]
-    return Checkpoint(
-        path, prompt, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25
-    )
+    return Checkpoint(path, rows_of(last), state_of(last) if state else {}, f'{{"x": {last.end}}}', 0.25)
 
 
-def write(store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int], *, state: bool = False) -> int:
+def write(store: SegmentStore, path: TokenPath, *, state: bool = False) -> int:
     """Put the last segment of a path; it is on disk then. Returns the bytes that were told."""
-    size = store.put(checkpoint(path, prompt, state=state))
+    size = store.put(checkpoint(path, state=state))
     store.flush()
     return size
 
 
 def write_all(
     store: SegmentStore,
-    path: Sequence[Segment],
-    prompt: Sequence[int],
+    path: TokenPath,
     first: int = 0,
     *,
     state: bool = False,
 ) -> None:
     """Put every segment of a path from number `first` on, one after the other."""
     for depth in range(first + 1, len(path) + 1):
-        write(store, path[:depth], prompt, state=state)
+        write(store, path.upto(depth), state=state)
 
 
 def raw(tensors: dict[str, Tensor]) -> Raw:
@@ -83,14 +80,14 @@ def whole(rows: Rows) -> Raw:
     return {name: (rows.dtype(name), a.shape, a.tobytes()) for name, a in arrays.items()}
 
 
-def read(store: SegmentStore, path: Sequence[Segment], prompt: Sequence[int]) -> Raw:
+def read(store: SegmentStore, path: TokenPath) -> Raw:
     """The rows of a path as the store gives them. Raises `SegmentDamaged`."""
-    with store.rows(path, prompt) as rows:
+    with store.rows(path) as rows:
         assert (path[-1].end if path else 0) == rows.count
         return whole(rows)
 
 
-def expected(path: Sequence[Segment]) -> Raw:
+def expected(path: TokenPath) -> Raw:
     """The rows of a path as they were put, one array after the other."""
     parts = [rows_of(segment) for segment in path]
     found: Raw = {}
@@ -122,21 +119,21 @@ def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None
 
 PROMPT = [5, 6, 7, 8, 9, 10, 11]
 CHAIN = path_of(PROMPT, [4, 6])
-ONE = CHAIN[:1]
+ONE = CHAIN.upto(1)
 FIRST, SECOND = CHAIN
 
 
 def rows_at(store: SegmentStore, number: int = 0) -> Path:
-    return rows_path(store.folder, [CHAIN[number]], PROMPT)
+    return rows_path(store.folder, CHAIN.upto(number + 1).after(number))
 
 
 def state_at(store: SegmentStore, number: int = 0) -> Path:
     return state_path(store.folder, CHAIN[number].id)
 
 
-def damage_of_rows(store: SegmentStore, chain: Sequence[Segment] = ONE) -> str:
+def damage_of_rows(store: SegmentStore, chain: TokenPath = ONE) -> str:
     with pytest.raises(SegmentDamaged) as caught:
-        store.rows(chain, PROMPT)
+        store.rows(chain)
     return str(caught.value)
 
 
@@ -147,4 +144,4 @@ def damage_of_state(store: SegmentStore) -> str:
 
 
 def depth(store: SegmentStore, *, stateful: bool = False) -> int:
-    return store.depth(CHAIN, PROMPT, stateful=stateful)
+    return store.depth(CHAIN, stateful=stateful)

@@ -137,7 +137,7 @@ class ScriptedHarness:
     def draft(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
         """Draft `text`, or begin to; what the model was run on for it."""
         self.model.taken()
-        for _ in until(typeahead.draft, chat, text, events):
+        for _ in until(typeahead.typeahead, chat, text, events):
             pass
         return self.model.taken()
 

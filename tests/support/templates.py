@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from chatcli.chat_format.template import Template
 from chatcli.chat_format.tokenizing import SEAM
 from chatcli.conversation.tree import Message
-from chatcli.store.segments.prefix import common_prefix
+from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
 
 DATE = "2025-03-01"

@@ -215,7 +215,7 @@ def test_what_came_is_kept_when_it_is_stopped(hybrid: Path, tmp_path: Path) -> N
 def test_a_lost_reply_comes_before_every_question(hybrid: Path, tmp_path: Path) -> None:
     with Harness(hybrid, tmp_path) as harness:
         chat = harness.chat("talk")
-        lost = turn.append(chat, MESSAGES[0])
+        lost = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
         asked(chat, QUESTIONS[:3])
         assert lost.id == chat.conversation.head
         (empty,) = chat.conversation.children(lost.id)

@@ -117,7 +117,7 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         assert "say something first" in refused()
-        user = turn.append(chat, SHORT)
+        user = turn.append(chat, SHORT, (), chat.conversation.head)
         assert "never began: /regenerate answers" in refused()
         chat.saved.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
         assert "tokens are not kept: /regenerate makes it anew" in refused()

@@ -20,8 +20,9 @@ from chatcli.conversation.tree import Message
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.events import Answered, Event, PrefillProgress, TurnRecord
 from chatcli.settings.values import ModelOptions
-from chatcli.store.segments import prefix
+from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn import batch, regenerate, turn, typeahead
+from chatcli.turn.prompt import history, render_history
 from tests.support.harness import SYSTEM, Harness, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 
@@ -148,13 +149,13 @@ def test_images_of_one_size_share_nothing_and_are_told_apart(
         assert vision is not None
         said = [Message("user", ASKED, images=(read(shown[name]).picture,)) for name in "ab"]
         first = home.say(one, ASKED, images=[shown["a"]])
-        (system,) = one.boundaries.keys() & {1}
+        system = render_history(one, one.conversation.path()[-1]).boundaries[1]
         second = home.say(other, ASKED, images=[shown["b"]])
         left, right = (one.template.prompt([message]) for message in said)
         assert vision.real(left) == vision.real(right) != left
-        assert prefix.common_prefix(left, right) == next(i for i, t in enumerate(left) if t < 0)
+        assert common_prefix(left, right) == next(i for i, t in enumerate(left) if t < 0)
         assert first.prompt_tokens == second.prompt_tokens
-        assert one.boundaries[system] == second.reused_tokens
+        assert system == second.reused_tokens
         assert first.logprobs != second.logprobs
 
 
@@ -222,11 +223,11 @@ def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
 def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path], tmp_path: Path) -> None:
     with harness(seer, tmp_path / "draft") as home:
         chat = home.chat("talk")
-        drafted = list(typeahead.draft(chat, "What is", NEVER, [read(shown["large"])]))
+        drafted = list(typeahead.typeahead(chat, "What is", NEVER, [read(shown["large"])]))
         assert not list((tmp_path / "draft").glob("images/??/*"))
         sent = home.say(chat, ASKED, images=[shown["large"]])
         assert drafted
-        list(typeahead.draft(chat, "And this?", NEVER, [read(shown["a"])]))
+        list(typeahead.typeahead(chat, "And this?", NEVER, [read(shown["a"])]))
         next_ = home.say(chat, "And this?", images=[shown["a"]])
     talk = [(ASKED, ("large",)), ("And this?", ("a",))]
     plain = talked(seer, tmp_path / "plain", shown, talk)
@@ -352,7 +353,7 @@ def test_a_message_that_spells_an_image_shows_none(
         assert home.say(chat, text, images=[shown["a"]]).tokens
         vision = chat.template.vision
         assert vision is not None
-        found = vision.found(chat.template.prompt(turn.history(chat, chat.conversation.path()[-2])))
+        found = vision.found(chat.template.prompt(history(chat, chat.conversation.path()[-2])))
     assert ["a.png"] == [block.picture.name for _, block in found]
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings.values import Sampling
 from chatcli.turn import regenerate, turn
+from chatcli.turn.prompt import history
 from tests.support.harness import MESSAGES, Harness, finish, outcome
 
 
@@ -21,10 +23,10 @@ def regenerated(chat: turn.TurnContext) -> TurnRecord:
 
 def tail(chat: turn.TurnContext) -> int:
     """The tokens of the generation prompt."""
-    return len(chat.template.encode(chat.template.opening(turn.history(chat, question(chat)))))
+    return len(chat.template.encode(chat.template.opening(history(chat, question(chat)))))
 
 
-def question(chat: turn.TurnContext) -> turn.Entry:
+def question(chat: turn.TurnContext) -> Entry:
     return chat.conversation.turns()[-1].user
 
 
@@ -99,7 +101,7 @@ def test_a_reply_that_never_began_leaves_the_old_one_in_place(model: Path, tmp_p
 def test_a_message_whose_reply_was_lost_gets_one(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
-        turn.append(chat, MESSAGES[0])
+        turn.append(chat, MESSAGES[0], (), chat.conversation.head)
         regenerated(chat)
         assert chat.conversation.turns()[0].reply is not None
         assert None is chat.conversation.unanswered()
@@ -147,7 +149,7 @@ def test_a_cut_reply_goes_on_exactly_where_it_stopped(model: Path, tmp_path: Pat
 def test_a_reply_that_was_not_cut_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
-        user = turn.append(chat, MESSAGES[0])
+        user = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
         chat.saved.append(turn.Message("assistant", "Yes."), user.id, finish_reason="stop")
         with pytest.raises(NothingToRepeat):
             list(regenerate.go_on(chat, threading.Event()))

@@ -18,7 +18,7 @@ LONG = " ".join(MESSAGES) * 7
 def drafted(chat: turn.TurnContext, text: str, *, chunks: int | None = None) -> int:
     """Draft `text`, as a whole or its first chunks; the tokens that are ahead then."""
     stop, done = threading.Event(), 0
-    for number, event in enumerate(typeahead.draft(chat, text, stop), start=1):
+    for number, event in enumerate(typeahead.typeahead(chat, text, stop), start=1):
         done = event.tokens
         if number == chunks:
             stop.set()
@@ -78,7 +78,7 @@ def test_typing_on_goes_on_from_the_last_whole_chunk(model: Path, tmp_path: Path
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         first = drafted(chat, LONG)
-        events = list(typeahead.draft(chat, f"{LONG} And more.", threading.Event()))
+        events = list(typeahead.typeahead(chat, f"{LONG} And more.", threading.Event()))
         step = harness.runtime.loaded.prefill_step
     assert events[0].tokens > first - 2 * step
     assert len(events) <= 2
@@ -91,7 +91,7 @@ def test_a_change_in_the_middle_keeps_what_stands_before_it(model: Path, tmp_pat
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         whole = drafted(chat, LONG)
-        events = list(typeahead.draft(chat, changed, threading.Event()))
+        events = list(typeahead.typeahead(chat, changed, threading.Event()))
         record = sent(harness, chat, changed)
     # The places to go back to are further apart where each takes memory.
     assert events[0].tokens > whole // 3

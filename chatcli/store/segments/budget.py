@@ -7,11 +7,11 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from chatcli.store.segments import eviction, inventory
-from chatcli.store.segments.prefix import Segment
+from chatcli.store.segments.token_path import TokenPath
 
 LARGEST = 20 << 30
 SHARE = 10
@@ -75,14 +75,14 @@ class Budget:
         self._newest: dict[str, set[str]] = {}
         self._one_at_a_time = threading.Lock()
 
-    def written(self, size: int, path: Sequence[Segment]) -> None:
+    def written(self, size: int, path: TokenPath) -> None:
         """Count what was written for `path`, and make room if that was too much.
 
         Raises `OSError` as removing does, and if what is open takes more than the limit by itself:
         then nothing more should be written.
         """
         with self._one_at_a_time:
-            self._newest[path[0].parent] = {segment.id for segment in path}
+            self._newest[path.root] = set(path.ids)
             self._count(size)
             self._make_room()
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.container import Container
-from chatcli.store.segments.prefix import Segment, segment_id
+from chatcli.store.segments.token_path import TokenPath, segment_id
 
 Kind = Literal["rows", "state"]
 TOKENS = "tokens"
@@ -43,9 +43,9 @@ def model_folder(sessions: Path, fingerprint: str) -> Path:
     return sessions / "kv" / fingerprint
 
 
-def beginning(segment: Segment, prompt: Sequence[int]) -> str:
-    """What the names of all files begin with that continue the same parent with the same tokens."""
-    return key(segment.parent, prompt[segment.start : segment.end])
+def beginning(path: TokenPath) -> str:
+    """What the names of all files begin with that continue the path's root with its first tokens."""
+    return key(path.root, path.tokens_of(path[0]))
 
 
 def key(parent: str, tokens: Sequence[int]) -> str:
@@ -56,9 +56,9 @@ def key(parent: str, tokens: Sequence[int]) -> str:
     return digest.hexdigest()[:SHORT]
 
 
-def rows_path(folder: Path, run: Sequence[Segment], prompt: Sequence[int]) -> Path:
+def rows_path(folder: Path, path: TokenPath) -> Path:
     """The file of these segments' rows."""
-    name = rows_name(beginning(run[0], prompt), run[0].id, run[-1].id)
+    name = rows_name(beginning(path), path[0].id, path[-1].id)
     return folder / name[:2] / name
 
 
@@ -85,13 +85,13 @@ class Found:
     whole: bool
 
 
-def locate(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
+def locate(folder: Path, path: TokenPath) -> list[Found]:
     """The files that hold a path's rows, from its first segment on, as far as there are any."""
     found: list[Found] = []
     depth = 0
-    while depth < len(chain):
+    while depth < len(path):
         best = max(
-            _holding(folder, chain[depth:], prompt),
+            _holding(folder, path.after(depth)),
             key=lambda one: (one.segments, one.whole),
             default=None,
         )
@@ -107,26 +107,24 @@ def covered(found: Iterable[Found]) -> int:
     return sum(one.segments for one in found)
 
 
-def _holding(folder: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> Iterator[Found]:
+def _holding(folder: Path, path: TokenPath) -> Iterator[Found]:
     """The files that begin with the first of these segments."""
-    ends = {segment.id[:SHORT]: count for count, segment in enumerate(chain, start=1)}
+    ends = {segment.id[:SHORT]: count for count, segment in enumerate(path, start=1)}
     alike = [
-        (path, last)
-        for path, first, last in _beginning_like(folder, chain[0], prompt)
-        if first == chain[0].id[:SHORT]
+        (file, last) for file, first, last in _beginning_like(folder, path) if first == path[0].id[:SHORT]
     ]
-    whole = [Found(path, ends[last], True) for path, last in alike if last in ends]
+    whole = [Found(file, ends[last], True) for file, last in alike if last in ends]
     yield from whole
     # Other paths through the same beginning: there may be hundreds of them, and one will do.
-    others = [path for path, last in alike if last not in ends]
-    for path in others[: CANDIDATES if whole else 8 * CANDIDATES]:
-        if count := _shared_segments(path, chain, prompt):
-            yield Found(path, count, False)
+    others = [file for file, last in alike if last not in ends]
+    for file in others[: CANDIDATES if whole else 8 * CANDIDATES]:
+        if count := _shared_segments(file, path):
+            yield Found(file, count, False)
 
 
-def _beginning_like(folder: Path, segment: Segment, prompt: Sequence[int]) -> Iterator[tuple[Path, str, str]]:
-    """The rows files that begin like a segment does, with their first and last segment's id."""
-    begun = beginning(segment, prompt)
+def _beginning_like(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
+    """The rows files that begin like a path does, with their first and last segment's id."""
+    begun = beginning(path)
     for name in _names(folder / begun[:2]):
         if name.startswith(begun) and (parts := ROWS_NAME.fullmatch(name)):
             yield folder / begun[:2] / name, parts[2], parts[3]
@@ -138,35 +136,33 @@ def _names(folder: Path) -> Iterable[str]:
     return ()
 
 
-def _shared_segments(path: Path, chain: Sequence[Segment], prompt: Sequence[int]) -> int:
-    """How many leading segments of `chain` a file holds. None if it cannot be read: not found."""
+def _shared_segments(name: Path, path: TokenPath) -> int:
+    """How many leading segments of `path` a file holds. None if it cannot be read: not found."""
     try:
-        with Container(path) as file:
+        with Container(name) as file:
             ends, tokens = segment_ends(file), stored_tokens(file)
     except (OSError, SegmentDamaged):
         return 0
-    start, count = chain[0].start, 0
-    for segment, end in zip(chain, ends, strict=False):
-        wanted = prompt[segment.start : segment.end]
-        if segment.end != end or list(tokens[segment.start - start : end - start]) != list(wanted):
+    start, count = path[0].start, 0
+    for segment, end in zip(path, ends, strict=False):
+        if segment.end != end or tokens[segment.start - start : end - start] != path.tokens_of(segment):
             break
         count += 1
     return count
 
 
-def like_beginnings(folder: Path, segment: Segment, prompt: Sequence[int]) -> Iterator[tuple[Path, int]]:
-    """Files of other paths whose first segment begins as this one does, and the tokens shared."""
-    wanted = np.asarray(prompt[segment.start : segment.end])
-    others = [
-        path for path, first, _ in _beginning_like(folder, segment, prompt) if first != segment.id[:SHORT]
-    ]
-    for path in others[:CANDIDATES]:
-        with contextlib.suppress(OSError, SegmentDamaged), Container(path) as file:
+def like_beginnings(folder: Path, path: TokenPath) -> Iterator[tuple[Path, int]]:
+    """Files of other paths whose first segment begins as this path's does, and the tokens shared."""
+    segment = path[0]
+    wanted = np.asarray(path.tokens_of(segment))
+    others = [name for name, first, _ in _beginning_like(folder, path) if first != segment.id[:SHORT]]
+    for name in others[:CANDIDATES]:
+        with contextlib.suppress(OSError, SegmentDamaged), Container(name) as file:
             length = segment_ends(file)[0] - segment.start
             own = np.asarray(stored_tokens(file)[:length])
             shared = min(len(own), len(wanted))
             differing = np.flatnonzero(own[:shared] != wanted[:shared])
-            yield path, int(differing[0]) if differing.size else shared
+            yield name, int(differing[0]) if differing.size else shared
 
 
 def segment_ends(file: Container) -> list[int]:

@@ -29,22 +29,21 @@ from chatcli.store.segments.catalog import (
     stored_tokens,
 )
 from chatcli.store.segments.container import Container, Tensor, pack
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.rows import Piece, Rows, joined
+from chatcli.store.segments.token_path import TokenPath
 
 FAN = 8
 FEW = 6
 LARGE = 64 << 20
 
 
-Opener = Callable[[Found, Sequence[Segment]], Piece]
+Opener = Callable[[Found, TokenPath], Piece]
 
 
 def compact(
     folder: Path,
     found: Sequence[Found],
-    chain: Sequence[Segment],
-    prompt: Sequence[int],
+    path: TokenPath,
     checked: Opener,
     *,
     last: bool = False,
@@ -62,9 +61,9 @@ def compact(
     if count:
         chosen = run[-count:]
         end = covered(found)
-        segments = chain[end - covered(chosen) : end]
-        path = rows_path(folder, segments, prompt)
-        files.write_once(path, _joined(chosen, segments, checked), folder / "tmp")
+        joined_path = path.upto(end).after(end - covered(chosen))
+        target = rows_path(folder, joined_path)
+        files.write_once(target, _joined(chosen, joined_path, checked), folder / "tmp")
         for one in chosen:
             one.path.unlink(missing_ok=True)
 
@@ -107,14 +106,14 @@ def _level(segments: int) -> int:
     return level
 
 
-def _joined(chosen: Sequence[Found], segments: Sequence[Segment], checked: Opener) -> bytes:
+def _joined(chosen: Sequence[Found], path: TokenPath, checked: Opener) -> bytes:
     pieces: list[Piece] = []
     try:
         done = 0
         for found in chosen:
-            pieces.append(checked(found, segments[done : done + found.segments]))
+            pieces.append(checked(found, path.upto(done + found.segments).after(done)))
             done += found.segments
-        return _pack(Rows(pieces), [segment.end for segment in segments])
+        return _pack(Rows(pieces), [segment.end for segment in path])
     finally:
         for piece in pieces:
             piece.file.close()

@@ -32,8 +32,8 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.rows import Piece, Rows
+from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files between our finding and our opening them.
@@ -42,13 +42,12 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is new at the end of `chain`, which is a path of `prompt`, and what it took to compute.
+    """What is new at the end of `path`, and what it took to compute.
 
     `rows` are those of the last segment's tokens; `state` and `scalars` are the whole state there.
     """
 
-    chain: Sequence[Segment]
-    prompt: Sequence[int]
+    path: TokenPath
     rows: Tensors
     state: Tensors
     scalars: str
@@ -56,7 +55,7 @@ class Checkpoint:
 
     @property
     def segment(self) -> Segment:
-        return self.chain[-1]
+        return self.path[-1]
 
 
 class SegmentStore:
@@ -69,7 +68,7 @@ class SegmentStore:
         self,
         folder: Path,
         fingerprint: str,
-        written: Callable[[int, Sequence[Segment]], None] | None = None,
+        written: Callable[[int, TokenPath], None] | None = None,
     ) -> None:
         self.fingerprint = fingerprint
         self.folder = catalog.model_folder(folder, fingerprint)
@@ -79,16 +78,16 @@ class SegmentStore:
         self._writer = SerialExecutor("chatcli-writer")
         self._pending: list[Future[None]] = []
         self._queued: set[str] = set()
-        self._newest: tuple[Sequence[Segment], Sequence[int]] | None = None
+        self._newest: TokenPath | None = None
         with contextlib.suppress(OSError):
             files.sweep(self.folder / "tmp")
 
     # Finding
 
-    def depth(self, chain: Sequence[Segment], prompt: Sequence[int], *, stateful: bool) -> int:
+    def depth(self, path: TokenPath, *, stateful: bool) -> int:
         """How many leading segments can be restored: the last of them with state if `stateful`."""
-        depth = covered(self._locate(chain, prompt))
-        while stateful and depth and not self.has_state(chain[depth - 1].id):
+        depth = covered(self._locate(path))
+        while stateful and depth and not self.has_state(path[depth - 1].id):
             depth -= 1
         return depth
 
@@ -97,31 +96,31 @@ class SegmentStore:
             return catalog.state_path(self.folder, identifier).exists()
         return False
 
-    def _locate(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
-        return locate(self.folder, chain, prompt)
+    def _locate(self, path: TokenPath) -> list[Found]:
+        return locate(self.folder, path)
 
     # Reading
 
-    def rows(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Rows:
+    def rows(self, path: TokenPath) -> Rows:
         """The rows of a path, open: close them. What is damaged is set aside.
 
         Raises `SegmentDamaged` with the reason, also for a file that is not there.
         """
         for _ in range(ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
-                return self._open(chain, prompt)
+                return self._open(path)
         raise SegmentDamaged("evicted or deleted")
 
-    def _open(self, chain: Sequence[Segment], prompt: Sequence[int]) -> Rows:
+    def _open(self, path: TokenPath) -> Rows:
         pieces: list[Piece] = []
         try:
             depth = 0
-            for found in self._locate(chain, prompt):
-                run = chain[depth : depth + found.segments]
+            for found in self._locate(path):
+                run = path.upto(depth + found.segments).after(depth)
                 with self._explained(found.path):
-                    pieces.append(self._piece(found, run, prompt))
+                    pieces.append(self._piece(found, run))
                 depth += found.segments
-            if depth < len(chain):
+            if depth < len(path):
                 # Files may have been joined while we looked for them in one folder after the other.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             return self._fitting(pieces)
@@ -138,16 +137,16 @@ class SegmentStore:
                 set_aside(piece.file.path)
             raise SegmentDamaged(f"damaged: {error}") from error
 
-    def _piece(self, found: Found, run: Sequence[Segment], prompt: Sequence[int]) -> Piece:
+    def _piece(self, found: Found, run: TokenPath) -> Piece:
         file = Container(found.path)
         try:
-            self._check(file, "rows", parent=run[0].parent, start=str(run[0].start))
-            if found.whole and file.metadata.get("id") != run[-1].id:
+            self._check(file, "rows", parent=run.root, start=str(run[0].start))
+            if found.whole and file.metadata.get("id") != run.id:
                 raise SegmentDamaged("its id belongs to another segment")
             ends, tokens = segment_ends(file), stored_tokens(file)
-            count = run[-1].end - run[0].start
+            count = run.end - run[0].start
             if ends[: len(run)] != [segment.end for segment in run] or tokens[:count] != list(
-                prompt[run[0].start : run[-1].end]
+                run.tokens[run[0].start : run.end]
             ):
                 raise SegmentDamaged("its tokens are not the conversation's")
             return Piece(file, count, len(tokens))
@@ -179,18 +178,17 @@ class SegmentStore:
         except OSError as error:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
-    def like(self, chain: Sequence[Segment], depth: int, prompt: Sequence[int], step: int) -> Rows | None:
-        """Rows of another path that begin like segment `depth` does, in whole multiples of `step`."""
-        shared = catalog.like_beginnings(self.folder, chain[depth], prompt)
+    def like(self, path: TokenPath, step: int) -> Rows | None:
+        """Rows of another path that begins as this one does, in whole multiples of `step` tokens."""
+        shared = catalog.like_beginnings(self.folder, path)
         best = max(shared, key=lambda one: one[1], default=(None, 0))
-        path, count = best[0], best[1] - best[1] % step
-        if path is None or not count:
+        name, count = best[0], best[1] - best[1] % step
+        if name is None or not count:
             return None
         with contextlib.suppress(OSError, SegmentDamaged):
-            file = Container(path)
+            file = Container(name)
             try:
-                parent, start = chain[depth].parent, chain[depth].start
-                self._check(file, "rows", parent=parent, start=str(start))
+                self._check(file, "rows", parent=path.root, start=str(path[0].start))
                 return Rows([Piece(file, count, len(stored_tokens(file)))])
             except BaseException:
                 file.close()
@@ -207,17 +205,17 @@ class SegmentStore:
         except FileNotFoundError as error:
             raise SegmentDamaged("evicted or deleted") from error
 
-    def examine(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def examine(self, path: TokenPath) -> None:
         """Set aside whatever is damaged on a path."""
-        for found in self._locate(chain, prompt):
+        for found in self._locate(path):
             with contextlib.suppress(OSError, SegmentDamaged), self._explained(found.path):
                 check_whole(found.path)
 
-    def set_aside(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def set_aside(self, path: TokenPath) -> None:
         """Move a path's files out of the way: they are whole, but do not fit the model."""
-        for found in self._locate(chain, prompt):
+        for found in self._locate(path):
             set_aside(found.path)
-        for segment in chain:
+        for segment in path:
             set_aside(catalog.state_path(self.folder, segment.id))
 
     def touch(self, rows: Rows, last: Segment) -> None:
@@ -233,11 +231,11 @@ class SegmentStore:
 
     # Writing
 
-    def missing(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[int]:
+    def missing(self, path: TokenPath) -> list[int]:
         """The depths of a path whose rows are neither on disk nor about to be."""
-        depth = covered(self._locate(chain, prompt))
-        depths = range(depth + 1, len(chain) + 1)
-        return [at for at in depths if chain[at - 1].id not in self._queued]
+        depth = covered(self._locate(path))
+        depths = range(depth + 1, len(path) + 1)
+        return [at for at in depths if path[at - 1].id not in self._queued]
 
     def put(self, made: Checkpoint) -> int:
         """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
@@ -245,7 +243,7 @@ class SegmentStore:
         Its arrays are read on the writer's thread, later: they must not change. What is there
         already costs nothing.
         """
-        return self.add(made, rows=len(made.chain) in self.missing(made.chain, made.prompt))
+        return self.add(made, rows=len(made.path) in self.missing(made.path))
 
     def add(self, made: Checkpoint, *, rows: bool) -> int:
         """`put`, where it is known whether the rows are wanted."""
@@ -258,7 +256,7 @@ class SegmentStore:
         if self.problem:
             return 0
         told, tensors = self._told_of(made, kind), self._tensors(made, kind)
-        self._newest = made.chain, made.prompt
+        self._newest = made.path
         if kind == "rows":
             self._queued.add(made.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
@@ -287,7 +285,7 @@ class SegmentStore:
     def _tensors(self, made: Checkpoint, kind: Kind) -> Tensors:
         if kind == "state":
             return made.state
-        tokens = np.asarray(made.prompt[made.segment.start : made.segment.end], "<i4")
+        tokens = np.asarray(made.path.tokens_of(made.segment), "<i4")
         return {TOKENS: Tensor.of(tokens), **made.rows}
 
     def _write(self, made: Checkpoint, kind: Kind, tensors: Tensors, told: Mapping[str, str]) -> None:
@@ -295,14 +293,14 @@ class SegmentStore:
             return
         try:
             if kind == "rows":
-                path = catalog.rows_path(self.folder, made.chain[-1:], made.prompt)
+                target = catalog.rows_path(self.folder, made.path.after(len(made.path) - 1))
             else:
-                path = catalog.state_path(self.folder, made.segment.id)
-            size = files.write_once(path, pieces(tensors, told), self.folder / "tmp")
+                target = catalog.state_path(self.folder, made.segment.id)
+            size = files.write_once(target, pieces(tensors, told), self.folder / "tmp")
             if kind == "rows":
-                self._join_small_files(made.chain, made.prompt)
+                self._join_small_files(made.path)
             if self._written is not None:
-                self._written(size or size_of(tensors, told), made.chain)
+                self._written(size or size_of(tensors, told), made.path)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
         finally:
@@ -313,24 +311,15 @@ class SegmentStore:
         """Write nothing more in this process, and say why once."""
         self.problem = self.problem or f"checkpoints are off, {reason}"
 
-    def _join_small_files(
-        self, chain: Sequence[Segment], prompt: Sequence[int], *, last: bool = False
-    ) -> None:
+    def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:
         try:
-            found = locate(self.folder, chain, prompt)
-            if covered(found) == len(chain):
-                compact(
-                    self.folder,
-                    found,
-                    chain,
-                    prompt,
-                    lambda one, run: self._piece(one, run, prompt),
-                    last=last,
-                )
+            found = locate(self.folder, path)
+            if covered(found) == len(path):
+                compact(self.folder, found, path, self._piece, last=last)
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:
-            self.examine(chain, prompt)
+            self.examine(path)
 
     def flush(self) -> None:
         """Wait until everything that was put is on disk, or `problem` says why it is not."""
@@ -346,16 +335,16 @@ class SegmentStore:
     def tidy(self) -> None:
         """Leave what was written in few files, because nothing more is written soon."""
         if self._newest is not None:
-            self._pending.append(self._writer.submit(self._tidy, *self._newest))
+            self._pending.append(self._writer.submit(self._tidy, self._newest))
 
     def close(self) -> None:
         self.flush()
         self._writer.shutdown()
 
-    def _tidy(self, chain: Sequence[Segment], prompt: Sequence[int]) -> None:
+    def _tidy(self, path: TokenPath) -> None:
         if self.problem is None:
             with contextlib.suppress(OSError):  # nothing new would be lost by it
-                self._join_small_files(chain, prompt, last=True)
+                self._join_small_files(path, last=True)
 
 
 def check_whole(path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chatcli.store.segments.catalog import BEGINNING, rows_path
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import path_of, prompt_of, rewrite, rows_of, whole, write_all
 
 # Four tokens that both share, then a segment of each that is alike for 69 tokens.
@@ -18,19 +18,19 @@ MINE = [*SHARED[: START + ALIKE], 7, 7, 7]
 CHAIN = path_of(MINE, [START, len(MINE)])
 
 
-def tell(store: SegmentStore, length: int, *more: int) -> list[Segment]:
+def tell(store: SegmentStore, length: int, *more: int) -> TokenPath:
     """Another conversation, which shares `length` tokens after the start with mine."""
     prompt = [*SHARED[: START + length], 9, 9]
     ends = [START, len(prompt), *(len(prompt) + number for number in more)]
     prompt += range(300, 300 + len(more))
     chain = path_of(prompt, ends)
-    write_all(store, chain, prompt)
+    write_all(store, chain)
     return chain
 
 
 def borrowed(store: SegmentStore, step: int) -> tuple[int, bytes] | None:
     """How many tokens others have of my second segment, and the rows of these."""
-    rows = store.like(CHAIN, 1, MINE, step)
+    rows = store.like(CHAIN.after(1), step)
     if rows is None:
         return None
     with rows:
@@ -39,7 +39,7 @@ def borrowed(store: SegmentStore, step: int) -> tuple[int, bytes] | None:
 
 def file_of(store: SegmentStore, length: int) -> Path:
     prompt = [*SHARED[: START + length], 9, 9]
-    return rows_path(store.folder, path_of(prompt, [START, len(prompt)])[1:], prompt)
+    return rows_path(store.folder, path_of(prompt, [START, len(prompt)]).after(1))
 
 
 @pytest.mark.parametrize(("step", "count"), [(1, 69), (2, 68), (16, 64), (35, 35), (69, 69)])
@@ -60,7 +60,7 @@ def test_the_first_segment_of_a_joined_file_is_lent(store: SegmentStore) -> None
 
 def test_no_more_is_lent_than_both_segments_have(store: SegmentStore) -> None:
     prompt = SHARED[: START + 66]
-    write_all(store, path_of(prompt, [START, START + 66]), prompt)
+    write_all(store, path_of(prompt, [START, START + 66]))
     found = borrowed(store, 1)
     assert found is not None
     assert 66 == found[0]
@@ -88,7 +88,7 @@ def test_a_beginning_shorter_than_a_name_tells_is_not_worth_looking_for(
 
 def test_rows_after_another_beginning_are_not_lent(store: SegmentStore) -> None:
     prompt = [1, 2, 3, 4, *SHARED[4 : START + ALIKE], 9]
-    write_all(store, path_of(prompt, [START, len(prompt)]), prompt)
+    write_all(store, path_of(prompt, [START, len(prompt)]))
     assert None is borrowed(store, 1)
 
 

@@ -16,8 +16,8 @@ from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.catalog import ROWS_NAME, SHORT, Found, locate
 from chatcli.store.segments.compaction import FAN, LARGE, files_to_join, shorten, small_files
 from chatcli.store.segments.container import Container
-from chatcli.store.segments.prefix import Segment
 from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import (
     FINGERPRINT,
     expected,
@@ -43,7 +43,7 @@ ONCE = 1 + FAN
 def grown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
     made = SegmentStore(folder, FINGERPRINT)
-    write_all(made, CHAIN, PROMPT)
+    write_all(made, CHAIN)
     made.close()
     return folder
 
@@ -57,9 +57,9 @@ def long(tmp_path: Path, grown_once: Path) -> Iterator[SegmentStore]:
     made.close()
 
 
-def inside(store: SegmentStore, chain: Sequence[Segment] = CHAIN) -> list[int]:
+def inside(store: SegmentStore, chain: TokenPath = CHAIN) -> list[int]:
     """How many segments each file of a path holds."""
-    return [found.segments for found in locate(store.folder, chain, PROMPT)]
+    return [found.segments for found in locate(store.folder, chain)]
 
 
 def named_for(path: Path) -> tuple[str, str]:
@@ -68,12 +68,12 @@ def named_for(path: Path) -> tuple[str, str]:
     return parts[2], parts[3]
 
 
-def branch_at(depth: int, more: int = 3) -> tuple[list[Segment], list[int]]:
+def branch_at(depth: int, more: int = 3) -> TokenPath:
     """Another path that shares the first `depth` segments with the first."""
     shared = ENDS[depth - 1] if depth else 0
     prompt = [*PROMPT[:shared], *prompt_of(60, seed=100 + depth)]
     ends = [*ENDS[:depth], *(shared + 4 * number for number in range(1, more + 1))]
-    return path_of(prompt, ends), prompt
+    return path_of(prompt, ends)
 
 
 # Which files
@@ -160,7 +160,7 @@ def test_bytes_stop_joining_one_level_before_they_are_too_many() -> None:
 def test_a_path_is_joined_as_it_grows(store: SegmentStore) -> None:
     found = []
     for depth in range(1, ONCE + 3):
-        write(store, CHAIN[:depth], PROMPT)
+        write(store, CHAIN.upto(depth))
         found.append(inside(store))
     assert [[1] * depth for depth in range(1, ONCE)] == found[: ONCE - 1]
     assert [[1, FAN], [1, FAN, 1], [1, FAN, 1, 1]] == found[ONCE - 1 :]
@@ -178,20 +178,20 @@ def test_a_joined_path_is_few_whole_files_and_nothing_else(long: SegmentStore) -
 
 
 def test_the_first_segment_stays_by_itself(long: SegmentStore) -> None:
-    first = locate(long.folder, CHAIN, PROMPT)[0]
+    first = locate(long.folder, CHAIN)[0]
     assert (1, True) == (first.segments, first.whole)
     assert (CHAIN[0].id[:SHORT],) * 2 == named_for(first.path)
 
 
 def test_a_joined_path_gives_the_bytes_that_were_put(long: SegmentStore) -> None:
-    assert len(CHAIN) == long.depth(CHAIN, PROMPT, stateful=False)
-    assert expected(CHAIN) == read(long, CHAIN, PROMPT)
+    assert len(CHAIN) == long.depth(CHAIN, stateful=False)
+    assert expected(CHAIN) == read(long, CHAIN)
 
 
 def test_a_joined_path_can_be_cut_after_every_segment(long: SegmentStore) -> None:
     for depth in range(1, len(CHAIN)):
-        assert depth == long.depth(CHAIN[:depth], PROMPT, stateful=False)
-        assert expected(CHAIN[:depth]) == read(long, CHAIN[:depth], PROMPT)
+        assert depth == long.depth(CHAIN.upto(depth), stateful=False)
+        assert expected(CHAIN.upto(depth)) == read(long, CHAIN.upto(depth))
 
 
 def test_a_joined_file_tells_what_its_parts_took(long: SegmentStore) -> None:
@@ -204,24 +204,24 @@ def test_a_joined_file_tells_what_its_parts_took(long: SegmentStore) -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 5, FAN, ONCE, 20, MANY - 1])
 def test_a_branch_uses_what_it_shares_of_a_joined_file(long: SegmentStore, depth: int) -> None:
-    chain, prompt = branch_at(depth)
+    chain = branch_at(depth)
     before = {path: path.read_bytes() for path in rows_files(long)}
-    assert depth == long.depth(chain, prompt, stateful=False)
-    write_all(long, chain, prompt, depth)
-    assert expected(chain) == read(long, chain, prompt)
-    assert expected(CHAIN) == read(long, CHAIN, PROMPT)
+    assert depth == long.depth(chain, stateful=False)
+    write_all(long, chain, depth)
+    assert expected(chain) == read(long, chain)
+    assert expected(CHAIN) == read(long, CHAIN)
     assert before == {path: path.read_bytes() for path in before}
 
 
 def test_a_branch_that_grows_is_joined_and_leaves_the_shared_file_alone(
     long: SegmentStore,
 ) -> None:
-    chain, prompt = branch_at(5, more=FAN)
+    chain = branch_at(5, more=FAN)
     before = rows_files(long)
-    write_all(long, chain, prompt, 5)
+    write_all(long, chain, 5)
     assert 1 == len(set(rows_files(long)) - set(before))
     assert set(before) <= set(rows_files(long))
-    assert expected(chain) == read(long, chain, prompt)
+    assert expected(chain) == read(long, chain)
 
 
 def test_a_boundary_in_the_middle_of_a_segment_of_a_joined_file_is_no_match(
@@ -229,14 +229,14 @@ def test_a_boundary_in_the_middle_of_a_segment_of_a_joined_file_is_no_match(
 ) -> None:
     """Other boundaries make other segments: what comes before them is still found."""
     ends = [*ENDS[:4], ENDS[4] - 3, ENDS[4]]
-    assert 4 == long.depth(path_of(PROMPT, ends), PROMPT, stateful=False)
+    assert 4 == long.depth(path_of(PROMPT, ends), stateful=False)
 
 
 def leftover(store: SegmentStore) -> list[Path]:
     """The first nine segments when a process was killed before it removed the joined ones."""
-    write_all(store, CHAIN[: ONCE - 1], PROMPT)
+    write_all(store, CHAIN.upto(ONCE - 1))
     small = {path: path.read_bytes() for path in rows_files(store)}
-    write(store, CHAIN[:ONCE], PROMPT)
+    write(store, CHAIN.upto(ONCE))
     assert [1, FAN] == inside(store)
     gone = [path for path in small if not path.exists()]
     for path in gone:
@@ -247,9 +247,9 @@ def leftover(store: SegmentStore) -> list[Path]:
 def test_a_kill_after_the_joined_file_was_written_loses_nothing(store: SegmentStore) -> None:
     gone = leftover(store)
     assert FAN - 1 == len(gone)
-    assert expected(CHAIN[:ONCE]) == read(store, CHAIN[:ONCE], PROMPT)
-    write_all(store, CHAIN[:20], PROMPT, ONCE)
-    assert expected(CHAIN[:20]) == read(store, CHAIN[:20], PROMPT)
+    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
+    write_all(store, CHAIN.upto(20), ONCE)
+    assert expected(CHAIN.upto(20)) == read(store, CHAIN.upto(20))
 
 
 def test_what_a_killed_joining_left_is_named_as_held_twice(store: SegmentStore) -> None:
@@ -258,7 +258,7 @@ def test_what_a_killed_joining_left_is_named_as_held_twice(store: SegmentStore) 
     twice = list(eviction.held_twice(sessions))
     assert gone == sorted(removal.path for removal in twice)
     assert sum(path.stat().st_size for path in gone) == eviction.remove(twice)
-    assert expected(CHAIN[:ONCE]) == read(store, CHAIN[:ONCE], PROMPT)
+    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
     assert [] == list(eviction.held_twice(sessions))
 
 
@@ -271,33 +271,33 @@ def test_the_small_files_serve_where_the_joined_one_is_damaged(store: SegmentSto
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     joined.write_bytes(joined.read_bytes()[:-1])
     with pytest.raises(SegmentDamaged, match="damaged"):
-        read(store, CHAIN[:ONCE], PROMPT)
-    assert ONCE - 1 == store.depth(CHAIN[:ONCE], PROMPT, stateful=False)
-    assert expected(CHAIN[: ONCE - 1]) == read(store, CHAIN[: ONCE - 1], PROMPT)
+        read(store, CHAIN.upto(ONCE))
+    assert ONCE - 1 == store.depth(CHAIN.upto(ONCE), stateful=False)
+    assert expected(CHAIN.upto(ONCE - 1)) == read(store, CHAIN.upto(ONCE - 1))
 
 
 @pytest.mark.parametrize("number", [1, 4, 7])
 def test_a_damaged_file_is_not_joined_but_set_aside(store: SegmentStore, number: int) -> None:
-    write_all(store, CHAIN[: ONCE - 1], PROMPT)
-    bad = locate(store.folder, CHAIN[: ONCE - 1], PROMPT)[number].path
+    write_all(store, CHAIN.upto(ONCE - 1))
+    bad = locate(store.folder, CHAIN.upto(ONCE - 1))[number].path
     data = bytearray(bad.read_bytes())
     data[-1] ^= 1
     bad.write_bytes(data)
-    write(store, CHAIN[:ONCE], PROMPT)
+    write(store, CHAIN.upto(ONCE))
     assert None is store.take_problem()
     assert not bad.exists()
-    assert number == store.depth(CHAIN[:ONCE], PROMPT, stateful=False)
-    write(store, CHAIN[: number + 1], PROMPT)
-    assert expected(CHAIN[:ONCE]) == read(store, CHAIN[:ONCE], PROMPT)
+    assert number == store.depth(CHAIN.upto(ONCE), stateful=False)
+    write(store, CHAIN.upto(number + 1))
+    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
 @pytest.mark.parametrize("seconds", [None, "", "long"])
 def test_files_that_do_not_tell_their_time_are_no_error(store: SegmentStore, seconds: str | None) -> None:
-    write_all(store, CHAIN[: ONCE - 1], PROMPT)
-    rewrite(locate(store.folder, CHAIN[:3], PROMPT)[2].path, {"seconds": seconds})
-    write(store, CHAIN[:ONCE], PROMPT)
+    write_all(store, CHAIN.upto(ONCE - 1))
+    rewrite(locate(store.folder, CHAIN.upto(3))[2].path, {"seconds": seconds})
+    write(store, CHAIN.upto(ONCE))
     assert None is store.take_problem()
-    assert expected(CHAIN[:ONCE]) == read(store, CHAIN[:ONCE], PROMPT)
+    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
 class Overtaken(SegmentStore):
@@ -305,34 +305,34 @@ class Overtaken(SegmentStore):
 
     times = 0
 
-    def _locate(self, chain: Sequence[Segment], prompt: Sequence[int]) -> list[Found]:
-        found = super()._locate(chain, prompt)
+    def _locate(self, chain: TokenPath) -> list[Found]:
+        found = super()._locate(chain)
         if self.times:
             self.times -= 1
             other = SegmentStore(self.folder.parent.parent, FINGERPRINT)
-            write_all(other, CHAIN[: len(chain) + FAN], PROMPT, len(chain))
+            write_all(other, CHAIN.upto(len(chain) + FAN), len(chain))
             other.close()
         return found
 
 
 def test_files_that_are_joined_between_finding_and_opening_are_found_again(tmp_path: Path) -> None:
     store = Overtaken(tmp_path, FINGERPRINT)
-    write_all(store, CHAIN[: ONCE - 1], PROMPT)
+    write_all(store, CHAIN.upto(ONCE - 1))
     small = rows_files(store)
     store.times = 1
-    assert expected(CHAIN[: ONCE - 1]) == read(store, CHAIN[: ONCE - 1], PROMPT)
+    assert expected(CHAIN.upto(ONCE - 1)) == read(store, CHAIN.upto(ONCE - 1))
     assert 0 == store.times
     assert 1 == len(set(small) & set(rows_files(store)))
     store.close()
 
 
 def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> None:
-    write_all(store, CHAIN[:3], PROMPT)
-    gone = locate(store.folder, CHAIN[:3], PROMPT)[1].path
+    write_all(store, CHAIN.upto(3))
+    gone = locate(store.folder, CHAIN.upto(3))[1].path
     gone.unlink()
     gone.symlink_to("nowhere")
     with pytest.raises(SegmentDamaged, match="evicted or deleted"):
-        store.rows(CHAIN[:3], PROMPT)
+        store.rows(CHAIN.upto(3))
 
 
 # Shortening
@@ -340,17 +340,17 @@ def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> 
 
 @pytest.mark.parametrize("keep", range(1, FAN))
 def test_a_shortened_file_holds_its_first_segments(store: SegmentStore, keep: int) -> None:
-    write_all(store, CHAIN[:ONCE], PROMPT)
+    write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     new = shorten(store.folder, joined, keep)
     assert (False, True) == (joined.exists(), new.exists())
-    assert keep + 1 == store.depth(CHAIN[:ONCE], PROMPT, stateful=False)
-    assert expected(CHAIN[: keep + 1]) == read(store, CHAIN[: keep + 1], PROMPT)
+    assert keep + 1 == store.depth(CHAIN.upto(ONCE), stateful=False)
+    assert expected(CHAIN.upto(keep + 1)) == read(store, CHAIN.upto(keep + 1))
     assert [] == list(inventory.verify(store.folder.parent.parent))
 
 
 def test_nothing_of_what_was_cut_off_is_left_in_the_folder(store: SegmentStore) -> None:
-    write_all(store, CHAIN[:ONCE], PROMPT)
+    write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     shorten(store.folder, joined, 2)
     tokens = np.asarray(PROMPT[ENDS[2] : ENDS[3]], "<i4").tobytes()
@@ -360,14 +360,14 @@ def test_nothing_of_what_was_cut_off_is_left_in_the_folder(store: SegmentStore) 
 
 
 def test_a_file_shortened_to_all_that_it_has_stays(store: SegmentStore) -> None:
-    write_all(store, CHAIN[:ONCE], PROMPT)
+    write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     assert joined == shorten(store.folder, joined, FAN)
-    assert expected(CHAIN[:ONCE]) == read(store, CHAIN[:ONCE], PROMPT)
+    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
 def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
-    write_all(store, CHAIN[:ONCE], PROMPT)
+    write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     data = bytearray(joined.read_bytes())
     data[-1] ^= 1

@@ -16,8 +16,8 @@ from chatcli.store import maintenance
 from chatcli.store.segments import budget, catalog, eviction, inventory
 from chatcli.store.segments.budget import Budget
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
-from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 
 FINGERPRINT = "f" * 32
@@ -30,8 +30,8 @@ def talk(seed: int, length: int, *, like: Sequence[int] = ()) -> list[int]:
     return [*like, *(seed * 1000 + at for at in range(length)), 0]
 
 
-def path_of(tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> list[Segment]:
-    return chain(root_id(fingerprint), tokens, range(1, len(tokens)))
+def path_of(tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> TokenPath:
+    return TokenPath.cut(root_id(fingerprint), tokens, range(1, len(tokens)))
 
 
 def put(
@@ -41,15 +41,15 @@ def put(
     *,
     seconds: float = 1.0,
     state: bool = True,
-    written: Callable[[int, Sequence[Segment]], None] | None = None,
-) -> list[Segment]:
+    written: Callable[[int, TokenPath], None] | None = None,
+) -> TokenPath:
     """One segment a token, with rows and, if `state`, a state each."""
     store = SegmentStore(folder, fingerprint, written)
     whole = path_of(tokens, fingerprint)
     states = {"1.0": Tensor.of(np.ones((1, 64), "f4"))} if state else {}
     for depth in range(1, len(whole) + 1):
         rows = {"0.keys": Tensor.of(np.full((1, 1, 1, 64), depth, "f4"))}
-        store.put(Checkpoint(whole[:depth], tokens, rows, states, "{}", seconds))
+        store.put(Checkpoint(whole.upto(depth), rows, states, "{}", seconds))
     store.close()
     return whole
 
@@ -57,12 +57,12 @@ def put(
 def depth(folder: Path, tokens: Sequence[int], *, stateful: bool = False) -> int:
     store = SegmentStore(folder, FINGERPRINT)
     try:
-        return store.depth(path_of(tokens), tokens, stateful=stateful)
+        return store.depth(path_of(tokens), stateful=stateful)
     finally:
         store.close()
 
 
-def states(folder: Path, path: Sequence[Segment]) -> list[int]:
+def states(folder: Path, path: TokenPath) -> list[int]:
     """The depths of a path that have a state."""
     kv = catalog.model_folder(folder, FINGERPRINT)
     return [at for at, one in enumerate(path, 1) if catalog.state_path(kv, one.id).exists()]
@@ -262,7 +262,7 @@ def test_a_file_stays_that_a_longer_one_holds_but_cannot_be_found_for(tmp_path: 
 
 def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
     """A file of the segments of these tokens."""
-    run = path_of(tokens)[start:end]
+    run = path_of(tokens).upto(end).after(start)
     metadata = {
         "format": SEGMENT_FORMAT,
         "version": SEGMENT_VERSION,
@@ -278,7 +278,7 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
     }
     keys = np.arange(start + 1, end + 1, dtype="f4").repeat(64).reshape(1, 1, -1, 64)
     own = Tensor.of(np.asarray(tokens[start:end], "<i4"))
-    path = catalog.rows_path(catalog.model_folder(folder, FINGERPRINT), run, tokens)
+    path = catalog.rows_path(catalog.model_folder(folder, FINGERPRINT), run)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(pack({catalog.TOKENS: own, "0.keys": Tensor.of(keys)}, metadata))
     return path
@@ -318,7 +318,7 @@ def test_an_open_path_over_the_limit_is_told_once_and_not_written_any_more(tmp_p
     path = path_of(tokens)
     for at in range(1, 61):
         rows = {"0.keys": Tensor.of(np.ones((1, 1, 1, 64), "f4"))}
-        store.put(Checkpoint(path[:at], tokens, rows, {}, "{}", 1.0))
+        store.put(Checkpoint(path.upto(at), rows, {}, "{}", 1.0))
         store.flush()
     problem = store.take_problem()
     assert problem and "more than the limit of 5,000 bytes" in problem

@@ -32,9 +32,9 @@ from hypothesis.stateful import (
 from chatcli.store import maintenance
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.container import Tensor, pack
-from chatcli.store.segments.prefix import Segment, chain, root_id
 from chatcli.store.segments.rows import joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
+from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
 
 FINGERPRINT = "f" * 32
@@ -57,8 +57,8 @@ class Talk:
     saved: bool = True
 
     @property
-    def chain(self) -> list[Segment]:
-        return chain(ROOT, self.tokens, self.ends)
+    def chain(self) -> TokenPath:
+        return TokenPath.cut(ROOT, self.tokens, self.ends)
 
 
 def tokens_of(seed: int) -> list[int]:
@@ -81,11 +81,11 @@ def rows_of(tokens: Sequence[int], start: int, end: int) -> dict[str, np.ndarray
 
 
 def checkpoint(talk: Talk, depth: int, stateful: bool) -> Checkpoint:
-    segments = talk.chain[:depth]
+    segments = talk.chain.upto(depth)
     last = segments[-1]
     rows = {name: Tensor.of(array) for name, array in rows_of(talk.tokens, last.start, last.end).items()}
     state = {"1.0": Tensor.of(number(talk.tokens[: last.end], "state"))} if stateful else {}
-    return Checkpoint(segments, talk.tokens, rows, state, json.dumps({"at": last.end}), 0.5)
+    return Checkpoint(segments, rows, state, json.dumps({"at": last.end}), 0.5)
 
 
 class Store(RuleBasedStateMachine):
@@ -240,7 +240,7 @@ class Store(RuleBasedStateMachine):
                 assert expected.tobytes() == state["1.0"].array().tobytes()
 
     def check_rows(self, talk: Talk, depth: int) -> None:
-        with self.store.rows(talk.chain[:depth], talk.tokens) as rows:
+        with self.store.rows(talk.chain.upto(depth)) as rows:
             if depth:
                 for name, expected in rows_of(talk.tokens, 0, talk.ends[depth - 1]).items():
                     assert expected.tobytes() == joined(rows, name).tobytes()
@@ -249,7 +249,7 @@ class Store(RuleBasedStateMachine):
     def what_others_share_is_of_the_same_tokens(self) -> None:
         for talk in self.talks[:3]:
             depth = min(self.depth(talk), len(talk.ends) - 1)
-            rows = self.store.like(talk.chain, depth, talk.tokens, 1)
+            rows = self.store.like(talk.chain.after(depth), 1)
             if rows is not None:
                 start = talk.chain[depth].start
                 with rows:
@@ -261,7 +261,7 @@ class Store(RuleBasedStateMachine):
         assert [] == list(inventory.verify(self.folder))
 
     def depth(self, talk: Talk) -> int:
-        return self.store.depth(talk.chain, talk.tokens, stateful=self.stateful)
+        return self.store.depth(talk.chain, stateful=self.stateful)
 
     def expected_depth(self, talk: Talk) -> int:
         names = self.names(talk)
@@ -280,7 +280,7 @@ class Store(RuleBasedStateMachine):
 def segment_file(store: SegmentStore, made: Checkpoint) -> Path:
     from chatcli.store.segments import catalog
 
-    return catalog.rows_path(store.folder, made.chain[-1:], made.prompt)
+    return catalog.rows_path(store.folder, made.path.after(len(made.path) - 1))
 
 
 class StatefulStore(Store):

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from chatcli.store.segments.prefix import chain, common_prefix, root_id, segment_id, usable_boundaries
+from chatcli.store.segments.token_path import TokenPath, common_prefix, root_id, segment_id, usable_boundaries
 
 ROOT = root_id("a model")
 
@@ -48,7 +48,7 @@ def test_the_same_tokens_have_the_same_id_whatever_holds_them() -> None:
 
 def test_a_chain_cuts_the_prompt_at_its_boundaries() -> None:
     prompt = list(range(10, 20))
-    made = chain(ROOT, prompt, [3, 4, 9])
+    made = TokenPath.cut(ROOT, prompt, [3, 4, 9])
     assert [(0, 3), (3, 4), (4, 9)] == [(part.start, part.end) for part in made]
     assert [ROOT, made[0].id, made[1].id] == [part.parent for part in made]
     assert [segment_id(part.parent, prompt[part.start : part.end]) for part in made] == [
@@ -57,22 +57,22 @@ def test_a_chain_cuts_the_prompt_at_its_boundaries() -> None:
 
 
 def test_no_boundaries_make_no_segments() -> None:
-    assert [] == chain(ROOT, [1, 2, 3], [])
+    assert () == TokenPath.cut(ROOT, [1, 2, 3], []).segments
 
 
 def test_other_boundaries_lead_to_other_ids_at_the_same_place() -> None:
     prompt = list(range(10))
-    assert chain(ROOT, prompt, [8])[-1].id != chain(ROOT, prompt, [4, 8])[-1].id
+    assert TokenPath.cut(ROOT, prompt, [8])[-1].id != TokenPath.cut(ROOT, prompt, [4, 8])[-1].id
 
 
 def test_prompts_share_ids_exactly_as_far_as_their_tokens_agree() -> None:
     left, right = [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 9, 6]
-    ids = [[part.id for part in chain(ROOT, one, [2, 4, 6])] for one in (left, right)]
+    ids = [[part.id for part in TokenPath.cut(ROOT, one, [2, 4, 6])] for one in (left, right)]
     assert [True, True, False] == [a == b for a, b in zip(*ids, strict=True)]
 
 
 def test_what_follows_the_last_boundary_does_not_count() -> None:
-    assert chain(ROOT, [1, 2, 3], [2]) == chain(ROOT, [1, 2, 9, 9], [2])
+    assert TokenPath.cut(ROOT, [1, 2, 3], [2]).ids == TokenPath.cut(ROOT, [1, 2, 9, 9], [2]).ids
 
 
 def test_the_common_prefix_is_counted_one_by_one() -> None:

@@ -1,0 +1,119 @@
+"""A prompt's tokens, cut into segments that are named by hashes of what leads to them.
+
+A segment's id is a hash of its parent's id and its tokens, as in git's commits and in vLLM's hashed
+prefix blocks. So a conversation's path through the store follows from its tokens alone, and
+conversations that begin alike share segments with no bookkeeping.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+# How ids are computed: a change would make every checkpoint another one.
+IDS_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Tokens [start, end) of a prompt, and the id of the checkpoint that they lead to."""
+
+    id: str
+    parent: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TokenPath:
+    """Consecutive segments of a prompt, and all of the prompt's tokens.
+
+    `root` is the id that the first segment begins from. The tokens may go on after the last segment:
+    that tail is run in every turn and never stored. A path's length is its number of segments, its
+    depth in the tree.
+    """
+
+    root: str
+    tokens: Sequence[int]
+    segments: tuple[Segment, ...] = ()
+
+    @classmethod
+    def cut(cls, root: str, tokens: Sequence[int], boundaries: Iterable[int]) -> TokenPath:
+        """The path that `boundaries` (token positions, increasing) cut `tokens` into."""
+        segments: list[Segment] = []
+        parent, start = root, 0
+        for end in boundaries:
+            identifier = segment_id(parent, tokens[start:end])
+            segments.append(Segment(identifier, parent, start, end))
+            parent, start = identifier, end
+        return cls(root, tokens, tuple(segments))
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self.segments[index]
+
+    def upto(self, depth: int) -> TokenPath:
+        """The first `depth` segments."""
+        return replace(self, segments=self.segments[:depth])
+
+    def after(self, depth: int) -> TokenPath:
+        """What follows the first `depth` segments."""
+        return TokenPath(self.upto(depth).id, self.tokens, self.segments[depth:])
+
+    @property
+    def id(self) -> str:
+        """The id of the checkpoint at the end of the path."""
+        return self.segments[-1].id if self.segments else self.root
+
+    @property
+    def ids(self) -> list[str]:
+        return [segment.id for segment in self.segments]
+
+    @property
+    def end(self) -> int:
+        """The position at which the last segment ends."""
+        return self.segments[-1].end if self.segments else 0
+
+    def tokens_of(self, segment: Segment) -> list[int]:
+        return list(self.tokens[segment.start : segment.end])
+
+
+def root_id(fingerprint: str) -> str:
+    """The id that every conversation with this model and these cache settings begins from."""
+    return hashlib.sha256(f"chatcli:{IDS_VERSION}:{fingerprint}".encode()).hexdigest()
+
+
+def segment_id(parent: str, tokens: Sequence[int], extra: str = "") -> str:
+    """`sha256(parent ‖ number of tokens ‖ tokens as little-endian int64 ‖ extra)`, in hexadecimal."""
+    digest = hashlib.sha256(bytes.fromhex(parent))
+    digest.update(len(tokens).to_bytes(8, "little"))
+    digest.update(struct.pack(f"<{len(tokens)}q", *tokens))
+    digest.update(extra.encode())
+    return digest.hexdigest()
+
+
+def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
+    """How many leading tokens, or ids, two sequences share."""
+    limit = min(len(left), len(right))
+    if list(left[:limit]) == list(right[:limit]):
+        return limit
+    return next(i for i in range(limit) if left[i] != right[i])
+
+
+def usable_boundaries(positions: Iterable[int], prompt_length: int, least: int = 1) -> list[int]:
+    """`positions` made increasing, at least `least` tokens from the start, and short of the prompt.
+
+    One token must always remain to run, so no boundary lies beyond `prompt_length - 1`.
+    """
+    kept: list[int] = []
+    for position in positions:
+        if position >= (kept[-1] + 1 if kept else least) and position < prompt_length:
+            kept.append(position)
+    return kept

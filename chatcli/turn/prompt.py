@@ -1,0 +1,188 @@
+"""Renders the path to a message as tokens, and finds the stable prefix that later prompts will share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from chatcli.chat_format.template import Template
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.checkpoints.draft_model import Speculation
+from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.errors import ContextFull
+from chatcli.settings.values import Sampling
+from chatcli.store.segments.token_path import TokenPath, usable_boundaries
+from chatcli.store.sessions.folder import SessionFile
+
+# A beginning before any message that is shorter costs more to keep than to compute.
+MIN_PREFIX_TOKENS = 16
+# A reply's record keeps the boundaries around it, by their distance from it in messages.
+BOUNDARY_OFFSETS = {"before": -2, "question": -1, "reply": 0}
+
+
+@dataclass
+class TurnContext:
+    """A conversation, the template that renders it and the checkpoints that serve it.
+
+    `session` is its open file; None: it has none before its first message is sent. `speculation` is
+    the draft model that proposes a reply's tokens; None: there is none.
+    """
+
+    session: SessionFile | None
+    conversation: Conversation
+    template: Template
+    checkpoints: Checkpoints
+    sampling: Sampling
+    speculation: Speculation | None = None
+
+    @property
+    def saved(self) -> SessionFile:
+        """The session's file, where there must be one."""
+        assert self.session is not None
+        return self.session
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The conversation up to `leaf` as tokens. Its path ends with the stable prefix.
+
+    `boundaries` are token positions by the number of messages before them. `opening` is the text of
+    the generation prompt. Where a reply that was cut goes on, `reply_start` is what there is of it,
+    and the last of the tokens. `moved` says why more than the generation prompt is never kept, if
+    that is so.
+    """
+
+    leaf: Entry
+    path: TokenPath
+    boundaries: Mapping[int, int] = field(default_factory=dict)
+    opening: str = ""
+    reply_start: tuple[int, ...] = ()
+    moved: str | None = None
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        return self.path.tokens
+
+    @property
+    def stable(self) -> Sequence[int]:
+        """What the live cache holds when the tail is run."""
+        return self.tokens[: self.path.end]
+
+    @property
+    def tail(self) -> Sequence[int]:
+        """What is run anew in every turn: the generation prompt, at least one token."""
+        return self.tokens[self.path.end :]
+
+
+def render(chat: TurnContext, user: Entry) -> Prompt:
+    """The path to the message `user`. Raises `TemplateRefused` or `ContextFull`."""
+    messages = history(chat, user)
+    tokens = chat.template.prompt(messages)
+    room_left(chat, len(tokens), alone=user.parent is None)
+    prompt = _cut(chat, tokens, messages, user)
+    prompt = replace(prompt, opening=chat.template.opening(messages))
+    more = len(prompt.tail) > len(chat.template.encode(prompt.opening))
+    return replace(prompt, moved=chat.template.moved(messages)) if more else prompt
+
+
+def render_history(chat: TurnContext, leaf: Entry) -> Prompt:
+    """The beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
+    messages = history(chat, leaf)
+    tokens = chat.template.prompt([*messages, Message("user", ".")])
+    return _cut(chat, tokens, messages, leaf)
+
+
+def render_unsent(chat: TurnContext, message: Message) -> TokenPath:
+    """The path as it will be when `message` is sent. Raises `TemplateRefused`."""
+    conversation = chat.conversation
+    head = conversation.entries[conversation.head] if conversation.head else None
+    messages = history(chat, head)
+    known = known_boundaries(chat, messages, head) if head else {}
+    if conversation.unanswered():
+        messages.append(Message("assistant", ""))
+    messages.append(message)
+    tokens = chat.template.prompt(messages)
+    return token_path(chat, tokens, chat.template.boundaries(messages, known))
+
+
+def history(chat: TurnContext, leaf: Entry | None) -> list[Message]:
+    """The system prompt and every message from the root to `leaf`; None: nothing was said."""
+    conversation = chat.conversation
+    system = [Message("system", conversation.system)] if conversation.system else []
+    return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
+
+
+def _cut(chat: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> Prompt:
+    positions = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
+    boundaries = dict(zip(range(len(messages), -1, -1), reversed(positions), strict=False))
+    return Prompt(leaf, token_path(chat, tokens, positions), boundaries)
+
+
+def token_path(chat: TurnContext, tokens: Sequence[int], positions: list[int]) -> TokenPath:
+    """The segments that boundaries cut a prompt into."""
+    if positions[0] < MIN_PREFIX_TOKENS:
+        positions = positions[1:]
+    return TokenPath.cut(chat.checkpoints.root, tokens, usable_boundaries(positions, len(tokens)))
+
+
+def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
+    """What earlier turns found, so that a long conversation is not rendered over and over."""
+    path = chat.conversation.path(leaf.id)
+    before = len(messages) - len(path)
+    known: dict[int, int] = {}
+    for count, entry in enumerate(path, start=before + 1):
+        if entry.record.get("template") == template_key(chat):
+            kept = entry.record.get("boundaries", {})
+            known |= {count + offset: kept[name] for name, offset in BOUNDARY_OFFSETS.items() if name in kept}
+    return known
+
+
+def boundaries_around(prompt: Prompt) -> dict[str, int]:
+    """The boundaries around the reply to a prompt, or that ends it, as the reply's record keeps them."""
+    count = max(prompt.boundaries) + (prompt.leaf.message.role == "user")
+    places = {name: count + offset for name, offset in BOUNDARY_OFFSETS.items()}
+    return {name: prompt.boundaries[at] for name, at in places.items() if at in prompt.boundaries}
+
+
+def template_key(chat: TurnContext) -> str:
+    """What boundaries depend on besides the path: template, clock, thinking, system prompt, model."""
+    system = chat.conversation.system or ""
+    parts = (chat.template.key, system, chat.checkpoints.loaded.fingerprint)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
+    """Tokens that the context still takes. `alone`: nothing was said before. Raises `ContextFull`."""
+    context = chat.checkpoints.loaded.context
+    if used < context:
+        return context - used
+    if alone:
+        raise ContextFull(
+            f"This message does not fit the model: {used:,} tokens with the system prompt, of {context:,}. "
+            "Send a shorter one, or choose a model with a longer context with -m."
+        )
+    raise ContextFull(
+        f"The conversation no longer fits the model: {used:,} tokens of {context:,}. Branch from an "
+        "earlier turn or start a new session; in a chat, /compact goes on from a summary."
+    )
+
+
+def context_used(chat: TurnContext) -> int:
+    """Tokens that the conversation takes of the context before the next message."""
+    path = chat.conversation.path()
+    messages = history(chat, path[-1] if path else None)
+    return len(chat.template.tokens(messages, generation=False))
+
+
+def cost(chat: TurnContext, entry: Entry) -> int:
+    """Tokens to prefill to go on from an entry: after a reply, or from what a message follows.
+
+    Raises `TemplateRefused`.
+    """
+    asked = entry.message.role == "user"
+    leaf = chat.conversation.entries.get(entry.parent or "") if asked else entry
+    if leaf is None:
+        return 0
+    path = render_history(chat, leaf).path
+    return path.end - chat.checkpoints.match(path).tokens(path) if path else 0

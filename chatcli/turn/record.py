@@ -1,0 +1,88 @@
+"""What a reply's record keeps in the transcript: numbers, and which checkpoints the turn left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chatcli.conversation.tree import Entry, Message
+from chatcli.events import TurnRecord
+from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
+
+
+def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord) -> Entry:
+    """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk."""
+    facts = provenance(chat, prompt)
+    if segments := draft_segments(chat, prompt.leaf):
+        facts["draft_segments"] = segments
+    return keep(chat, prompt.leaf, record, facts)
+
+
+def keep(chat: TurnContext, user: Entry, record: TurnRecord, facts: Mapping[str, Any]) -> Entry:
+    """`persist`, with the `provenance` of when the question had been run."""
+    record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+    generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
+    return chat.saved.append(
+        Message("assistant", record.text, record.thinking),
+        user.id,
+        wait=False,
+        finish_reason=record.finish_reason,
+        record={**record.numbers(), **facts, **generated},
+    )
+
+
+def provenance(chat: TurnContext, prompt: Prompt) -> dict[str, Any]:
+    """What a record says of the model and the checkpoints, once `prompt` has been run."""
+    loaded = chat.checkpoints.loaded
+    return {
+        "model": loaded.name,
+        "fingerprint": loaded.fingerprint,
+        "segments": own_segments(chat, prompt.leaf),
+        "template": template_key(chat),
+        "boundaries": boundaries_around(prompt),
+    }
+
+
+def own_segments(chat: TurnContext, leaf: Entry) -> list[str]:
+    """The live checkpoints that no earlier turn of the path to `leaf` names, and the last in any case."""
+    if chat.checkpoints.store is None:
+        return []
+    return _not_named(chat, leaf, chat.checkpoints.live_ids, "segments")
+
+
+def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
+    """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
+    if chat.checkpoints.store is None or chat.speculation is None:
+        return []
+    return _not_named(chat, leaf, chat.speculation.live_ids, "draft_segments")
+
+
+def _not_named(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> list[str]:
+    *earlier, _ = chat.conversation.turns(leaf.id)
+    records = [turn.reply.record for turn in earlier if turn.reply]
+    named = {name for record in records for name in record.get(key, ())}
+    return [name for name in ids if name not in named or name == ids[-1]]
+
+
+def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) -> None:
+    """Add what settling did to the numbers of the reply that `prompt` ends with."""
+    reply = prompt.leaf
+    before, boundaries = reply.record, boundaries_around(prompt)
+    # Another reply's checkpoints may have been this one's already.
+    if not (settled or written or boundaries != before.get("boundaries")):
+        return
+    # The last name says how far the conversation had been run: a cut settle does not count.
+    names = [*before.get("segments", ()), *own_segments(chat, reply)]
+    if chat.checkpoints.live_ids != prompt.path.ids:
+        names = [*own_segments(chat, reply), *before.get("segments", ())]
+    numbers = {
+        "settled_tokens": before.get("settled_tokens", 0) + settled,
+        "settled_bytes": before.get("settled_bytes", 0) + written,
+        "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
+        "segments": list(dict.fromkeys(names)),
+        "boundaries": boundaries,
+        "template": template_key(chat),
+    }
+    if drafted := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
+        numbers["draft_segments"] = list(dict.fromkeys(drafted))
+    chat.saved.note(reply, numbers)
