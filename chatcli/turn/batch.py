@@ -1,7 +1,7 @@
-"""The order of things where many replies are generated at once; refuses to know terminals.
+"""Many replies at once: each prompt is prefilled by itself, then all are generated in one batch.
 
-Each question goes through what `turn` does, one after the other, so that its checkpoints are those
-that it would have alone. Only generating is done together, and where the cache cannot: one by one.
+Each question goes through what `turn` does, so that its checkpoints are those that it would have alone.
+Where the cache cannot be batched, replies are generated one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +101,7 @@ def answer_each(
 
 
 def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
-    """So many more replies to the last question, beside those that are there.
+    """`count` more replies to the last question, beside those that are there.
 
     The first becomes the head. Raises `NothingToRepeat`, and `UsageError` where all would be the
     same; else as `turn.take` does.
@@ -162,9 +161,9 @@ def _prepared(
     started: float,
     cancelled: threading.Event,
 ) -> Iterator[Step]:
-    """Run a question up to its stable prefix; then, as the last, its reply that is to come.
+    """Prefill a question up to its stable prefix; the last step is its reply, not yet generated.
 
-    The live cache is where that begins until the next step is asked for.
+    The live cache stays at the end of that prefix until the next step is asked for.
     """
     prompt = render(chat, user)
     record = TurnRecord(chat.saved.name, len(chat.conversation.turns(user.id)))
@@ -197,7 +196,7 @@ def _run(
 
 
 def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
-    """How many sequences as long as the live cache may be generated at once, and why only one."""
+    """How many sequences as long as the live cache may be generated at once, and the reason if one."""
     checkpoints = chat.checkpoints
     if checkpoints.one_by_one is not None:
         return 1, checkpoints.one_by_one
@@ -216,53 +215,44 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
 def _together(
     chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
 ) -> Iterator[Step]:
-    """A question joins as soon as there is a place for it."""
-    worker = chat.checkpoints.worker
-    running: dict[int, BatchReply] = {}
+    """Continuous batching: a question joins as soon as there is room for its sequence."""
+    checkpoints, worker = chat.checkpoints, chat.checkpoints.worker
+    batch = worker.call(Batch, checkpoints.loaded, most)
+    sequences: dict[int, BatchReply] = {}
     done = tokens = 0
-    with closing(_OnWorker(chat, most)) as batch:
+    try:
         while not cancelled.is_set():
-            while len(running) < most and (step := next(steps, None)) is not None:
-                if isinstance(step, BatchReply):
-                    running[batch.add(step)] = step
-                else:
+            while len(sequences) < most and (step := next(steps, None)) is not None:
+                if not isinstance(step, BatchReply):
                     yield step
-            if not running:
+                    continue
+                prompt, used = step.prompt, len(step.prompt.tokens)
+                room = checkpoints.room(used, room_left(chat, used))
+                step.record.unrun_tokens = 0
+                arguments = (prompt.tail, step.sampling, room, prompt.opening, prompt.stable)
+                sequences[worker.call(batch.add, checkpoints.fork(), *arguments)] = step
+            if not sequences:
                 return
-            for number, token in worker.call(batch.batch.step):
+            for number, token in worker.call(batch.step):
                 tokens += 1
-                if running[number].take(token):
-                    worker.call(batch.batch.drop, number)
+                if sequences[number].take(token):
+                    worker.call(batch.drop, number)
                     done += 1
-                    yield _ended(chat, running.pop(number))
+                    reply = sequences.pop(number)
+                    reply.finish(chat)
+                    yield reply
             yield Batched(done, total, tokens)
-    for reply in running.values():
-        yield _ended(chat, reply)
-
-
-class _OnWorker:
-    """A batch on the thread that owns it."""
-
-    def __init__(self, chat: TurnContext, most: int) -> None:
-        self._chat, self._call = chat, chat.checkpoints.worker.call
-        self.batch = self._call(Batch, chat.checkpoints.loaded, most)
-
-    def add(self, reply: BatchReply) -> int:
-        cache = self._chat.checkpoints.fork()
-        used = len(reply.prompt.tokens)
-        room = self._chat.checkpoints.room(used, room_left(self._chat, used))
-        prompt, sampling = reply.prompt, reply.sampling
-        reply.record.unrun_tokens = 0
-        return self._call(self.batch.add, cache, prompt.tail, sampling, room, prompt.opening, prompt.stable)
-
-    def close(self) -> None:
-        self._call(self.batch.close)
+    finally:
+        worker.call(batch.close)
+    for reply in sequences.values():
+        reply.finish(chat)
+        yield reply
 
 
 def _one_by_one(
     chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
 ) -> Iterator[Step]:
-    """On the live cache, as any other turn."""
+    """Each on the live cache, like any other turn."""
     done = tokens = 0
     for step in steps:
         if not isinstance(step, BatchReply):
@@ -273,8 +263,3 @@ def _one_by_one(
             yield Batched(done, total, tokens + len(record.tokens))
         done, tokens = done + 1, tokens + len(record.tokens)
         yield step
-
-
-def _ended(chat: TurnContext, reply: BatchReply) -> BatchReply:
-    reply.finish(chat)
-    return reply

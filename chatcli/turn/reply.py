@@ -1,4 +1,4 @@
-"""A reply as its tokens come: thinking apart from text, up to a stop text; refuses to know their source."""
+"""Collects a reply from its tokens: thinking apart from text, up to a stop text."""
 
 from __future__ import annotations
 
@@ -13,80 +13,78 @@ from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnReco
 
 
 class ReplyCollector:
-    """Adds what is said to `record` and tells it. `logprobs` are the tokens', as arrays.
+    """Adds tokens to `record` and yields their text as events.
 
-    `proposed` says of each token whether it is from a draft model.
+    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model from_draft it.
     """
 
     def __init__(self, record: TurnRecord, splitter: ReplySplitter, stops: Sequence[str]) -> None:
         self.record = record
         self.logprobs: list[Any] = []
-        self.proposed: list[bool] = []
+        self.from_draft: list[bool] = []
         self._splitter = splitter
         self._stop = StopTexts(stops)
-        self._heard = [0]
+        # Characters of text after each token, to cut tokens where a stop text begins.
+        self._characters = [0]
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop text was there: what comes after it is not heard."""
+        """Whether a stop text was found: what comes after it is not part of the reply."""
         return self._stop.found
 
-    def recall(self, said: Sequence[int], text: str) -> None:
-        """The beginning of a reply that goes on, which is not told again."""
-        self.record.tokens = list(said)
+    def recall(self, tokens: Sequence[int], text: str) -> None:
+        """Take the beginning of a reply that goes on, without events."""
+        self.record.tokens = list(tokens)
         for _ in self._deltas(self._splitter.feed(text)):
             pass
-        self._heard = [self._stop.heard]
+        self._characters = [self._stop.heard]
 
     def take(self, token: Token) -> Iterator[Event]:
-        """Hear the next token."""
+        """Add the next token."""
         record = self.record
         record.tokens.append(token.id)
         self.logprobs.append(token.logprob)
-        self.proposed.append(token.from_draft)
+        self.from_draft.append(token.from_draft)
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
         yield from self._deltas(self._splitter.feed(token.text))
-        self._heard.append(self._stop.heard)
+        self._characters.append(self._stop.heard)
 
     def finish(self) -> Iterator[Event]:
-        """No more tokens come. Those that begin after a stop text are left out."""
+        """The reply has ended: tokens that begin after a stop text are dropped."""
         yield from self._deltas(self._splitter.finish())
-        yield from self._told(self._stop.finish())
+        yield from self._emit(self._stop.finish())
         if self._stop.end is not None:
-            self._end_before(self._stop.end)
+            record, count, end = self.record, len(self.logprobs), self._stop.end
+            record.finish_reason = "stop"
+            kept = sum(first < end or last <= end for first, last in itertools.pairwise(self._characters))
+            del record.tokens[len(record.tokens) - count + kept :]
+            del self.logprobs[kept:]
+            del self.from_draft[kept:]
         self.record.generated_tokens = len(self.logprobs)
-        self.record.draft_accepted_tokens = sum(self.proposed)
-
-    def _end_before(self, end: int) -> None:
-        record, count = self.record, len(self.logprobs)
-        record.finish_reason = "stop"
-        kept = sum(first < end or last <= end for first, last in itertools.pairwise(self._heard))
-        del record.tokens[len(record.tokens) - count + kept :]
-        del self.logprobs[kept:]
-        del self.proposed[kept:]
+        self.record.draft_accepted_tokens = sum(self.from_draft)
 
     def _deltas(self, parts: Iterator[Part]) -> Iterator[Event]:
         record, stop = self.record, self._stop
         for part in parts:
             if stop.found:
                 return
-            # Templates put line breaks around thinking and before the reply; they are no one's words.
-            begun = record.thinking if part.thinking else stop.heard
-            text = part.text if begun else part.text.lstrip("\n")
+            # Templates put line breaks around thinking and before the reply: they are not part of either.
+            started = record.thinking if part.thinking else stop.heard
+            text = part.text if started else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
                 yield ThinkingDelta(text, len(record.tokens))
             elif part.calls and text:
-                # A tool call is no text to search; what was held back comes before it.
-                yield from self._told(stop.finish())
+                # A tool call is not searched for stop texts; text that was held back comes before it.
+                yield from self._emit(stop.finish())
                 stop.heard += len(text)
                 record.text += text
                 yield ToolCalled(text, part.calls)
             elif text:
-                yield from self._told(stop.feed(text))
+                yield from self._emit(stop.feed(text))
 
-    def _told(self, text: str) -> Iterator[Event]:
+    def _emit(self, text: str) -> Iterator[Event]:
         if text:
             self.record.text += text
             yield TextDelta(text)
