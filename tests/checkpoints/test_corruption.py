@@ -319,8 +319,8 @@ def flip_header(path: Path) -> None:
 def flip_rows(path: Path) -> None:
     """In the full attention of either model, which needs every row, or in the first state."""
     with Container(path) as file:
-        name = next(name for name in ("3.keys", "1.keys", *sorted(file.parts)) if name in file.parts)
-        at = file.parts[name].offset
+        name = next(name for name in ("3.keys", "1.keys", *sorted(file.tensors)) if name in file.tensors)
+        at = file.tensors[name].offset
     flip(path, at + 5)
 
 

@@ -88,7 +88,7 @@ def disk(tmp_path: Path) -> Disk:
 
 def tensors_in(path: Path) -> Tensors:
     with Container(path) as file:
-        return {name: file.read(name) for name in file.parts}
+        return {name: file.read(name) for name in file.tensors}
 
 
 def opened(files: list[Path], count: int | None = None) -> Rows:
@@ -97,7 +97,7 @@ def opened(files: list[Path], count: int | None = None) -> Rows:
     left = 1 << 30 if count is None else count
     for path in files:
         file = Container(path)
-        length = next(iter(file.parts.values())).shape[2]
+        length = next(iter(file.tensors.values())).shape[2]
         pieces.append(Piece(file, min(length, left), length))
         left -= pieces[-1].count
     return Rows(pieces)

@@ -108,7 +108,7 @@ def state_files(store: SegmentStore) -> list[Path]:
 def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None) -> None:
     """The same file with other metadata or tensors (None: without them), signed again."""
     with Container(path) as file:
-        parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.parts}
+        parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.tensors}
         told: dict[str, str | None] = {**file.metadata, **changes}
     kept = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
     path.write_bytes(pack(kept, {key: value for key, value in told.items() if value is not None}))

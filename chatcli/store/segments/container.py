@@ -1,7 +1,7 @@
-"""One safetensors file whose every byte is covered by a checksum; refuses to know what is in it.
+"""A safetensors file whose every byte is covered by a checksum, read straight into its destination.
 
-The layout is FORMAT.md's. A reader trusts nothing: whatever is wrong with a file is a
-`SegmentDamaged` with the reason, and no size in a header is believed before it fits the file.
+The layout is FORMAT.md's. The safetensors library parses and validates headers. It knows no checksums,
+writes no file that is locked and flushed, and reads into arrays of its own only: that is done here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
+from safetensors import SafetensorError, safe_open
 
 from chatcli.errors import SegmentDamaged
 
@@ -37,22 +38,21 @@ DTYPES = {
     "F64": "float64",
     "C64": "complex64",
 }
-SHORT = {dtype: short for short, dtype in DTYPES.items()}
-LONGEST_HEADER = 64 << 20
+CODES = {dtype: code for code, dtype in DTYPES.items()}
 PREFIX = 8
 NO_DIGEST = "0" * 32
 SUM_DIGITS = 16
-# Blocks of memory that one call fills, and about how many bytes of them.
-VECTORS = 1024
-BATCH = 1 << 20
-# No array of MLX's has a dimension that is larger.
-LONGEST_SIDE = (1 << 31) - 1
+# What one call of the system reads: buffers at most, and bytes from which on a batch is closed.
+MAX_BUFFERS = 1024
+BATCH_BYTES = 1 << 20
+# MLX has no larger dimension.
+MAX_DIMENSION = (1 << 31) - 1
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# Flat bytes, each in one block.
-Views = list[memoryview]
-Piece = bytes | memoryview
-Batch = list[tuple[str, Views]]
+# Flat blocks of memory.
+Buffers = list[memoryview]
+# Neighbouring tensors, and where the bytes of each go.
+Batch = list[tuple[str, Buffers]]
 
 
 def storage(dtype: str) -> np.dtype[Any]:
@@ -60,7 +60,8 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
-SIZES = {short: (dtype, storage(dtype).itemsize) for short, dtype in DTYPES.items()}
+# NumPy's name of a type and its size in bytes.
+ITEMS = {code: (dtype, storage(dtype).itemsize) for code, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
     return b"".join(pieces(tensors, metadata))
 
 
-def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[Piece]:
+def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[bytes | memoryview]:
     """`pack`, as its header and then the tensors' own bytes, which are not copied."""
     buffers = {name: tensor.raw().data for name, tensor in tensors.items()}
     sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name]) for name in sorted(buffers))
@@ -126,7 +127,7 @@ def _header(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
         tensor, start = tensors[name], end
         end += _length(tensor)
         entries[name] = {
-            "dtype": SHORT[tensor.dtype],
+            "dtype": CODES[tensor.dtype],
             "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }
@@ -143,15 +144,15 @@ def _digest(header: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(header)
 
 
-class Told(dict[str, str]):
-    """What a header tells. To ask it for anything else raises `SegmentDamaged`."""
+class Metadata(dict[str, str]):
+    """A header's metadata. A key that is not there raises `SegmentDamaged`."""
 
     def __missing__(self, key: str) -> str:
         raise SegmentDamaged(f"it does not tell its {key}")
 
 
-class Part(NamedTuple):
-    """Where a tensor is in its file, and the checksum of its bytes."""
+class TensorInfo(NamedTuple):
+    """A tensor's place in its file (bytes), and the xxh3-64 of its bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -167,7 +168,7 @@ class Container:
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.metadata, self.parts = _read_header(self._descriptor)
+            self.metadata, self.tensors = _read_header(path, self._descriptor)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -183,140 +184,98 @@ class Container:
 
     def read(self, name: str) -> Tensor:
         """A tensor, checked."""
-        part = self._part(name)
-        data = np.empty(part.length, np.uint8)
-        self.read_into({name: [data.data] if part.length else []})
-        return Tensor(part.dtype, part.shape, data)
+        info = self._info(name)
+        data = np.empty(info.length, np.uint8)
+        self.read_into({name: [data.data] if info.length else []})
+        return Tensor(info.dtype, info.shape, data)
 
-    def read_into(self, wanted: Mapping[str, Views]) -> None:
-        """Tensors' bytes into blocks of memory that hold each of them together, checked."""
-        for batch in self.batches(wanted):
+    def read_into(self, buffers: Mapping[str, Buffers]) -> None:
+        """Read tensors, each into the buffers that together have its length, checked."""
+        for batch in self.batches(buffers):
             self.read_batch(batch)
 
-    def batches(self, wanted: Mapping[str, Views]) -> Iterator[Batch]:
-        """Tensors and where they go, in groups of neighbours of some size, in the file's order."""
+    def batches(self, buffers: Mapping[str, Buffers]) -> Iterator[Batch]:
+        """Tensors and their buffers in the file's order, in batches of neighbours."""
         batch: Batch = []
-        size = vectors = end = 0
-        for name in sorted(wanted, key=lambda name: self._part(name).offset):
-            part, views = self.parts[name], wanted[name]
-            if batch and (part.offset != end or size >= BATCH or vectors + len(views) > VECTORS):
+        size = count = end = 0
+        for name in sorted(buffers, key=lambda name: self._info(name).offset):
+            info, own = self.tensors[name], buffers[name]
+            if batch and (info.offset != end or size >= BATCH_BYTES or count + len(own) > MAX_BUFFERS):
                 yield batch
-                batch, size, vectors = [], 0, 0
-            batch.append((name, views))
-            size, vectors, end = size + part.length, vectors + len(views), part.offset + part.length
+                batch, size, count = [], 0, 0
+            batch.append((name, own))
+            size, count, end = size + info.length, count + len(own), info.offset + info.length
         if batch:
             yield batch
 
     def read_batch(self, batch: Batch) -> None:
         """Neighbouring tensors at once, each checked while its bytes are in the processor's cache."""
-        views = [view for _, some in batch for view in some]
-        _read_exactly(self._descriptor, views, self.parts[batch[0][0]].offset)
-        for name, some in batch:
+        buffers = [buffer for _, own in batch for buffer in own]
+        _read_exactly(self._descriptor, buffers, self.tensors[batch[0][0]].offset)
+        for name, own in batch:
             hasher = xxhash.xxh3_64()
-            for view in some:
-                hasher.update(view)
-            if hasher.hexdigest() != self.parts[name].sum:
+            for buffer in own:
+                hasher.update(buffer)
+            if hasher.hexdigest() != self.tensors[name].sum:
                 raise SegmentDamaged(f"the bytes of its {name} do not match their checksum")
 
     def check(self) -> None:
         """Read everything once. Raises `SegmentDamaged`."""
-        for name in self.parts:
+        for name in self.tensors:
             self.read(name)
 
-    def _part(self, name: str) -> Part:
-        if name not in self.parts:
+    def _info(self, name: str) -> TensorInfo:
+        if name not in self.tensors:
             raise SegmentDamaged(f"it has no {name}")
-        return self.parts[name]
+        return self.tensors[name]
 
 
-def _read_exactly(descriptor: int, views: Views, offset: int) -> None:
-    """Fill `views` from `offset`. Raises `SegmentDamaged` at the file's end."""
-    for first in range(0, len(views), VECTORS):
-        some = views[first : first + VECTORS]
-        wanted = sum(map(len, some))
-        if os.preadv(descriptor, some, offset) != wanted:
-            _read_slowly(descriptor, some, offset)
-        offset += wanted
+def _read_exactly(descriptor: int, buffers: Buffers, offset: int) -> None:
+    """Fill `buffers` from `offset`. Raises `SegmentDamaged` at the file's end."""
+    for first in range(0, len(buffers), MAX_BUFFERS):
+        batch = buffers[first : first + MAX_BUFFERS]
+        size = sum(map(len, batch))
+        if os.preadv(descriptor, batch, offset) == size:
+            offset += size
+            continue
+        for buffer in batch:  # a system gives at most 2 GiB at once
+            done = 0
+            while done < len(buffer):
+                count = os.preadv(descriptor, [buffer[done:]], offset)
+                if count == 0:
+                    raise SegmentDamaged("it ends too early")
+                done, offset = done + count, offset + count
 
 
-def _read_slowly(descriptor: int, views: Views, offset: int) -> None:
-    """What one call did not give, as systems give at most 2 GiB at once."""
-    for view in views:
-        done = 0
-        while done < len(view):
-            count = os.preadv(descriptor, [view[done:]], offset)
-            if count == 0:
-                raise SegmentDamaged("it ends too early")
-            done, offset = done + count, offset + count
-
-
-def _read_header(descriptor: int) -> tuple[Told, dict[str, Part]]:
-    size = os.fstat(descriptor).st_size
+def _read_header(path: Path, descriptor: int) -> tuple[Metadata, dict[str, TensorInfo]]:
+    """An open file's metadata and tensors. Raises `SegmentDamaged` and `OSError`."""
     prefix = os.pread(descriptor, PREFIX, 0)
-    length = int.from_bytes(prefix, "little")
-    if len(prefix) < PREFIX or length > min(size - PREFIX, LONGEST_HEADER):
-        raise SegmentDamaged("its header does not fit the file")
-    text = os.pread(descriptor, length, PREFIX)
-    metadata, entries = _parse(text)
-    claimed = metadata.pop("digest")
-    item = _digest_item(claimed) if claimed.isascii() else b""
-    if not item or _digest(prefix + text.replace(item, _digest_item(NO_DIGEST), 1)) != claimed:
+    try:
+        # Not mapped into memory: a file that shrinks then would end the process.
+        with safe_open(path, "np", backend="pread") as file:
+            metadata = Metadata(file.metadata() or {})
+            slices = {name: file.get_slice(name) for name in file.offset_keys()}
+    except SafetensorError as error:
+        raise SegmentDamaged(f"its header is not one ({error})") from error
+    header = prefix + os.pread(descriptor, int.from_bytes(prefix, "little"), PREFIX)
+    digest, sums = metadata.pop("digest", ""), metadata.pop("sums", "")
+    if _digest(header.replace(_digest_item(digest), _digest_item(NO_DIGEST), 1)) != digest:
         raise SegmentDamaged("its header does not match its digest")
-    return metadata, _parts(entries, metadata.pop("sums", ""), PREFIX + length, size)
-
-
-def _parse(text: bytes) -> tuple[Told, dict[str, Any]]:
-    try:
-        entries = json.loads(text, object_pairs_hook=_unlike_names)
-        metadata = Told(entries.pop("__metadata__").items())
-        if all(isinstance(value, str) for value in metadata.values()) and "digest" in metadata:
-            return metadata, entries
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise SegmentDamaged(f"its header is not one ({type(error).__name__})") from error
-    raise SegmentDamaged("its header has no digest")
-
-
-def _unlike_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object in which no name comes twice. Raises `ValueError`."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a name comes twice")
-    return made
-
-
-def _parts(entries: dict[str, Any], sums: str, start: int, size: int) -> dict[str, Part]:
-    """Where the tensors are. They must lie one after the other and fill the file."""
-    if len(sums) != SUM_DIGITS * len(entries):
+    # The library keeps the last of equal names. Each text has two quotes, so there would be too many.
+    texts = header.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in header else header
+    if texts.count(b'"') != 2 * (1 + 2 * (2 + len(metadata)) + 5 * len(slices)):
+        raise SegmentDamaged("a name comes twice in its header")
+    if len(sums) != SUM_DIGITS * len(slices):
         raise SegmentDamaged("its checksums are not those of its tensors")
-    pieces = (sums[at : at + SUM_DIGITS] for at in range(0, len(sums), SUM_DIGITS))
-    try:
-        found = {
-            name: _part(entries[name], start, value)
-            for name, value in zip(sorted(entries), pieces, strict=True)
-        }
-    except (ValueError, KeyError, TypeError) as error:
-        raise SegmentDamaged(f"its header names no tensors ({type(error).__name__})") from error
-    end = start
-    for part in sorted(found.values(), key=lambda part: (part.offset, part.length)):
-        if part.offset != end:
-            raise SegmentDamaged("its tensors overlap or leave gaps")
-        end += part.length
-    if end != size:
-        raise SegmentDamaged("its tensors do not fill the file")
-    return found
-
-
-def _part(entry: Mapping[str, Any], start: int, value: str) -> Part:
-    """A plain loop, since a long conversation's files have thousands of these."""
-    dtype, size = SIZES[entry["dtype"]]
-    shape = entry["shape"]
-    first, last = entry["data_offsets"]
-    if type(shape) is not list or type(first) is not int or type(last) is not int or first < 0:
-        raise ValueError("a shape or a place that is none")
-    for side in shape:
-        if type(side) is not int or not 0 <= side <= LONGEST_SIDE:
-            raise ValueError("a shape that is none")
-        size *= side
-    if size != last - first:
-        raise ValueError("a shape that does not fit its bytes")
-    return Part(dtype, tuple(shape), start + first, size, value)
+    sum_of = {name: sums[at * SUM_DIGITS : (at + 1) * SUM_DIGITS] for at, name in enumerate(sorted(slices))}
+    tensors, offset = {}, len(header)
+    # By offset: the library has checked that they follow each other and fill the file.
+    for name, part in slices.items():
+        dtype, size = ITEMS.get(part.get_dtype(), ("", 0))
+        shape = tuple(part.get_shape())
+        length = math.prod(shape, start=size)
+        if not length and (not dtype or max(shape) > MAX_DIMENSION):
+            raise SegmentDamaged(f"MLX has no array such as its {name}")
+        tensors[name] = TensorInfo(dtype, shape, offset, length, sum_of[name])
+        offset += length
+    return metadata, tensors

@@ -14,7 +14,7 @@ import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
-from chatcli.store.segments.container import Array, Container, Part, Views, storage
+from chatcli.store.segments.container import Array, Buffers, Container, TensorInfo, storage
 
 Job = Callable[[], None]
 
@@ -46,14 +46,14 @@ class Rows:
     @property
     def names(self) -> list[str]:
         """The arrays that there are, `L.keys` and `L.values` of each leaf L."""
-        return sorted(self.pieces[0].file.parts.keys() - {TOKENS}) if self.pieces else []
+        return sorted(self.pieces[0].file.tensors.keys() - {TOKENS}) if self.pieces else []
 
     def dtype(self, name: str) -> str:
-        return self.pieces[0].file.parts[name].dtype
+        return self.pieces[0].file.tensors[name].dtype
 
     def shape(self, name: str, length: int | None = None) -> tuple[int, ...]:
         """The joined array's shape, with a row for each token or with `length` rows."""
-        *before, _, last = self.pieces[0].file.parts[name].shape
+        *before, _, last = self.pieces[0].file.tensors[name].shape
         return (*before, self.count if length is None else length, last)
 
     def copy(self, into: Mapping[str, Array]) -> None:
@@ -112,7 +112,7 @@ def _copy_part(piece: Piece, name: str, into: Array, skipped: int) -> None:
     into[...] = whole[..., skipped : piece.count, :].view(into.dtype)
 
 
-def _blocks(array: Array, start: int, end: int) -> Views:
+def _blocks(array: Array, start: int, end: int) -> Buffers:
     """The rows `start` to `end` of a contiguous array as its bytes, head by head."""
     row = array.shape[-1] * array.itemsize
     if not row or start == end:
@@ -122,7 +122,7 @@ def _blocks(array: Array, start: int, end: int) -> Views:
 
 
 def _check_alike(first: Piece, piece: Piece) -> None:
-    ours, theirs = first.file.parts, piece.file.parts
+    ours, theirs = first.file.tensors, piece.file.tensors
     if ours.keys() != theirs.keys():
         raise SegmentDamaged("it holds other arrays than the segments before it")
     for name in theirs.keys() - {TOKENS}:
@@ -131,7 +131,7 @@ def _check_alike(first: Piece, piece: Piece) -> None:
             raise SegmentDamaged(f"its {name} does not fit the segments before it")
 
 
-def _kind(part: Part) -> tuple[str, tuple[int, ...]]:
+def _kind(part: TensorInfo) -> tuple[str, tuple[int, ...]]:
     return part.dtype, (*part.shape[:-2], *part.shape[-1:])
 
 

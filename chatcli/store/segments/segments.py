@@ -201,7 +201,7 @@ class SegmentStore:
         try:
             with self._explained(path), Container(path) as file:
                 self._check(file, "state", id=segment.id, end=str(segment.end))
-                return {name: file.read(name) for name in file.parts}, file.metadata["scalars"]
+                return {name: file.read(name) for name in file.tensors}, file.metadata["scalars"]
         except FileNotFoundError as error:
             raise SegmentDamaged("evicted or deleted") from error
 

@@ -15,7 +15,6 @@ import xxhash
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.container import (
     DTYPES,
-    LONGEST_HEADER,
     NO_DIGEST,
     PREFIX,
     Container,
@@ -47,7 +46,7 @@ def raw(value: Tensor) -> Raw:
 
 def read(path: Path) -> tuple[dict[str, Raw], dict[str, str]]:
     with Container(path) as file:
-        return {name: raw(file.read(name)) for name in file.parts}, dict(file.metadata)
+        return {name: raw(file.read(name)) for name in file.tensors}, dict(file.metadata)
 
 
 def round_trip(
@@ -333,7 +332,8 @@ TEXTS: dict[str, bytes] = {
     "null": signed(b"null", b""),
     "a list of pairs": signed(f'[["__metadata__",{{"sums":"","digest":"{NO_DIGEST}"}}]]'.encode(), b""),
 }
-LENGTHS = [0, 1, PREFIX, LONGEST_HEADER, 1 << 31, 1 << 40, 1 << 63, (1 << 64) - 1]
+# The library's limit is 100,000,000.
+LENGTHS = [0, 1, PREFIX, 1 << 26, 100_000_000, 1 << 31, 1 << 40, 1 << 63, (1 << 64) - 1]
 
 
 @pytest.fixture
