@@ -1,6 +1,6 @@
-"""`python -m chatcli`; knows only where the command line begins."""
+"""`python -m chatcli`."""
 
-from chatcli.cli.start import main
+from chatcli.cli.process import main
 
 if __name__ == "__main__":
     main()

@@ -87,7 +87,7 @@ class Chat:
         `settings`. Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an option
         that there is not.
         """
-        settings = changed(settings or Settings(opening.default_sessions()), options)
+        settings = changed(settings or Settings(sessions=opening.default_sessions()), options)
         if not isinstance(name, SessionRequest):
             model_options = {key: getattr(settings.model_options, key) for key in options if key in KEPT}
             name = SessionRequest(

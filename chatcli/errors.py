@@ -33,9 +33,6 @@
 
 from __future__ import annotations
 
-# The exit code of a process that was interrupted.
-INTERRUPTED = 130
-
 
 class ChatcliError(Exception):
     """Base of every error whose text may be shown as it is."""

@@ -14,10 +14,11 @@ import typer
 
 from chatcli import files
 from chatcli.cli.options import print_json
+from chatcli.cli.process import INTERRUPTED
 from chatcli.commands import script
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
-from chatcli.errors import INTERRUPTED, ChatcliError, EmptyPrompt, UsageError
+from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Answered, Event, Notice, Refused
 from chatcli.text import clean, decodable
 from chatcli.tui.render.progress import DownloadProgress

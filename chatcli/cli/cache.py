@@ -17,10 +17,9 @@ from chatcli.cli.options import (
     CacheLimitOption,
     JsonOption,
     SessionsOption,
-    limit_of,
     print_json,
-    sessions_folder,
     show_result,
+    value_of,
 )
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
@@ -36,8 +35,8 @@ def stats(
     from chatcli.store import maintenance
     from chatcli.store.segments import budget, inventory
 
-    folder = sessions_folder(sessions)
-    most = limit_of(limit)
+    folder = value_of("sessions", sessions)
+    most = value_of("cache_limit", limit)
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
         most = budget.default_limit(folder) if most is None else most
@@ -70,7 +69,7 @@ def verify(
     from chatcli.store import maintenance
     from chatcli.store.segments import inventory, segments
 
-    folder = sessions_folder(sessions)
+    folder = value_of("sessions", sessions)
     with files.explained(f"read the checkpoints in {folder}"):
         damaged = list(inventory.verify(folder))
     for problem in damaged if repair else ():
@@ -99,8 +98,8 @@ def gc(
     from chatcli.store import maintenance
     from chatcli.store.segments import budget, eviction
 
-    folder = sessions_folder(sessions)
-    most = limit_of(limit)
+    folder = value_of("sessions", sessions)
+    most = value_of("cache_limit", limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
         most = budget.default_limit(folder) if most is None else most
         removals = maintenance.collectable(SessionFolder(folder), most)
@@ -117,7 +116,7 @@ def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
     from chatcli.store.segments import inventory
 
-    freed = inventory.clear(sessions_folder(sessions))
+    freed = inventory.clear(value_of("sessions", sessions))
     if as_json:
         print_json({"freed_bytes": freed})
     else:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chatcli import __version__, files
-from chatcli.cli import config as cli_config
-from chatcli.cli.options import Configured, JsonOption, config_file, print_json
+from chatcli.cli.config import effective, read_environment
+from chatcli.cli.options import Configured, JsonOption, config_path, print_json
 from chatcli.doctor.finding import Finding, Status
-from chatcli.settings import config_file as config
+from chatcli.settings import config_file
+from chatcli.settings.values import SETTINGS
 from chatcli.text import clean_line
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ def machine(quick: bool, sessions: Path | None) -> Machine:
     """What the command line, the environment and the file say, as far as they can be used."""
     from chatcli.doctor.checkup import Machine
 
-    path = config_file()
-    said = config.read(path)
-    usable, wrong = cli_config.whole_environment()
-    configured = Configured(usable, said)
-    folder = files.from_home(str(cli_config.held("sessions", configured, sessions).value))
+    path = config_path()
+    remembered = config_file.read(path)
+    environment, problems = read_environment()
+    configured = Configured(environment, remembered)
+    folder = files.from_home(str(effective("sessions", configured, sessions).value))
     limit = configured.find("cache_limit")[0]
-    size = None if limit is None else config.size_of(str(limit))
-    return Machine(folder, size, path, said, wrong, os.environ, sys.stdout, quick)
+    size = None if limit is None else SETTINGS["cache_limit"].load(limit)
+    return Machine(folder, size, path, remembered, problems, os.environ, sys.stdout, quick)
 
 
 def collected(this: Machine) -> Found:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
-from chatcli.cli.options import JsonOption, Name, SessionsOption, print_json, sessions_folder, show_result
+from chatcli.cli.options import JsonOption, Name, SessionsOption, print_json, show_result, value_of
 from chatcli.commands import results
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound
@@ -42,7 +42,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the saved sessions, last used first. JSON tells of all of them."""
-    folder = SessionFolder(sessions_folder(sessions))
+    folder = SessionFolder(value_of("sessions", sessions))
     summaries = folder.summaries(None if everything or as_json else LISTED)
     if as_json:
         print_json([vars(summary) for summary in summaries])
@@ -63,7 +63,7 @@ def search(
     from chatcli.store.sessions import search as searching
 
     wanted = [decodable(word) for word in words]
-    folder = sessions_folder(sessions)
+    folder = value_of("sessions", sessions)
     hits = searching.find(folder, wanted, thinking=thinking, tell=complain)
     found = searching.newest(hits, wanted, None if everything else LISTED)
     if as_json:
@@ -85,7 +85,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print a session's transcript along its current path."""
-    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    transcript = SessionFolder(value_of("sessions", sessions)).read(name)
     for note in recovered(transcript):
         complain(note)
     conversation = transcript.conversation
@@ -125,7 +125,7 @@ def images_of(message: Message) -> dict[str, Any]:
 @app.command()
 def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Draw a session with its branches."""
-    transcript = SessionFolder(sessions_folder(sessions)).read(name)
+    transcript = SessionFolder(value_of("sessions", sessions)).read(name)
     conversation = transcript.conversation
     if as_json:
         entries = [
@@ -144,7 +144,7 @@ def rename(
     sessions: SessionsOption = None,
 ) -> None:
     """Give a session another name."""
-    folder = SessionFolder(sessions_folder(sessions))
+    folder = SessionFolder(value_of("sessions", sessions))
     found = folder.resolve(name)
     renamed = folder.rename(found, new_name)
     print(clean(f"Renamed '{found}' to '{renamed}'."))
@@ -159,7 +159,7 @@ def delete(
     """Delete a session and the checkpoints that no other session uses."""
     from chatcli.store import maintenance
 
-    folder = SessionFolder(sessions_folder(sessions))
+    folder = SessionFolder(value_of("sessions", sessions))
     found = folder.resolve(name)
     if found != name and not sys.stdin.isatty():
         raise SessionNotFound(
@@ -187,7 +187,7 @@ def export(
     sessions: SessionsOption = None,
 ) -> None:
     """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
-    folder = sessions_folder(sessions)
+    folder = value_of("sessions", sessions)
     transcript, bytes_of = SessionFolder(folder).read(name), Gallery(folder).data
     for problem in transcript.problems:
         complain(problem)
@@ -218,7 +218,7 @@ def import_(
     """Make a session of a JSON export, or of a list of messages with roles (JSON or JSONL)."""
     if name is not None:
         files.check_name(name)
-    folder = SessionFolder(sessions_folder(sessions))
+    folder = SessionFolder(value_of("sessions", sessions))
     made = exchange.save(folder, exchange.read(content(file)), name)
     with made:
         turns = len(made.conversation.turns())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,32 +17,15 @@ from chatcli.errors import UsageError
 from chatcli.exchange import export as exchange
 from chatcli.model import hub
 from chatcli.session.live_chat import LiveChat
-from chatcli.settings.values import MOST_XTC_THRESHOLD, NO_MODEL, PANELS, POCKET, aliased
+from chatcli.settings.values import NO_MODEL, PANELS, POCKET, SETTINGS, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import shorten
 
 LISTED = 50
 SWITCHES = {"on": True, "off": False}
-LARGEST = 1e6
-# Each setting's type, least and most.
-SAMPLING: dict[str, tuple[Callable[[str], float | int], float, float]] = {
-    "temp": (float, 0, float("inf")),
-    "top_p": (float, 0, 1),
-    "top_k": (int, 0, 1000),
-    "min_p": (float, 0, 1),
-    "seed": (int, 0, (1 << 63) - 1),
-    "max_tokens": (int, 1, float("inf")),
-    "repetition_penalty": (float, 0.1, float("inf")),
-    "think_budget": (int, 0, float("inf")),
-    "presence_penalty": (float, -LARGEST, LARGEST),
-    "frequency_penalty": (float, -LARGEST, LARGEST),
-    "repetition_context_size": (int, 0, float("inf")),
-    "xtc_probability": (float, 0, 1),
-    "xtc_threshold": (float, 0, MOST_XTC_THRESHOLD),
-    "min_tokens_to_keep": (int, 1, float("inf")),
-}
-KEYS = [*SAMPLING, "stop"]
+# What `/set` changes, by key.
+SAMPLING = {key: setting for key, setting in SETTINGS.items() if setting.in_shell}
 
 
 def _session_names(chat: LiveChat) -> list[str]:
@@ -255,20 +237,20 @@ def stats(chat: LiveChat, argument: str) -> Result:
 @command(
     "set",
     "[KEY VALUE]",
-    f"show or set how tokens are chosen (off: the model's own): {', '.join(KEYS)}",
-    complete=lambda _: [f"{key} " for key in KEYS],
+    f"show or set how tokens are chosen (off: the model's own): {', '.join(SAMPLING)}",
+    complete=lambda _: [f"{key} " for key in SAMPLING],
 )
 def set_(chat: LiveChat, argument: str) -> Result:
-    sampling = chat.model.settings.sampling
     if not argument:
-        whole = chat.model.sampling
-        return Said("  ".join(f"{key} {_shown(getattr(whole, key))}" for key in KEYS))
-    key, _, value = re.sub("[ =]+", " ", argument, count=1).partition(" ")
-    if key not in KEYS:
-        raise UsageError(f"There is no setting '{key}': there are {', '.join(KEYS)}.")
-    if word := value.strip():
-        changed: dict[str, Any] = {key: _value(key, word)}
-        chat.model.set_sampling(replace(sampling, **changed))
+        sampling = chat.model.sampling
+        return Said("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
+    key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
+    if key not in SAMPLING:
+        raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
+    if word := word.strip():
+        value = None if word == "off" else SAMPLING[key].load(SAMPLING[key].check_word(word, key))
+        changed: dict[str, Any] = {key: value}
+        chat.model.set_sampling(replace(chat.model.settings.sampling, **changed))
     return Said(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
 
 
@@ -276,23 +258,6 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(repr, value))
     return "off" if value is None else str(value)
-
-
-def _value(key: str, word: str) -> float | int | tuple[str] | None:
-    """A setting's value; None is the model's own. Raises `UsageError`."""
-    if word == "off":
-        return None
-    return (word,) if key == "stop" else _number(key, word)
-
-
-def _number(key: str, word: str) -> float | int:
-    """Raises `UsageError` with what the setting may be."""
-    kind, least, most = SAMPLING[key]
-    with contextlib.suppress(ValueError):
-        if least <= (value := kind(word)) <= most:
-            return value
-    upto = f" to {most:g}" if most < float("inf") else " or more"
-    raise UsageError(f"'{word}' is no value for {key}: give a number, {least:g}{upto}.")
 
 
 @command(

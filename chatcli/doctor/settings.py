@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
-from chatcli.settings.config_file import SETTINGS, Remembered
+from chatcli.settings.config_file import Remembered
+from chatcli.settings.values import SETTINGS
 
 PREFIX = "CHATCLI_"
 OTHERS = ("CONFIG", "DEBUG")

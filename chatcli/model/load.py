@@ -31,7 +31,7 @@ from chatcli.kv import prompt_cache
 from chatcli.model import adapter, hub, inspect, sharding
 from chatcli.model.ranks import Ranks
 from chatcli.model.vision import Vision
-from chatcli.settings.values import DEFAULTS, ModelOptions, Sampling
+from chatcli.settings.values import DEFAULTS, SETTINGS, ModelOptions, Sampling
 from chatcli.settings.values import POCKET as POCKET
 
 SAMPLES = 64
@@ -306,48 +306,20 @@ def _generation_config(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _longest_reply(config: Mapping[str, Any]) -> int | None:
-    longest = config.get("max_new_tokens")
-    is_count = isinstance(longest, int) and not isinstance(longest, bool) and longest > 0
-    return longest if is_count else None
-
-
 def own_sampling(config: Mapping[str, Any]) -> Sampling:
-    """What generation_config.json says about sampling; what makes no sense there is left out."""
-    temp = _share(config.get("temperature"), most=float("inf"))
+    """What generation_config.json says about sampling; what no setting allows is left out."""
+    sampling: dict[str, Any] = {}
+    for key, setting in SETTINGS.items():
+        value = config.get(setting.generation_config) if setting.generation_config else None
+        if key == "stop" and isinstance(value, list):
+            value = [text for text in value if setting.holds(text)]
+        if setting.holds(value):
+            sampling[key] = setting.load(setting.parse(value))
     if config.get("do_sample") is False:
-        temp = 0.0
-    elif config.get("do_sample") and temp is None:
-        temp = 1.0  # transformers' default
-    top_k, penalty = config.get("top_k"), _share(config.get("repetition_penalty"), float("inf"))
-    return Sampling(
-        temp=temp,
-        top_p=_share(config.get("top_p")),
-        top_k=top_k if isinstance(top_k, int) and top_k >= 0 else None,
-        min_p=_share(config.get("min_p")),
-        repetition_penalty=penalty or None,
-        presence_penalty=_finite(config.get("presence_penalty")),
-        frequency_penalty=_finite(config.get("frequency_penalty")),
-        stop=_texts(config.get("stop_strings")),
-        max_tokens=_longest_reply(config),
-    )
-
-
-def _texts(value: Any) -> tuple[str, ...] | None:
-    """What is text and not empty in a list or alone; None if nothing is."""
-    texts = value if isinstance(value, list) else [value]
-    return tuple(text for text in texts if isinstance(text, str) and text) or None
-
-
-def _finite(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < float("inf") else None
-
-
-def _share(value: Any, most: float = 1.0) -> float | None:
-    """A number from 0 to `most`, not infinite; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= most and value != float("inf") else None
+        sampling["temp"] = 0.0
+    elif config.get("do_sample"):
+        sampling.setdefault("temp", 1.0)  # transformers' default
+    return Sampling(**sampling)
 
 
 def fingerprint(folder: Path, settings: str) -> str:

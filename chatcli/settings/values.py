@@ -1,26 +1,47 @@
-"""One frozen `Settings`, every default once; refuses to read argv or the environment."""
+"""`Settings`: every setting that there is, declared once with its type, bounds, help and default."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
+
+from chatcli.settings.declaration import (
+    Choice,
+    Float,
+    Folder,
+    Int,
+    Setting,
+    Size,
+    Switch,
+    Text,
+    Texts,
+    TokenBiases,
+    Value,
+)
 
 # The model that is built in.
 POCKET = "pocket"
 # What stands for no draft model where a setting names one.
 NO_MODEL = "none"
-# What mlx-lm quantizes a cache to (bits), in groups of so many numbers.
-KV_BITS = (2, 3, 4, 5, 6, 8)
-KV_GROUP_SIZES = (32, 64, 128)
-# The start that a full `max_kv_size` keeps is 4 tokens; fewer than these leave no window to speak of.
-LEAST_KV_SIZE = 16
-MOST_XTC_THRESHOLD = 0.5
-# Where there is a draft model: what it proposes at a time if nothing is said (as mlx-lm), and at most.
-NUM_DRAFT_TOKENS, MOST_DRAFT_TOKENS = 3, 64
+# As mlx-lm proposes, where there is a draft model.
+NUM_DRAFT_TOKENS = 3
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
+
+BY_MODEL = "as the model's makers say"
+RUN = "How the model is run"
+
+
+def adapter_folder(given: str | Path | None) -> str | None:
+    """An adapter's folder as `ModelOptions` has it: a session that keeps it opens from anywhere."""
+    return None if given is None else str(Path(given).expanduser().absolute())
+
+
+class AdapterFolder(Folder):
+    def load(self, value: Any) -> str | None:
+        return adapter_folder(value)
 
 
 @dataclass(frozen=True)
@@ -34,22 +55,150 @@ class Sampling:
     closed and the answer begins; None: when the model closes it.
     """
 
-    temp: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    max_tokens: int | None = None
-    repetition_penalty: float | None = None
-    think_budget: int | None = None
-    min_tokens_to_keep: int | None = None
-    xtc_probability: float | None = None
-    xtc_threshold: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_context_size: int | None = None
-    logit_bias: tuple[tuple[int, float], ...] | None = None
-    stop: tuple[str, ...] | None = None
+    temp: Annotated[
+        float | None,
+        Float(
+            "Sampling temperature (0: none; default: the model's own).",
+            BY_MODEL,
+            min=0,
+            in_shell=True,
+            generation_config="temperature",
+        ),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Float(
+            "Top-p (1: off; default: the model's own).",
+            BY_MODEL,
+            min=0,
+            max=1,
+            in_shell=True,
+            generation_config="top_p",
+        ),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        Int(
+            "Top-k (0: off; default: the model's own).",
+            BY_MODEL,
+            min=0,
+            in_shell=True,
+            generation_config="top_k",
+        ),
+    ] = None
+    min_p: Annotated[
+        float | None,
+        Float(
+            "Min-p (0: off; default: the model's own).",
+            BY_MODEL,
+            min=0,
+            max=1,
+            in_shell=True,
+            generation_config="min_p",
+        ),
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        Float(
+            "Repetition penalty (1: off; default: the model's own).",
+            BY_MODEL,
+            min=0.1,
+            in_shell=True,
+            generation_config="repetition_penalty",
+        ),
+    ] = None
+    presence_penalty: Annotated[
+        float | None,
+        Float(
+            "Taken from tokens that were there (0: off; default: the model's own).",
+            BY_MODEL,
+            min=-1_000_000,
+            max=1_000_000,
+            in_shell=True,
+            generation_config="presence_penalty",
+        ),
+    ] = None
+    frequency_penalty: Annotated[
+        float | None,
+        Float(
+            "Taken each time that a token was there (0: off; default: the model's own).",
+            BY_MODEL,
+            min=-1_000_000,
+            max=1_000_000,
+            in_shell=True,
+            generation_config="frequency_penalty",
+        ),
+    ] = None
+    repetition_context_size: Annotated[
+        int | None,
+        Int(
+            "Tokens that all three penalties look back over, the prompt's too (0: all; default: 20).",
+            "20, as in mlx-lm",
+            min=0,
+            in_shell=True,
+        ),
+    ] = None
+    xtc_probability: Annotated[
+        float | None,
+        Float(
+            "How often XTC leaves out all but the last of the likely tokens (default: 0, off).",
+            "off",
+            min=0,
+            max=1,
+            in_shell=True,
+        ),
+    ] = None
+    xtc_threshold: Annotated[
+        float | None,
+        Float(
+            "The probability that XTC takes for likely (default: 0.1).",
+            "0.1, as in mlx-lm",
+            min=0,
+            max=0.5,
+            in_shell=True,
+        ),
+    ] = None
+    min_tokens_to_keep: Annotated[
+        int | None, Int("Tokens that min-p leaves in any case.", "1", min=1, in_shell=True)
+    ] = None
+    logit_bias: Annotated[
+        tuple[tuple[int, float], ...] | None,
+        TokenBiases("Add to a token's logit; repeatable.", "nothing", metavar="TOKEN_ID:BIAS"),
+    ] = None
+    stop: Annotated[
+        tuple[str, ...] | None,
+        Texts(
+            "End the reply before this text; repeatable. Thinking is not searched for it.",
+            BY_MODEL,
+            metavar="TEXT",
+            in_shell=True,
+            generation_config="stop_strings",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, Int("Sampling seed.", "another at every start", min=0, max=(1 << 63) - 1, in_shell=True)
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        Int(
+            "Longest reply, thinking included.",
+            "the model's own, else the context",
+            short="-n",
+            min=1,
+            in_shell=True,
+            generation_config="max_new_tokens",
+        ),
+    ] = None
+    think_budget: Annotated[
+        int | None,
+        Int(
+            "Close the thinking after so many tokens of it, so that the answer begins.",
+            "as many as the model likes",
+            metavar="N",
+            min=0,
+            in_shell=True,
+        ),
+    ] = None
 
     def over(self, own: Sampling) -> Sampling:
         """This, and the model's own where nothing was asked for."""
@@ -71,49 +220,80 @@ class ModelOptions:
     `pipeline` gives each of several ranks layers of its own, rather than a part of every layer.
     """
 
-    max_kv_size: int | None = None
-    kv_bits: int | None = None
-    kv_group_size: int = 64
-    prefill_step_size: int | None = None
-    adapter_path: str | None = None
-    pipeline: bool = False
+    # The start that a full window keeps is 4 tokens; fewer than 16 leave no window to speak of.
+    max_kv_size: Annotated[
+        int | None,
+        Int(
+            "Remember only the first 4 and the newest tokens, so many in all (default: all). "
+            "The session keeps it.",
+            "all",
+            metavar="TOKENS",
+            section=RUN,
+            min=16,
+            in_session=True,
+        ),
+    ] = None
+    kv_bits: Annotated[
+        int | None,
+        Choice(
+            "Quantize the KV cache to 2, 3, 4, 5, 6 or 8 bits, from the first token on. "
+            "The session keeps it.",
+            "not quantized",
+            section=RUN,
+            choices=(2, 3, 4, 5, 6, 8),
+            in_session=True,
+        ),
+    ] = None
+    kv_group_size: Annotated[
+        int,
+        Choice(
+            "Numbers that are quantized together: 32, 64 or 128 (default: 64).",
+            section=RUN,
+            choices=(32, 64, 128),
+            in_session=True,
+        ),
+    ] = 64
+    prefill_step_size: Annotated[
+        int | None,
+        Int(
+            "Tokens that are prefilled at a time (default: 64 on a CPU, 2048 on a GPU).",
+            "64 on a CPU, 2048 on a GPU",
+            metavar="TOKENS",
+            section=RUN,
+            min=1,
+            in_session=True,
+        ),
+    ] = None
+    adapter_path: Annotated[
+        str | None,
+        AdapterFolder(
+            "A folder with a LoRA or another adapter of the model. The session keeps it.",
+            "none",
+            metavar="DIR",
+            section=RUN,
+            in_session=True,
+        ),
+    ] = None
+    pipeline: Annotated[
+        bool,
+        Switch("Under mlx.launch: give each rank layers of its own, not a part of every layer.", section=RUN),
+    ] = False
 
     def asked(self) -> dict[str, Any]:
         """What a session keeps of it: without these its checkpoints would be of no use."""
-        own = {name: getattr(self, name) for name in KEPT}
-        return {name: value for name, value in own.items() if value != getattr(DEFAULTS, name)}
+        kept = {name: getattr(self, name) for name in KEPT}
+        return {name: value for name, value in kept.items() if value != getattr(DEFAULTS, name)}
 
     def resumed(self, kept: Mapping[str, Any], asked: Mapping[str, Any]) -> ModelOptions:
         """As a session has `kept` it, if it has, but for what was `asked` for this time."""
-        known = {name: value for name, value in kept.items() if _fits(name, value)}
-        return replace(DEFAULTS, pipeline=self.pipeline, **{**known, **asked}) if known else self
+        usable = {name: value for name, value in kept.items() if name in KEPT and SETTINGS[name].holds(value)}
+        return replace(DEFAULTS, pipeline=self.pipeline, **{**usable, **asked}) if usable else self
 
 
 DEFAULTS = ModelOptions()
-KEPT = ("max_kv_size", "kv_bits", "kv_group_size", "prefill_step_size", "adapter_path")
 
 
-def adapter_folder(given: str | Path | None) -> str | None:
-    """An adapter's folder as `ModelOptions` has it: a session that keeps it opens from anywhere."""
-    return None if given is None else str(Path(given).expanduser().absolute())
-
-
-def _fits(name: str, value: Any) -> bool:
-    """Whether the command line would take it."""
-    if name == "adapter_path":
-        return isinstance(value, str)
-    if type(value) is not int:
-        return False
-    ranges = {
-        "kv_bits": value in KV_BITS,
-        "kv_group_size": value in KV_GROUP_SIZES,
-        "max_kv_size": value >= LEAST_KV_SIZE,
-        "prefill_step_size": value > 0,
-    }
-    return ranges.get(name, False)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a run was asked for. `think` None leaves it to the model's template.
 
@@ -125,21 +305,104 @@ class Settings:
     `num_draft_tokens` at a time (`draft` is another thing: to prefill what is being typed).
     """
 
-    sessions: Path
+    model: Annotated[
+        str,
+        Text(
+            "A folder, a hub name, an alias, or 'pocket' (the default); chatcli models lists them.",
+            short="-m",
+            metavar="MODEL",
+        ),
+    ] = POCKET
     sampling: Sampling = Sampling()
-    think: bool | None = None
-    cache: bool = True
-    draft: bool = True
-    cache_limit: int | None = None
-    memory_limit: int | None = None
-    panel: str = "line"
-    trust_remote_code: bool = False
-    model: str = POCKET
-    system: str | None = None
-    models: Mapping[str, str] = field(default_factory=dict)
+    think: Annotated[
+        bool | None, Switch("Switch the model's thinking.", "as the model's template has it")
+    ] = None
+    cache: Annotated[bool, Switch("Read and write checkpoints (default: cache).")] = True
+    draft: Annotated[bool, Switch("Prefill a message while it is typed (default: draft).")] = True
     model_options: ModelOptions = DEFAULTS
-    draft_model: str | None = None
-    num_draft_tokens: int = NUM_DRAFT_TOKENS
+    draft_model: Annotated[
+        str | None,
+        Text(
+            "A small model of the same vocabulary, named as -m names one. It proposes a reply's "
+            "tokens and the model checks several at once, which is faster where it is often right "
+            "('none': not even that of the settings).",
+            "none",
+            metavar="MODEL",
+            section=RUN,
+        ),
+    ] = None
+    num_draft_tokens: Annotated[
+        int,
+        Int(
+            f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
+            metavar="N",
+            section=RUN,
+            min=1,
+            max=64,
+        ),
+    ] = NUM_DRAFT_TOKENS
+    cache_limit: Annotated[
+        int | None,
+        Size(
+            "Most that checkpoints may take on disk, such as 5GB "
+            "(default: 20 GiB or a tenth of the free disk, whichever is less).",
+            "20 GiB or a tenth of the free disk",
+            metavar="SIZE",
+        ),
+    ] = None
+    memory_limit: Annotated[
+        int | None,
+        Size(
+            "Most that the model and its cache may take in memory, such as 12GB "
+            "(default: what the device recommends). A prompt that needs more is refused.",
+            "what the device recommends",
+            metavar="SIZE",
+        ),
+    ] = None
+    sessions: Annotated[Path, Folder("The folder of sessions.", metavar="DIR")]
+    panel: Annotated[str, Choice("What is shown of each turn's reuse (default: line).", choices=PANELS)] = (
+        "line"
+    )
+    trust_remote_code: Annotated[
+        bool,
+        Switch(
+            "Run Python code that comes with the model. It can do whatever you can: read and "
+            "delete your files, use your network. Only for makers you trust (default: off)."
+        ),
+    ] = False
+    system: Annotated[str | None, Text("System prompt.", "none", short="-s")] = None
+    models: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def loaded(cls, values: Mapping[str, Any], models: Mapping[str, str]) -> Settings:
+        """The settings of these values by key, each as its declaration's `load` gives it."""
+        sampling = Sampling(**{each.name: values[each.name] for each in fields(Sampling)})
+        options = ModelOptions(**{each.name: values[each.name] for each in fields(ModelOptions)})
+        own = {each.name: values[each.name] for each in fields(cls) if each.name in values}
+        own["model"] = aliased(own["model"], models)
+        draft = own["draft_model"]
+        own["draft_model"] = None if draft in (None, NO_MODEL) else aliased(draft, models)
+        return cls(**{**own, "sampling": sampling, "model_options": options, "models": models})
+
+
+def _declared(group: type) -> Iterator[tuple[str, Setting, Value | None]]:
+    """Each declared field's name, declaration and default, those of nested groups in their place."""
+    hints = get_type_hints(group, include_extras=True)
+    for each in fields(group):
+        hint = hints[each.name]
+        if hint in (Sampling, ModelOptions):
+            yield from _declared(hint)
+        for setting in getattr(hint, "__metadata__", ()):
+            yield each.name, setting, None if each.default is MISSING else each.default
+
+
+_DECLARED = list(_declared(Settings))
+# Every setting by the key that the file, the environment and the flags know it by.
+SETTINGS = {key: setting for key, setting, _ in _DECLARED}
+# Their defaults (None: none). Where the sessions are by default depends on where one is.
+DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
+# The model options that a session keeps.
+KEPT = tuple(key for key, setting in SETTINGS.items() if setting.in_session)
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:

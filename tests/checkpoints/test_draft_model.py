@@ -624,7 +624,7 @@ def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path)
 
 def refused(model: Path, sessions: Path, drafting: Path) -> None:
     """Try to open a model with a draft model."""
-    settings = Settings(sessions, draft_model=str(drafting))
+    settings = Settings(sessions=sessions, draft_model=str(drafting))
     with contextlib.closing(Worker()) as worker:
         worker.call(Runtime, worker, settings, str(model))
 
@@ -730,7 +730,7 @@ def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
 
 
 def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
-    settings = Settings(tmp_path, Sampling(max_tokens=8), draft=False)
+    settings = Settings(sessions=tmp_path, sampling=Sampling(max_tokens=8), draft=False)
     chat = LiveChat(settings, SessionRequest("talk"), str(family / "open"))
     change = find("draft-model").handler
 

@@ -6,16 +6,17 @@ import json
 import stat
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
+import typer
 
-from chatcli.cli.options import Options, Panel
+from chatcli.cli.main import app
+from chatcli.commands.handlers import SAMPLING
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
-from chatcli.settings.values import PANELS, aliased
+from chatcli.settings.values import PANELS, SETTINGS, aliased
 from chatcli.store.sessions.folder import SessionFolder
 from tests.conftest import Program
 
@@ -73,7 +74,7 @@ def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> Non
 
 def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
     told = held(chatcli)
-    assert set(config_file.SETTINGS) == set(told)
+    assert set(SETTINGS) == set(told)
     assert ("pocket", "default") == told["model"]
     assert (str(chatcli.sessions), "env") == told["sessions"]
     assert {"default"} == {source for key, (_, source) in told.items() if key != "sessions"}
@@ -266,7 +267,7 @@ def test_an_unknown_key_is_a_warning_told_once(chatcli: Program) -> None:
 )
 def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> None:
     with pytest.raises(UsageError) as refused:
-        config_file.from_word(config_file.key_of(key), word, key)
+        config_file.setting_of(config_file.key_of(key)).check_word(word, key)
     assert clue in str(refused.value)
 
 
@@ -329,7 +330,7 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
 )
 def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word: str, value: object) -> None:
     path = tmp_path / "config.toml"
-    given = config_file.from_word(key, word, key)
+    given = config_file.setting_of(key).check_word(word, key)
     assert (value, type(value)) == (given, type(given))
     assert not config_file.change(path, key, given)
     assert {key: value} == config_file.read(path).values
@@ -337,15 +338,52 @@ def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word
     assert {} == config_file.read(path).values
 
 
-def test_every_setting_is_an_option_and_choices_agree() -> None:
-    hints = get_type_hints(Options, include_extras=True)
-    assert set(config_file.SETTINGS) <= {field.name for field in fields(Options)}
-    for key in config_file.SETTINGS:
-        names = [name for one in hints[key].__metadata__ for name in one.param_decls]
-        names += [one.default for one in hints[key].__metadata__]
-        option = f"--{key.replace('_', '-')}"
-        assert any(str(name).split("/")[0] == option for name in names), (key, names)
-    assert PANELS == tuple(one.value for one in Panel)
+def parse(command: str, *args: str) -> dict[str, Any]:
+    """What Typer makes of a command's arguments."""
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return dict(commands[command].make_context(command, list(args)).params)
+
+
+@pytest.mark.parametrize("command", ["chat", "resume", "branch", "ask"])
+def test_every_setting_is_an_option(command: str) -> None:
+    parameters = {one.name: one for one in typer.main.get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    assert set(SETTINGS) <= set(parameters)
+    for key in SETTINGS:
+        assert f"--{key.replace('_', '-')}" in parameters[key].opts
+
+
+def test_every_panel_is_an_option_and_no_other() -> None:
+    for panel in PANELS:
+        assert panel == parse("ask", "--panel", panel)["panel"]
+    with pytest.raises(typer.BadParameter):
+        parse("ask", "--panel", "huge")
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("temp", "0", "1e9"),
+        ("top_p", "0", "1"),
+        ("top_k", "0", "2000"),
+        ("repetition_penalty", "0.1", "1e9"),
+        ("presence_penalty", "-1000000", "1000000"),
+        ("seed", "0", str((1 << 63) - 1)),
+        ("max_tokens", "1", str(1 << 40)),
+        ("xtc_threshold", "0", "0.5"),
+    ],
+)
+def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, least: str, most: str) -> None:
+    setting = SETTINGS[key]
+    assert setting is SAMPLING[key]
+    option = f"--{key.replace('_', '-')}"
+    for word in (least, most):
+        value = setting.check_word(word, key)
+        assert setting.holds(value) and value == parse("ask", option, word)[key]
+    below = str(type(value)(least) - 1)
+    with pytest.raises(UsageError, match=f"{key} has to be"):
+        setting.check_word(below, key)
+    with pytest.raises(typer.BadParameter):
+        parse("ask", option, below)
 
 
 def test_several_processes_lose_no_setting(chatcli: Program) -> None:
@@ -402,7 +440,7 @@ def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
-    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli import main as cli; cli.main()"
+    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli.process import main; main()"
     asking = {
         "_CHATCLI_COMPLETE": "complete_bash",
         "COMP_WORDS": "chatcli show ",
@@ -422,8 +460,8 @@ def test_toml_is_imported_only_where_there_is_a_file(
     if text is not None:
         written(chatcli, text)
     code = (
-        "import sys, json; from chatcli.cli import main as cli\n"
-        "try: cli.main()\n"
+        "import sys, json; from chatcli.cli.process import main\n"
+        "try: main()\n"
         "except SystemExit: pass\n"
         "print(json.dumps(['tomlkit' in sys.modules, 'mlx' in sys.modules]))"
     )

@@ -238,8 +238,8 @@ def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str
     save(chatcli, "fruit", "two pears", "three plums")
     (chatcli.home / "fruit.json").write_text('[{"role": "user", "content": "hello"}]')
     code = (
-        "import sys; from chatcli.cli import main as cli\n"
-        "try: cli.main()\n"
+        "import sys; from chatcli.cli.process import main\n"
+        "try: main()\n"
         "except SystemExit as end: assert end.code == 0\n"
         "heavy = {'mlx', 'mlx_lm', 'numpy', 'transformers', 'prompt_toolkit'}\n"
         "print('HEAVY', sorted(heavy & {name.split('.')[0] for name in sys.modules}))"

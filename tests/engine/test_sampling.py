@@ -225,7 +225,7 @@ def shell(models: Path, tmp_path: Path) -> Any:
     folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
     own = {"do_sample": True, "temperature": 1.3, "presence_penalty": 0.5}
     (folder / "generation_config.json").write_text(json.dumps(own))
-    chat = LiveChat(Settings(tmp_path / "saved"), SessionRequest(), str(folder))
+    chat = LiveChat(Settings(sessions=tmp_path / "saved"), SessionRequest(), str(folder))
     chat.model.wait()
     yield chat
     chat.close()
@@ -242,6 +242,7 @@ def test_off_goes_back_to_the_models_own(shell: LiveChat) -> None:
     assert "temp is 1.3." == say(shell, "/set temp off")
     assert "presence_penalty is -2.0." == say(shell, "/set presence_penalty=-2")
     assert "presence_penalty is 0.5." == say(shell, "/set presence_penalty off")
+    assert "top_k is 2000." == say(shell, "/set top_k 2000")
     assert "top_k is off." == say(shell, "/set top_k off")
 
 

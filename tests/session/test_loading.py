@@ -93,13 +93,13 @@ class RecordedWork(BackgroundWork):
 
 
 def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> LiveChat:
-    return LiveChat(Settings(sessions, cache=cache), SessionRequest(name), str(model))
+    return LiveChat(Settings(sessions=sessions, cache=cache), SessionRequest(name), str(model))
 
 
 def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Path, tmp_path: Path) -> None:
     work = RecordedWork()
     assert "" == work.activity
-    slot = ModelSlot(Settings(tmp_path), str(models / "qwen3"), DEFAULTS, work, lambda _: None)
+    slot = ModelSlot(Settings(sessions=tmp_path), str(models / "qwen3"), DEFAULTS, work, lambda _: None)
     slot.wait()
     slot.close()
     assert ["loading qwen3…", "loading qwen3… 100 %", ""] == work.reports
@@ -109,7 +109,7 @@ def test_a_model_that_fails_half_way_leaves_no_word_about_loading(tmp_path: Path
     folder = write_model(tmp_path / "broken", "qwen3")
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
     work = RecordedWork()
-    slot = ModelSlot(Settings(tmp_path), str(folder), DEFAULTS, work, lambda _: None)
+    slot = ModelSlot(Settings(sessions=tmp_path), str(folder), DEFAULTS, work, lambda _: None)
     with pytest.raises(ModelBroken):
         slot.wait()
     slot.close()

@@ -54,7 +54,7 @@ def chat(models: Path, tmp_path: Path) -> Iterator[LiveChat]:
 
 
 def settings(folder: Path, tokens: int | None = 4) -> Settings:
-    return Settings(folder / "saved", Sampling(max_tokens=tokens))
+    return Settings(sessions=folder / "saved", sampling=Sampling(max_tokens=tokens))
 
 
 def say(chat: LiveChat, text: str) -> None:

@@ -60,7 +60,7 @@ class Shell:
     """A chat without a terminal, one process's worth."""
 
     def __init__(self, folder: Path, model: Path, wanted: SessionRequest | None = None) -> None:
-        settings = Settings(folder, Sampling(max_tokens=6))
+        settings = Settings(sessions=folder, sampling=Sampling(max_tokens=6))
         self.chat = LiveChat(settings, wanted or SessionRequest("talk"), str(model))
 
     def __enter__(self) -> Shell:

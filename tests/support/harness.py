@@ -49,10 +49,9 @@ class Harness:
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
-            sessions,
-            sampling,
-            None,
-            cache,
+            sessions=sessions,
+            sampling=sampling,
+            cache=cache,
             memory_limit=memory_limit,
             model_options=model_options,
             trust_remote_code=trust_remote_code,

@@ -1,0 +1,44 @@
+"""A conversation for a program: one JSON object a turn."""
+
+from __future__ import annotations
+
+import sys
+
+from chatcli.cli.options import print_json
+from chatcli.commands.results import Result, Said
+from chatcli.events import Alternatives, Event, Notice, Settled, TurnDone, TurnRecord
+from chatcli.text import clean
+from chatcli.tui.render.progress import DownloadProgress
+
+
+class JsonLines:
+    """Prints what happens in a conversation: a turn's record when it ends, notices to standard error."""
+
+    def __init__(self) -> None:
+        self._record: TurnRecord | None = None
+        self._download = DownloadProgress(sys.stderr)
+
+    def event(self, event: Event) -> None:
+        if self._download.takes(event):
+            return
+        if isinstance(event, TurnDone):
+            self._record = event.record
+        elif isinstance(event, Alternatives):
+            self._record = None
+            print_json({"alternatives": [record.as_json() for record in event.records]})
+        elif isinstance(event, Settled) and self._record is not None:
+            self._record.add(event)
+        elif isinstance(event, Notice):
+            print(clean(f"chatcli: {event.text}"), file=sys.stderr)
+
+    def abandon(self) -> None:
+        """A turn ended without a reply: nothing of it was printed."""
+        self._download.end()
+
+    def end_turn(self) -> None:
+        if self._record is not None:
+            print_json(self._record.as_json())
+
+    def result(self, result: Result) -> None:
+        if isinstance(result, Said):
+            print_json({"said": result.text})

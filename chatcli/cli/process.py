@@ -1,0 +1,174 @@
+"""The process around the commands: how it starts, the ranks beside it, how it ends and with which exit code.
+
+Little is imported until `main` has the terminal keep what is typed meanwhile.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import io
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+from chatcli.errors import ChatcliError, RankLost
+from chatcli.tui.terminal import startup
+
+if TYPE_CHECKING:
+    from chatcli.api import Chat
+    from chatcli.model.ranks import Ranks
+    from chatcli.session.live_chat import LiveChat
+    from chatcli.settings.values import Settings
+
+# The exit code of a process that was interrupted.
+INTERRUPTED = 130
+DEBUG = "CHATCLI_DEBUG"
+# Commands that end in a prompt; so do options without a command, and nothing at all.
+PROMPTING = ("chat", "resume", "branch")
+# How long after SIGTERM a process may still learn that another rank is gone.
+RANK_LOST_SECONDS = 0.5
+
+
+def main() -> None:
+    """Run the command line and exit. An unexpected error is one line, and a traceback if asked for."""
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    prompts = (first in PROMPTING or not first or first.startswith("-")) and "--plain" not in sys.argv
+    if prompts and sys.stdout is not None and sys.stdout.isatty():
+        startup.quiet()
+    code: Any = None
+
+    def leave() -> None:
+        """To take MLX and transformers apart takes half a second: a process that ran a model is ended."""
+        executor.end_all()
+        # Python prints any other code than a number.
+        if isinstance(code, int) and "mlx.core" in sys.modules:
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+    try:
+        from chatcli.cli.main import app
+        from chatcli.model import device
+        from chatcli.text import clean
+        from chatcli.threads import executor
+
+        # What is registered first is called last: after all but what the imports above have registered.
+        atexit.register(leave)
+        open_closed_streams()
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        if (ranks := our_ranks()) is not None:
+            prepare_rank(ranks)
+        else:
+            device.show_one_gpu(os.environ)
+        try:
+            app()
+        except SystemExit as end:
+            code = end.code
+            raise
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            what = clean(f"{type(error).__name__}: {error}".splitlines()[0])
+            print(f"chatcli: unexpected error, {what} ({DEBUG}=1 shows where).", file=sys.stderr)
+            sys.exit(ChatcliError.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        startup.restore()
+
+
+def open_closed_streams() -> None:
+    """Give a closed standard stream the null device, so that no file of ours takes its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+@functools.cache
+def our_ranks() -> Ranks | None:
+    """The processes that mlx.launch, or a person, has started beside this one; None if it is alone."""
+    from chatcli.model.ranks import Ranks, here
+
+    place = here(os.environ)
+    return None if place is None else Ranks(place)
+
+
+def is_follower() -> bool:
+    """Whether this is a rank that does what rank 0 does."""
+    ranks = our_ranks()
+    return ranks is not None and not ranks.leads
+
+
+def prepare_rank(ranks: Ranks) -> None:
+    """Of several ranks only rank 0 reads and prints, and is interrupted."""
+    if DEBUG not in os.environ:
+        # MLX would repeat there what we say in one sentence, across what the shell draws.
+        sys.stderr = own_stderr()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    if is_follower():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stdin, sys.stdout, sys.stderr = (open(os.devnull, mode) for mode in "rww")  # noqa: SIM115, PTH123
+        return
+
+    def terminate(*_: object) -> None:
+        # mlx.launch ends all ranks when one is gone: time to say so and to save the reply so far.
+        if not ranks.ended.wait(RANK_LOST_SECONDS):
+            ranks.leave()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, terminate)
+
+
+@functools.cache
+def own_stderr() -> TextIO:
+    """Standard error as this process was given it, also where it is the null device now."""
+    return open(os.dup(2), "w", 1, errors="replace")  # noqa: PTH123
+
+
+def follow(ranks: Ranks, settings: Settings) -> NoReturn:
+    """Be a rank that does what rank 0 does, until that leaves."""
+    import typer
+
+    from chatcli.session import follower
+    from chatcli.text import clean
+
+    def complain(problem: str) -> None:
+        print(clean(f"chatcli: {problem}"), file=own_stderr())
+
+    try:
+        raise typer.Exit(follower.follow(ranks, settings, complain))
+    except RankLost as error:
+        complain(str(error))
+        raise typer.Exit(error.exit_code) from error
+
+
+def close(chat: LiveChat | Chat) -> None:
+    """Close a chat. A model that still loads cannot be stopped, so the process ends without it."""
+    from chatcli.text import clean
+
+    if problem := chat.close():
+        print(clean(f"chatcli: {problem}"), file=sys.stderr)
+    error = sys.exc_info()[0]
+    if (ranks := our_ranks()) is not None:
+        ranks.close()
+    if chat.abandoned and error in (None, KeyboardInterrupt):
+        leave_at_once(INTERRUPTED if error else 0)
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """End the process, whatever its threads are at."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    startup.restore()
+    os._exit(code)

@@ -1,0 +1,249 @@
+"""How a setting is declared: its type and bounds, its help, and everywhere that it may be set.
+
+A declaration annotates a field of `values`. The config file, the environment, the flags, `/set`,
+generation_config.json and the saved session all parse, check and describe values with it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from chatcli.errors import UsageError
+from chatcli.text import shorten
+
+# A value as TOML holds it.
+Value = str | int | float | bool | list[str]
+
+SWITCH_WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+TOKEN_BIAS = re.compile(r"\s*(\d{1,9})\s*:\s*([-+]?\d+(?:\.\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Setting(ABC):
+    """A setting, which the config file, a CHATCLI_… variable and a flag can set.
+
+    `help` is the flag's. `unset` tells what happens where nothing sets it and there is no default.
+    `short`, `metavar` and `section` (a heading in the help) are the flag's too.
+    `in_shell`: `/set` changes it between turns. `in_session`: a session keeps it.
+    `generation_config` is its name in the file in which a model's makers say how to sample.
+    """
+
+    # What Typer makes of the flag's words.
+    flag_type: ClassVar[Any] = str
+
+    help: str
+    unset: str = ""
+    _: KW_ONLY
+    short: str = ""
+    metavar: str | None = None
+    section: str | None = None
+    in_shell: bool = False
+    in_session: bool = False
+    generation_config: str = ""
+
+    @property
+    @abstractmethod
+    def wants(self) -> str:
+        """The values that are allowed, for messages."""
+
+    @abstractmethod
+    def parse(self, given: Any) -> Value:
+        """A word, or an allowed value, as the file keeps it. Raises `ValueError`."""
+
+    @abstractmethod
+    def holds(self, value: Any) -> bool:
+        """Whether a value that TOML, JSON or Typer has parsed is allowed."""
+
+    def load(self, value: Any) -> Any:
+        """What `Settings` holds for a value that the file keeps."""
+        return value
+
+    def check(self, value: Any, where: str) -> Value:
+        """`value` as the file keeps it. Raises `UsageError`, which names `where` it was given."""
+        if not self.holds(value):
+            given = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            raise UsageError(f"{where} has to be {self.wants}, not '{shorten(given, 40)}'.")
+        return self.parse(value)
+
+    def check_word(self, word: str, where: str) -> Value:
+        """`check` for a word of the command line, the environment or `/set`."""
+        try:
+            value = self.parse(word)
+        except ValueError:
+            value = None
+        if value is None or not self.holds(value):
+            raise UsageError(f"{where} has to be {self.wants}, not '{shorten(word, 40)}'.")
+        return value
+
+
+@dataclass(frozen=True)
+class Text(Setting):
+    wants = "text that is not empty"
+
+    def parse(self, given: Any) -> Value:
+        return str(given)
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+@dataclass(frozen=True)
+class Folder(Text):
+    """A path. One in the config file is relative to that file."""
+
+    flag_type = Path
+
+    def holds(self, value: Any) -> bool:
+        return super().holds(str(value) if isinstance(value, Path) else value)
+
+    def load(self, value: Any) -> Any:
+        return Path(value).expanduser()
+
+
+@dataclass(frozen=True)
+class Texts(Setting):
+    wants = "text that is not empty, or a list of such texts"
+    flag_type = list[str]
+
+    def parse(self, given: Any) -> Value:
+        return [given] if isinstance(given, str) else list(given)
+
+    def holds(self, value: Any) -> bool:
+        texts = [value] if isinstance(value, str) else value
+        # A text may be a line break alone.
+        return (
+            isinstance(texts, list)
+            and bool(texts)
+            and all(isinstance(text, str) and text != "" and "\0" not in text for text in texts)
+        )
+
+    def load(self, value: Any) -> tuple[str, ...]:
+        return tuple(value)
+
+
+@dataclass(frozen=True)
+class TokenBiases(Setting):
+    wants = "TOKEN_ID:BIAS, such as 42:-5, with a comma between several"
+    flag_type = list[str]
+
+    def parse(self, given: Any) -> list[str]:
+        words = given if isinstance(given, str) else ",".join(given)
+        return [word.strip() for word in words.split(",")]
+
+    def holds(self, value: Any) -> bool:
+        if not isinstance(value, str | list) or not all(isinstance(word, str) for word in value):
+            return False
+        return all(TOKEN_BIAS.fullmatch(word) for word in self.parse(value))
+
+    def load(self, value: Any) -> tuple[tuple[int, float], ...]:
+        pairs = (word.split(":") for word in value)
+        return tuple((int(token), float(bias)) for token, bias in pairs)
+
+
+@dataclass(frozen=True)
+class Switch(Setting):
+    wants = "true or false"
+    flag_type = bool
+
+    def parse(self, given: Any) -> bool:
+        if isinstance(given, bool):
+            return given
+        if (word := given.strip().lower()) not in SWITCH_WORDS:
+            raise ValueError(given)
+        return SWITCH_WORDS[word]
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Float(Setting):
+    """A finite number from `min` to `max`, both included; None: no bound."""
+
+    flag_type: ClassVar[Any] = float
+    noun: ClassVar[str] = "a number"
+
+    _: KW_ONLY
+    min: float | None = None
+    max: float | None = None
+
+    @property
+    def wants(self) -> str:
+        if self.max is not None:
+            return f"{self.noun} from {self.min} to {self.max}"
+        return self.noun if self.min is None else f"{self.noun} of at least {self.min}"
+
+    def parse(self, given: Any) -> float:
+        return float(given)
+
+    def holds(self, value: Any) -> bool:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        least = float("-inf") if self.min is None else self.min
+        most = float("inf") if self.max is None else self.max
+        return least <= value <= most and abs(value) != float("inf")
+
+
+@dataclass(frozen=True)
+class Int(Float):
+    flag_type: ClassVar[Any] = int
+    noun = "a whole number"
+
+    def parse(self, given: Any) -> int:
+        return int(given)
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, int) and super().holds(value)
+
+
+@dataclass(frozen=True)
+class Choice(Setting):
+    """One of several texts or whole numbers."""
+
+    _: KW_ONLY
+    choices: tuple[str, ...] | tuple[int, ...]
+
+    @property
+    def wants(self) -> str:
+        return f"one of {', '.join(map(str, self.choices))}"
+
+    def parse(self, given: Any) -> Value:
+        return type(self.choices[0])(given)
+
+    def holds(self, value: Any) -> bool:
+        # 8.0 and True are equal to whole numbers.
+        return isinstance(value, str | int) and not isinstance(value, bool) and value in self.choices
+
+
+@dataclass(frozen=True)
+class Size(Setting):
+    """Bytes: 800kB, 5GB, 1.5 GiB or a number. The file keeps the word."""
+
+    wants = "a size such as 500MB or 5GiB"
+
+    def parse(self, given: Any) -> str:
+        return str(given)
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, str | int) and SIZE.fullmatch(str(value).strip()) is not None
+
+    def load(self, value: Any) -> int:
+        match = SIZE.fullmatch(str(value).strip())
+        if not match:
+            raise ValueError(value)
+        base = 1024 if match[3] else 1000
+        return int(float(match[1]) * base ** " kmgt".index((match[2] or " ").lower()))
