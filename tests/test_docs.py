@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import chatcli.commands.image_handlers
-import chatcli.commands.reply_handlers  # noqa: F401  (both register what there is to name)
+import chatcli.commands.handlers  # noqa: F401  (registers what there is to name)
 from chatcli.cli.main import app
 from chatcli.commands.registry import all_commands
 from chatcli.events import TurnRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from chatcli.cli.options import print_json
-from chatcli.commands.results import Result, Said
+from chatcli.commands.results import PlainText, Result
 from chatcli.events import Alternatives, Event, Notice, Settled, TurnDone, TurnRecord
 from chatcli.text import clean
 from chatcli.tui.render.progress import DownloadProgress
@@ -40,5 +40,5 @@ class JsonLines:
             print_json(self._record.as_json())
 
     def result(self, result: Result) -> None:
-        if isinstance(result, Said):
+        if isinstance(result, PlainText):
             print_json({"said": result.text})

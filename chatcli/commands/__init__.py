@@ -1,1 +1,1 @@
-"""Slash commands: they return results and know no terminal."""
+"""Slash commands: handlers that return results, for any terminal and for none."""

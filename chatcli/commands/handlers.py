@@ -1,4 +1,4 @@
-"""The slash commands' handlers: they return results, they never print."""
+"""The slash commands, in the order of /help. Each takes the chat and its argument and returns a result."""
 
 from __future__ import annotations
 
@@ -6,23 +6,45 @@ import contextlib
 import datetime
 import re
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from chatcli import files
 from chatcli.chat_format.arguments import LEVELS
-from chatcli.commands.registry import command, explained
-from chatcli.commands.results import Help, Listing, Opened, PanelMode, Quit, Result, Said, Stats, Tree
+from chatcli.commands import mentions
+from chatcli.commands.registry import all_commands, command
+from chatcli.commands.results import (
+    ClipboardText,
+    Context,
+    EditableMessage,
+    Help,
+    Listing,
+    Opened,
+    PanelMode,
+    PlainText,
+    Quit,
+    Result,
+    Stats,
+    Stream,
+    Tree,
+)
+from chatcli.conversation import images
 from chatcli.conversation.tree import spoken
 from chatcli.errors import UsageError
 from chatcli.exchange import export as exchange
-from chatcli.model import hub
+from chatcli.model import hub, vision
+from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
 from chatcli.settings.values import NO_MODEL, PANELS, POCKET, SETTINGS, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import shorten
 
-LISTED = 50
+# Sessions and matches that a list shows.
+MAX_LISTED = 50
+# One digit chooses a reply.
+MAX_ALTERNATIVES = 9
 SWITCHES = {"on": True, "off": False}
 # What `/set` changes, by key.
 SAMPLING = {key: setting for key, setting in SETTINGS.items() if setting.in_shell}
@@ -34,16 +56,21 @@ def _session_names(chat: LiveChat) -> list[str]:
 
 @command("help", "", "show the commands and keys", aliases=("h", "?"))
 def help_(chat: LiveChat, argument: str) -> Result:
-    return Help(explained())
+    rows = []
+    for known in all_commands():
+        aliases = ", ".join(f"/{alias}" for alias in known.aliases)
+        usage = f"/{known.name} {known.argument}".strip()
+        rows.append((usage, f"{known.help} · also {aliases}" if aliases else known.help))
+    return Help(rows)
 
 
 @command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
 def resume(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        return Listing(chat.session.folder.summaries(LISTED), chat.session.folder.count() - LISTED)
+        return Listing(chat.session.folder.summaries(MAX_LISTED), chat.session.folder.count() - MAX_LISTED)
     name = chat.session.folder.resolve(argument)
     if name == chat.session.name:
-        return Said(f"'{name}' is open already.")
+        return PlainText(f"'{name}' is open already.")
     notes = chat.resume(name)
     return Opened(name, chat.session.conversation, notes)
 
@@ -56,13 +83,15 @@ def resume(chat: LiveChat, argument: str) -> Result:
 )
 def branch(chat: LiveChat, argument: str) -> Result:
     words = argument.split()
-    at = turn_number(words.pop(0)) if words and words[0].isdecimal() else None
+    at = _turn_number(words.pop(0)) if words and words[0].isdecimal() else None
     notes = chat.session.branch(at, " ".join(words) or None)
     return Opened(str(chat.session.name), chat.session.conversation, notes)
 
 
-def turn_number(word: str) -> int:
-    """A turn's number. Raises `UsageError`."""
+def _turn_number(word: str) -> int | None:
+    """A turn's number, None if none was given. Raises `UsageError`."""
+    if not word:
+        return None
     if word.isdecimal():
         with contextlib.suppress(ValueError):  # too many digits
             return int(word)
@@ -73,7 +102,7 @@ def turn_number(word: str) -> int:
 def search(chat: LiveChat, argument: str) -> Result:
     if not (words := searching.split(argument)):
         raise UsageError("Say what to look for: /search WORDS (quoted words are found as one).")
-    return searching.newest(searching.find(chat.session.folder.folder, words), words, LISTED)
+    return searching.newest(searching.find(chat.session.folder.folder, words), words, MAX_LISTED)
 
 
 @command(
@@ -93,7 +122,7 @@ def export(chat: LiveChat, argument: str) -> Result:
     bytes_of = Gallery(chat.session.folder.folder).data
     text = exchange.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
     exchange.write(path, text)
-    return Said(f"Written to {path}.")
+    return PlainText(f"Written to {path}.")
 
 
 @command("import", "FILE", "open an export, or a list of messages with roles (JSON), as a session")
@@ -118,12 +147,12 @@ def new(chat: LiveChat, argument: str) -> Result:
     if name is not None and chat.session.folder.exists(name):
         raise UsageError(f"There is a session '{name}' already: /resume {name} goes on with it.")
     notes = chat.session.new(name)
-    return Said("\n".join(("A new conversation begins with your next message.", *notes)))
+    return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
 
 
 @command("rename", "NAME", "give this session another name")
 def rename(chat: LiveChat, argument: str) -> Result:
-    return Said(f"This session is called '{chat.session.rename(argument)}' now.")
+    return PlainText(f"This session is called '{chat.session.rename(argument)}' now.")
 
 
 def _model_names(chat: LiveChat) -> list[str]:
@@ -139,9 +168,9 @@ def _model_names(chat: LiveChat) -> list[str]:
 def model(chat: LiveChat, argument: str) -> Result:
     if not argument:
         run = ", ".join(f"{key} {value}" for key, value in chat.model.settings.model_options.asked().items())
-        return Said(f"The model is {chat.model.name}." + (f" It is run with {run}." if run else ""))
+        return PlainText(f"The model is {chat.model.name}." + (f" It is run with {run}." if run else ""))
     chat.model.change(argument)
-    return Said(f"The model is {chat.model.name} now. It has checkpoints of its own.")
+    return PlainText(f"The model is {chat.model.name} now. It has checkpoints of its own.")
 
 
 @command(
@@ -155,20 +184,20 @@ def draft_model(chat: LiveChat, argument: str) -> Result:
         named = aliased(argument, chat.model.settings.models)
         chat.model.change_draft_model(None if argument == NO_MODEL else named)
     name = chat.model.settings.draft_model
-    return Said(f"The draft model is {name}." if name else "There is no draft model.")
+    return PlainText(f"The draft model is {name}." if name else "There is no draft model.")
 
 
 @command("system", "[TEXT | off]", "show or set the system prompt")
 def system(chat: LiveChat, argument: str) -> Result:
     if not argument:
         current = chat.session.system
-        return Said(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
+        return PlainText(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
     before, text = chat.session.system or None, None if argument == "off" else argument
     if text == before:
-        return Said("That is the system prompt already." if text else "There is no system prompt.")
+        return PlainText("That is the system prompt already." if text else "There is no system prompt.")
     chat.session.set_system(text)
     done = "changed" if text else "gone"
-    return Said(f"The system prompt is {done}: the next turn starts from the beginning.")
+    return PlainText(f"The system prompt is {done}: the next turn starts from the beginning.")
 
 
 @command(
@@ -180,17 +209,17 @@ def system(chat: LiveChat, argument: str) -> Result:
 def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
         begun = "is" if chat.session.file else "will be"
-        return Said(
+        return PlainText(
             f"The session's date {begun} {spoken(chat.session.date)}. It is what the model is told if "
             "its template prints the date; /date today or /date YYYY-MM-DD changes it."
         )
     if (day := _day(argument)) == chat.session.date:
-        return Said(f"The session's date is {spoken(day)} already.")
+        return PlainText(f"The session's date is {spoken(day)} already.")
     chat.session.set_date(day)
     sentence = f"The model is told {spoken(day)} from the next message on"
     if chat.session.file is None:
-        return Said(f"{sentence}.")
-    return Said(f"{sentence}; the next turn starts from the beginning if its template prints the date.")
+        return PlainText(f"{sentence}.")
+    return PlainText(f"{sentence}; the next turn starts from the beginning if its template prints the date.")
 
 
 def _day(word: str) -> str:
@@ -225,7 +254,7 @@ def think(chat: LiveChat, argument: str) -> Result:
     mode = {True: "on", False: "off", None: "as the model's template has it"}[thinks]
     level = chat.session.effort if thinks is not False else None
     suffix = f", with {level} effort" if level else ""
-    return Said(f"Thinking is {mode}{suffix}.")
+    return PlainText(f"Thinking is {mode}{suffix}.")
 
 
 @command("stats", "", "the hit ratio and the times of each turn")
@@ -243,7 +272,7 @@ def stats(chat: LiveChat, argument: str) -> Result:
 def set_(chat: LiveChat, argument: str) -> Result:
     if not argument:
         sampling = chat.model.sampling
-        return Said("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
+        return PlainText("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
     key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
     if key not in SAMPLING:
         raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
@@ -251,7 +280,7 @@ def set_(chat: LiveChat, argument: str) -> Result:
         value = None if word == "off" else SAMPLING[key].load(SAMPLING[key].check_word(word, key))
         changed: dict[str, Any] = {key: value}
         chat.model.set_sampling(replace(chat.model.settings.sampling, **changed))
-    return Said(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
+    return PlainText(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
 
 
 def _shown(value: object) -> str:
@@ -275,3 +304,129 @@ def panel(chat: LiveChat, argument: str) -> Result:
 @command("quit", "", "leave (Ctrl-D)", aliases=("exit", "q", "bye"))
 def quit_(chat: LiveChat, argument: str) -> Result:
     return Quit()
+
+
+def _images_and_folders(typed: str) -> list[str]:
+    """Those that complete a path."""
+    return [
+        choice.text
+        for choice in mentions.choices(typed, Path.cwd())
+        if choice.size is None or images.is_image(files.from_home(choice.text.strip('"')))
+    ]
+
+
+@command(
+    "image",
+    "[PATH | off]",
+    "show the model an image with the next message (also: @PATH in it)",
+    complete_typed=_images_and_folders,
+)
+def image(chat: LiveChat, argument: str) -> Result:
+    if argument == "off":
+        chat.session.drop_images()
+        return PlainText("No image goes with the next message.")
+    if argument:
+        added = images.read(argument.strip('"'))
+        if not chat.model.loading:
+            vision.check(chat.model.wait().loaded.vision, chat.model.name)
+        chat.session.add_image(added)
+    if not chat.session.images:
+        return PlainText("No image waits: /image PATH puts one to the next message.")
+    names = images.told(chat.session.images)
+    return PlainText(f"{names} with your next message; /image off takes it back.")
+
+
+@command(
+    "regenerate",
+    "[HOW MANY]",
+    "another reply to the last message, or several at once to choose from; the old one stays",
+    aliases=("retry",),
+)
+def regenerate(chat: LiveChat, argument: str) -> Result:
+    word = argument or "1"
+    count = int(word) if word.isdecimal() and len(word) == 1 else 0
+    if not count:
+        raise UsageError(
+            f"'{argument}' is no number of replies: say /regenerate 4 (1 to {MAX_ALTERNATIVES})."
+        )
+    if count == 1:
+        return Stream(chat.regenerate)
+    if not chat.model.loading and not chat.model.sampling.temp:
+        raise UsageError("At temperature 0 every reply would be the same: /set temp 0.8 first.")
+    return Stream(partial(chat.alternatives, count))
+
+
+@command("choose", "N", "go on with one of the replies that /regenerate N made")
+def choose(chat: LiveChat, argument: str) -> Result:
+    choices = chat.session.alternatives
+    if not choices:
+        raise UsageError("There is nothing to choose from: /regenerate 4 makes four replies.")
+    if not (argument.isdecimal() and 1 <= int(argument[:9]) <= len(choices)):
+        raise UsageError(f"Say which reply: /choose 2 (1 to {len(choices)}).")
+    chat.session.move_head(choices[int(argument) - 1])
+    return PlainText(f"Reply {int(argument)} goes on; the others stay in /tree.")
+
+
+def as_command(chat: LiveChat, line: str) -> str:
+    """`line`, or the /choose that a lone digit stands for while there are replies to choose from."""
+    word = line.strip()
+    chooses = len(word) == 1 and word.isdecimal() and 1 <= int(word) <= len(chat.session.alternatives)
+    return f"/choose {word}" if chooses else line
+
+
+@command("continue", "", "go on with a reply that was stopped or cut")
+def go_on(chat: LiveChat, argument: str) -> Result:
+    return Stream(chat.go_on)
+
+
+@command("edit", "[TURN]", "change a message and send it again; the old path stays in /tree")
+def edit(chat: LiveChat, argument: str) -> Result:
+    return EditableMessage(chat.session.go_to(chat.session.turn(_turn_number(argument)).user.id))
+
+
+@command("undo", "", "go back before the last turn; /tree still has it")
+def undo(chat: LiveChat, argument: str) -> Result:
+    return PlainText(_after(chat.session.rewind(None)))
+
+
+@command("rewind", "TURN", "go on after an earlier turn; what followed stays in /tree")
+def rewind(chat: LiveChat, argument: str) -> Result:
+    if not argument:
+        raise UsageError("Say after which turn: /rewind 3 (0 is the beginning), or pick it in /tree.")
+    return PlainText(_after(chat.session.rewind(_turn_number(argument))))
+
+
+def _after(turns: int) -> str:
+    where = f"after turn {turns}" if turns else "at the beginning"
+    return f"The conversation goes on {where}. What came later stays in /tree."
+
+
+@command("label", "[TEXT]", "bookmark this place in the tree; without a text, take the bookmark away")
+def label(chat: LiveChat, argument: str) -> Result:
+    conversation = chat.session.conversation
+    if chat.session.file is None or conversation.head is None:
+        raise UsageError("There is no place to bookmark yet: say something first.")
+    chat.session.file.set_label(conversation.head, argument)
+    return PlainText(f"Bookmarked as '{argument}'." if argument else "The bookmark is gone.")
+
+
+@command("copy", "[TURN]", "copy a reply to the clipboard (the last one)")
+def copy(chat: LiveChat, argument: str) -> Result:
+    number = _turn_number(argument)
+    reply = chat.session.turn(number).reply
+    if reply is None:
+        raise UsageError("That turn has no reply yet.")
+    return ClipboardText(reply.message.content, f"the reply of turn {number}" if number else "the last reply")
+
+
+@command("context", "", "where the tokens of this conversation are, and how many are left")
+def context(chat: LiveChat, argument: str) -> Result:
+    parts = chat.context_parts()
+    return Context(parts, chat.model.wait().loaded.context)
+
+
+@command("compact", "", "go on in a new session from a summary; this one stays as it is")
+def compact(chat: LiveChat, argument: str) -> Result:
+    if not chat.session.conversation.turns():
+        raise UsageError("There is nothing to summarize yet: say something first.")
+    return Stream(partial(compaction.compact, chat))

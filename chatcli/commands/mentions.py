@@ -1,4 +1,4 @@
-"""Files that a message names as `@path`: found, completed, texts appended; knows no terminal."""
+"""Files that a message mentions as `@path`: texts are put above it, images go with it, names complete."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from chatcli.conversation import attachments as attached
-from chatcli.conversation import images
+from chatcli.conversation import attachments, images
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.text import clean_line, file_size
 
-# Bytes. A larger file is no context for one message.
-LARGEST = 2_000_000
-# Names that a folder may offer for completion.
-MOST_CHOICES = 200
-# Seconds until a text that could not be counted is counted again.
-RETRY = 1.0
+# A larger file is no context for one message.
+MAX_TEXT_BYTES = 2_000_000
+# Names that a folder offers for completion.
+MAX_CHOICES = 200
+# After which a text whose tokens could not be counted is counted again.
+RETRY_SECONDS = 1.0
 TYPED_NAME = re.compile(r'(?<![^\s(\[{])@("[^"\n]*|[^\s"]*)\Z')
 LANGUAGES = {
     "cc": "cpp",
@@ -48,8 +47,8 @@ LANGUAGES = {
 
 
 @dataclass(frozen=True)
-class Named:
-    """A file or folder that a message names, as written there and as found."""
+class Mention:
+    """A file or folder that a message mentions: its name as it is written there, and its path."""
 
     name: str
     path: Path
@@ -57,14 +56,16 @@ class Named:
 
 @dataclass(frozen=True)
 class Attachment:
+    """A text file that a message mentions."""
+
     name: str
     path: Path
     text: str
 
 
 @dataclass(frozen=True)
-class Expanded:
-    """What the model is told, what of it came from files, and the images that it is shown."""
+class ExpandedMessage:
+    """What the model is sent: the message below the text files that it mentions, and its images."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -80,45 +81,48 @@ class Choice:
     size: int | None
 
 
-def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> Expanded:
-    """Each file that `message` names below a heading, in a fence, then the message as it is.
+def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMessage:
+    """Each text file that `message` mentions below a heading, in a fence, then the message as it is.
 
     The files come first, so that they are prefilled while the message is still being written.
 
-    Names are looked up in `folder`, which relative ones start from. Those within `quoted` texts
-    (what was pasted) name nothing. Raises `UsageError` for a folder, for what is neither text nor
-    an image and for more than `LARGEST` bytes of text, and as `images.read` does.
+    Relative names start from `folder`. Those within `quoted` texts (what was pasted) mention nothing.
+    Raises `UsageError` for a folder, for what is neither text nor an image and for more than
+    `MAX_TEXT_BYTES` of text, and as `images.read` does.
     """
-    naming = message
+    typed = message
     for text in quoted:
-        naming = naming.replace(text, " ")
-    found = named(naming, folder)
-    seen = {one: images.read(one.path) for one in found if images.is_image(one.path)}
-    texts = [one for one in found if one not in seen]
-    attachments = tuple(Attachment(one.name, one.path, read(one)) for one in texts)
-    text = "\n\n".join([*map(_block, attachments), message])
-    return Expanded(text, attachments, tuple(seen.values()))
+        typed = typed.replace(text, " ")
+    texts: list[Attachment] = []
+    pictures: list[Image] = []
+    for mention in find(typed, folder):
+        if images.is_image(mention.path):
+            pictures.append(images.read(mention.path))
+        else:
+            texts.append(Attachment(mention.name, mention.path, read_text(mention)))
+    blocks = [attachments.block(each.name, each.text, language(each.path)) for each in texts]
+    return ExpandedMessage("\n\n".join([*blocks, message]), tuple(texts), tuple(pictures))
 
 
-def shown(message: str, folder: Path) -> tuple[Image, ...]:
-    """The images alone that `message` names. Raises as `images.read` does."""
-    found = (one.path for one in named(message, folder))
-    return tuple(images.read(path) for path in found if images.is_image(path))
+def mentioned_images(message: str, folder: Path) -> tuple[Image, ...]:
+    """The images alone that `message` mentions. Raises as `images.read` does."""
+    paths = (mention.path for mention in find(message, folder))
+    return tuple(images.read(path) for path in paths if images.is_image(path))
 
 
-def named(message: str, folder: Path) -> list[Named]:
-    """The files and folders that `message` names, each once, in its order."""
-    found: dict[Path, Named] = {}
-    for word, exact in attached.named(message):
-        for name in [word] if exact else attached.readings(word):
+def find(message: str, folder: Path) -> list[Mention]:
+    """The files and folders that `message` mentions, each once, in its order."""
+    by_path: dict[Path, Mention] = {}
+    for word, exact in attachments.named(message):
+        for name in [word] if exact else attachments.readings(word):
             path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
-            if _is_there(path):
-                found.setdefault(path, Named(name, path))
+            if _is_file_or_folder(path):
+                by_path.setdefault(path, Mention(name, path))
                 break
-    return list(found.values())
+    return list(by_path.values())
 
 
-def _is_there(path: Path) -> bool:
+def _is_file_or_folder(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -126,33 +130,21 @@ def _is_there(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def read(one: Named) -> str:
+def read_text(mention: Mention) -> str:
     """The text of a file. Raises `UsageError`."""
-    name = clean_line(one.name)
+    name, path = clean_line(mention.name), mention.path
     try:
-        if one.path.is_dir():
+        if path.is_dir():
             raise UsageError(
                 f"@{name} is a folder: name a file in it, or put a space after the @ to mean no file."
             )
-        _check_size(name, one.path.stat().st_size)
-        data = one.path.read_bytes()
+        _check_size(name, path.stat().st_size)
+        data = path.read_bytes()
     except OSError as error:
         raise UsageError(
             f"@{name} cannot be read ({error.strerror}): make it readable, or leave out the @."
         ) from None
     _check_size(name, len(data))
-    return _decoded(name, data)
-
-
-def _check_size(name: str, size: int) -> None:
-    if size > LARGEST:
-        raise UsageError(
-            f"@{name} has {file_size(size)}, and {file_size(LARGEST)} is the most that a message "
-            "takes: attach a part of it."
-        )
-
-
-def _decoded(name: str, data: bytes) -> str:
     with suppress(UnicodeDecodeError):
         text = data.decode("utf-8-sig")
         if "\0" not in text:
@@ -160,8 +152,12 @@ def _decoded(name: str, data: bytes) -> str:
     raise UsageError(f"@{name} is not text in UTF-8: convert it, or put a space after the @ to mean no file.")
 
 
-def _block(one: Attachment) -> str:
-    return attached.block(one.name, one.text, language(one.path))
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_TEXT_BYTES:
+        raise UsageError(
+            f"@{name} has {file_size(size)}, and {file_size(MAX_TEXT_BYTES)} is the most that a message "
+            "takes: attach a part of it."
+        )
 
 
 def language(path: Path) -> str:
@@ -178,106 +174,92 @@ def typed_name(before: str) -> str | None:
 
 def choices(typed: str, folder: Path) -> list[Choice]:
     """What may complete a typed name, folders first. Hidden names only after a dot."""
+    in_quotes = typed.startswith('"')
     head, slash, start = typed.removeprefix('"').rpartition("/")
     head += slash
     where = folder / os.path.expanduser(head)  # noqa: PTH111 (it never raises)
-    found = sorted(_entries(where, start), key=lambda entry: (entry[1] is not None, entry[0]))
-    in_quotes = typed.startswith('"')
-    return [_choice(head, name, size, in_quotes) for name, size in found[:MOST_CHOICES]]
-
-
-def _entries(where: Path, start: str) -> list[tuple[str, int | None]]:
-    """(name, bytes or None for a folder) of what begins with `start`, in either case."""
-    found: list[tuple[str, int | None]] = []
+    # Names with their sizes in bytes, None for a folder.
+    entries: list[tuple[str, int | None]] = []
     with suppress(OSError, ValueError), os.scandir(where) as listing:
         for entry in listing:
-            if _fits(entry.name, start):
+            hidden = entry.name.startswith(".") and not start.startswith(".")
+            can_be_typed = entry.name.isprintable() and '"' not in entry.name
+            if not hidden and can_be_typed and entry.name.lower().startswith(start.lower()):
                 with suppress(OSError):
-                    found.append((entry.name, None if entry.is_dir() else entry.stat().st_size))
-    return found
-
-
-def _fits(name: str, start: str) -> bool:
-    shown = start.startswith(".") or not name.startswith(".")
-    plain = name.isprintable() and '"' not in name
-    return shown and plain and name.lower().startswith(start.lower())
+                    entries.append((entry.name, None if entry.is_dir() else entry.stat().st_size))
+    entries.sort(key=lambda entry: (entry[1] is not None, entry[0]))
+    return [_choice(head, name, size, in_quotes) for name, size in entries[:MAX_CHOICES]]
 
 
 def _choice(head: str, name: str, size: int | None, in_quotes: bool) -> Choice:
     shown = name if size is not None else f"{name}/"
     text = head + shown
     if in_quotes or " " in text:
+        # A folder's quote stays open: a name in it may follow.
         text = f'"{text}"' if size is not None else f'"{text}'
     return Choice(text, shown, size)
 
 
-def _look(one: Named) -> str:
-    """What to show beside an image's name."""
-    try:
-        picture = images.read(one.path).picture
-    except ChatcliError:
-        return "cannot be shown"
-    return f"{picture.width}×{picture.height}"
+class SizeLabels:
+    """How many tokens each mentioned file has, counted on a thread, once per state of the file.
 
-
-class Sizes:
-    """How many tokens each named file has, counted on a thread, once per state of the file.
-
-    `tokens` is called on that thread. It gives None while it cannot tell; then the bytes stand in.
+    `count_tokens` is called on that thread. While it returns None or raises, the bytes are shown.
     """
 
-    def __init__(self, tokens: Callable[[str], int | None]) -> None:
-        self._tokens = tokens
+    def __init__(self, count_tokens: Callable[[str], int | None]) -> None:
+        self._count_tokens = count_tokens
         self._labels: dict[tuple[Path, int, int], str] = {}
         self._counting = threading.Lock()
-        self._not_before = 0.0
+        self._retry_at = 0.0
 
     def line(self, text: str, folder: Path, changed: Callable[[], None]) -> str:
-        """Every file that `text` names with its size; empty if it names none."""
-        found = named(text, folder) if "@" in text else []
-        return " · ".join(f"@{clean_line(one.name)} {self.label(one, changed)}" for one in found)
+        """Every file that `text` mentions with its size; empty if it mentions none."""
+        mentioned = find(text, folder) if "@" in text else []
+        return " · ".join(f"@{clean_line(each.name)} {self.label(each, changed)}" for each in mentioned)
 
-    def label(self, one: Named, changed: Callable[[], None]) -> str:
-        """What to show beside a name now. `changed` is called, on a thread, when it is known better."""
+    def label(self, mention: Mention, changed: Callable[[], None]) -> str:
+        """What to show beside a name now. `changed` is called, on a thread, when more is known."""
         try:
-            status = one.path.stat()
+            status = mention.path.stat()
         except OSError:
             return "is gone"
         if stat.S_ISDIR(status.st_mode):
             return "is a folder"
-        if status.st_size > LARGEST and not images.is_image(one.path):
+        if status.st_size > MAX_TEXT_BYTES and not images.is_image(mention.path):
             return f"{file_size(status.st_size)}, too large"
-        key = one.path, status.st_mtime_ns, status.st_size
+        key = mention.path, status.st_mtime_ns, status.st_size
         if key in self._labels:
             return self._labels[key]
-        self._begin(one, key, changed)
+        # One file at a time; another is counted once this one has been shown.
+        if time.monotonic() >= self._retry_at and self._counting.acquire(blocking=False):
+            threading.Thread(target=self._count, args=(mention, key, changed), daemon=True).start()
         return file_size(status.st_size)
 
-    def _begin(self, one: Named, key: tuple[Path, int, int], changed: Callable[[], None]) -> None:
-        """One file at a time; the others' turn comes when this one has been shown."""
-        if time.monotonic() >= self._not_before and self._counting.acquire(blocking=False):
-            threading.Thread(target=self._count, args=(one, key, changed), daemon=True).start()
-
-    def _count(self, one: Named, key: tuple[Path, int, int], changed: Callable[[], None]) -> None:
+    def _count(self, mention: Mention, key: tuple[Path, int, int], changed: Callable[[], None]) -> None:
         try:
-            label = self._measure(one)
+            label = self._measure(mention)
             if label is None:
-                self._not_before = time.monotonic() + RETRY
+                self._retry_at = time.monotonic() + RETRY_SECONDS
             else:
                 self._labels[key] = label
         finally:
             self._counting.release()
         changed()
 
-    def _measure(self, one: Named) -> str | None:
-        if images.is_image(one.path):
-            return _look(one)
+    def _measure(self, mention: Mention) -> str | None:
+        """An image's pixels or a text's tokens; None if these cannot be counted yet."""
+        if images.is_image(mention.path):
+            try:
+                picture = images.read(mention.path).picture
+            except ChatcliError:
+                return "cannot be shown"
+            return f"{picture.width}×{picture.height}"
         try:
-            text = read(one)
+            text = read_text(mention)
         except UsageError:
             return "is not text"
         try:
-            count = self._tokens(text)
+            count = self._count_tokens(text)
         except ChatcliError:
             return None
         return None if count is None else f"{count:,} token{'s'[: count != 1]}"

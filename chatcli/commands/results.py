@@ -1,4 +1,4 @@
-"""What commands return: values to be shown; refuses to know how."""
+"""What slash commands and the command line's own return: values, which `tui/render` draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcli.commands.registry import Command
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
 from chatcli.store.sessions.listing import Summary
@@ -30,15 +29,17 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Said:
-    """One sentence in answer to a command."""
+class PlainText:
+    """A sentence or two in answer to a command."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Help:
-    commands: Sequence[Command]
+    """How each command is written, and what it does."""
+
+    rows: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A conversation's turns along its current path; `thinking` shows that too."""
+    """A conversation's turns along its current path, with their thinking or without it."""
 
     name: str
     conversation: Conversation
@@ -75,7 +76,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class DiskUse:
-    """What the checkpoints take, of at most `limit` bytes; the models' names by their fingerprints."""
+    """What each model's checkpoints take, of at most `limit` bytes; `names` has models by fingerprint."""
 
     folder: str
     usages: Sequence[Usage]
@@ -85,7 +86,7 @@ class DiskUse:
 
 @dataclass(frozen=True)
 class Verified:
-    """What is wrong with checkpoints and with transcripts; `repaired`: the former were set aside."""
+    """Damaged checkpoints and problems of transcripts; `repaired`: those checkpoints were set aside."""
 
     folder: Path
     damaged: Sequence[Problem]
@@ -95,7 +96,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Collected:
-    """What went, or would go, and the bytes of it."""
+    """What eviction removed, or would remove in a dry run, and how many bytes that frees."""
 
     removals: Sequence[Removal]
     freed: int
@@ -104,7 +105,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Opened:
-    """Another session is open now; `notes` say what was found on the way."""
+    """Another session is open now; `notes` say what was repaired, or went wrong, on the way."""
 
     name: str
     conversation: Conversation
@@ -112,22 +113,22 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Streamed:
-    """Something that streams as a turn does, until it ends or the event given to it is set."""
+class Stream:
+    """Events as those of a turn, until they end or the event that `events` is given is set."""
 
     events: Callable[[threading.Event], Iterator[Event]]
 
 
 @dataclass(frozen=True)
-class Written:
+class EditableMessage:
     """A message for the person to change and send again."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Copied:
-    """Text for the clipboard, and what it is."""
+class ClipboardText:
+    """Text for the clipboard; `what` describes it."""
 
     text: str
     what: str
@@ -142,7 +143,7 @@ class PanelMode:
 
 @dataclass(frozen=True)
 class Context:
-    """Where the tokens of the next prompt are: (what, tokens), and the most that there may be."""
+    """The parts of the next prompt as (what, tokens), and how many tokens the context takes."""
 
     parts: Sequence[tuple[str, int]]
     limit: int
@@ -154,7 +155,7 @@ class Quit:
 
 
 Result = (
-    Said
+    PlainText
     | Help
     | Listing
     | Transcript
@@ -165,9 +166,9 @@ Result = (
     | Collected
     | Table
     | Opened
-    | Streamed
-    | Written
-    | Copied
+    | Stream
+    | EditableMessage
+    | ClipboardText
     | PanelMode
     | Context
     | Found

@@ -9,12 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-import chatcli.commands.handlers
-import chatcli.commands.image_handlers
-import chatcli.commands.reply_handlers  # noqa: F401  (all register what a line may run)
-from chatcli.commands import mentions, registry
-from chatcli.commands.reply_handlers import as_command
-from chatcli.commands.results import Quit, Result, Streamed
+from chatcli.commands import handlers, mentions, registry
+from chatcli.commands.results import Quit, Result, Stream
 from chatcli.events import Event
 from chatcli.session.live_chat import LiveChat
 
@@ -54,17 +50,17 @@ def run_line(line: str, chat: LiveChat, display: Display) -> bool:
 
     Raises `NotAnImage` or `ImagesRefused` for an image that a message names.
     """
-    line = as_command(chat, line)
+    line = handlers.as_command(chat, line)
     if registry.is_command(line):
         chat.session.cancel_edit()
-        result: Result = registry.run(chat, line)
+        result = registry.run(chat, line)
     else:
         text = line.rstrip("\n")
-        images = mentions.shown(text, Path.cwd()) if "@" in text else ()
-        result = Streamed(lambda cancelled: chat.take(text, cancelled, images=images))
+        images = mentions.mentioned_images(text, Path.cwd()) if "@" in text else ()
+        result = Stream(lambda cancelled: chat.take(text, cancelled, images=images))
     if isinstance(result, Quit):
         return True
-    if isinstance(result, Streamed):
+    if isinstance(result, Stream):
         with stop_on_interrupt() as cancelled:
             show(_settled(result, chat, cancelled), display)
         if cancelled.is_set():
@@ -74,8 +70,8 @@ def run_line(line: str, chat: LiveChat, display: Display) -> bool:
     return False
 
 
-def _settled(streamed: Streamed, chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
-    yield from streamed.events(cancelled)
+def _settled(stream: Stream, chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
+    yield from stream.events(cancelled)
     if not cancelled.is_set():
         yield from chat.settle(cancelled)
 

@@ -26,9 +26,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.styles import Style
 
-import chatcli.commands.handlers
-import chatcli.commands.image_handlers  # noqa: F401  (these register what a line may run)
-from chatcli.commands import mentions, registry, reply_handlers, results
+from chatcli.commands import handlers, mentions, registry, results
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
 from chatcli.session.live_chat import LiveChat
@@ -178,14 +176,14 @@ class Shell:
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
-        text = reply_handlers.as_command(self._chat, text)
+        text = handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
-        sent = mentions.Expanded(text) if is_command else self._expanded(text)
+        sent = mentions.ExpandedMessage(text) if is_command else self._expanded(text)
         shown = self._composer.with_labels(text)
         self._waiting.add(Sent(text, sent.text, shown, is_command, sent.images))
         self._next()
 
-    def _expanded(self, text: str) -> mentions.Expanded:
+    def _expanded(self, text: str) -> mentions.ExpandedMessage:
         return mentions.expand(text, Path.cwd(), self._composer.paste_texts)
 
     def _begin(self, work: Work, line: Sent | None = None) -> None:
@@ -221,8 +219,7 @@ class Shell:
     def _command_or_turn(self, line: Sent) -> Outcome:
         if line.is_command:
             self._call_off()
-            result: results.Result = registry.run(self._chat, line.text)
-            return result
+            return registry.run(self._chat, line.text)
         self._stream(self._chat.take(line.whole, self._cancelled, title=line.text, images=line.images))
         return None
 
@@ -270,16 +267,16 @@ class Shell:
         """What a command returned. What needs the whole screen gets it."""
         if isinstance(result, results.Quit):
             self._leave()
-        elif isinstance(result, results.Streamed):
+        elif isinstance(result, results.Stream):
             self._begin(lambda: self._stream(result.events(self._cancelled)))
         elif isinstance(result, results.Tree):
             self._apart(self._choose_entry())
         elif isinstance(result, results.Listing):
             self._apart(self._choose_session())
         else:
-            if isinstance(result, results.Copied):
+            if isinstance(result, results.ClipboardText):
                 clipboard.copy(result.text, self._app.output.write_raw)
-            if isinstance(result, results.Written):
+            if isinstance(result, results.EditableMessage):
                 self._composer.set_text(result.text)
             self._screen.result(result)
 
@@ -345,7 +342,7 @@ class Shell:
         if chosen is not None:
             text = await asyncio.to_thread(session.go_to, chosen.entry_id)
             opened = results.Opened(str(session.name), session.conversation)
-            self._show(results.Written(text) if text else opened)
+            self._show(results.EditableMessage(text) if text else opened)
 
     async def _choose_session(self) -> None:
         folder = self._chat.session.folder
@@ -372,9 +369,9 @@ class Shell:
         if self._busy:
             return
         try:
-            sent = mentions.Expanded("") if registry.is_command(text) else self._expanded(text)
+            sent = mentions.ExpandedMessage("") if registry.is_command(text) else self._expanded(text)
         except ChatcliError:
-            sent = mentions.Expanded("")  # sending it will say why
+            sent = mentions.ExpandedMessage("")  # sending it will say why
         self._chat.type_ahead(sent.text, self._app.invalidate, sent.images)
 
     def _keys(self) -> KeyBindings:

@@ -22,7 +22,7 @@ from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.commands import handlers as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.commands.registry import find
-from chatcli.commands.results import Said
+from chatcli.commands.results import PlainText
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
@@ -738,15 +738,15 @@ def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
         return finish(chat.take("Hello", threading.Event()))
 
     try:
-        assert Said("There is no draft model.") == change(chat, "")
+        assert PlainText("There is no draft model.") == change(chat, "")
         assert say().draft_model is None
         name = str(family / "kindred")
-        assert Said(f"The draft model is {name}.") == change(chat, name)
+        assert PlainText(f"The draft model is {name}.") == change(chat, name)
         assert name == say().draft_model and chat.background.activity == ""
         with pytest.raises(DraftModelRefused, match="/draft-model none"):
             change(chat, "pocket")
         assert name == say().draft_model == chat.model.settings.draft_model
-        assert Said("There is no draft model.") == change(chat, "none")
+        assert PlainText("There is no draft model.") == change(chat, "none")
         assert say().draft_model is None
     finally:
         chat.close()

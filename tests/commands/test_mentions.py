@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.commands import mentions
-from chatcli.commands.mentions import Choice, Named, Sizes, choices, expand, named
+from chatcli.commands.mentions import Choice, Mention, SizeLabels, choices, expand
 from chatcli.conversation import attachments
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names(message: str, folder: Path) -> list[str]:
-    return [one.name for one in named(message, folder)]
+    return [one.name for one in mentions.find(message, folder)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_message_that_only_looks_like_it_stays_whole(message: str) -> None:
 
 def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:
     assert [f"{folder}/notes.txt"] == names(f"see @{folder}/notes.txt", Path("/"))
-    assert [Path.home()] == [one.path for one in named("in @~", folder)]
+    assert [Path.home()] == [one.path for one in mentions.find("in @~", folder)]
 
 
 def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> None:
@@ -101,7 +101,7 @@ def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> 
 
 def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
     message = "me@example.org wrote to @someone\n\n"
-    assert mentions.Expanded(message) == expand(message, folder)
+    assert mentions.ExpandedMessage(message) == expand(message, folder)
 
 
 def test_the_fence_is_longer_than_any_in_the_file(folder: Path) -> None:
@@ -221,7 +221,7 @@ def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
         counted.append(text)
         return 1000 + len(text)
 
-    sizes, notes = Sizes(tokens), Named("notes.txt", folder / "notes.txt")
+    sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
     assert "13 B" == sizes.label(notes, changed.set)
     assert changed.wait(10)
     assert ["1,013 tokens"] * 3 == [sizes.label(notes, changed.set) for _ in range(3)]
@@ -232,7 +232,7 @@ def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
 
 def test_counting_does_not_hold_up_who_asks(folder: Path) -> None:
     release = threading.Event()
-    sizes = Sizes(lambda text: release.wait(10) and len(text))
+    sizes = SizeLabels(lambda text: release.wait(10) and len(text))
     began = time.monotonic()
     assert "@notes.txt 13 B · @source/main.py 8 B" == sizes.line(
         "@notes.txt @source/main.py", folder, lambda: None
@@ -255,7 +255,7 @@ def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
         asked.append(text)
         return 1 if loaded else None
 
-    sizes, notes = Sizes(tokens), Named("notes.txt", folder / "notes.txt")
+    sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
     assert "13 B" == sizes.label(notes, lambda: None)
     wait_for(lambda: asked)
     assert "13 B" == sizes.label(notes, lambda: None)
@@ -266,7 +266,7 @@ def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
 def test_what_will_be_refused_is_told_before(folder: Path) -> None:
     (folder / "pic.png").write_bytes(b"\0")
     (folder / "huge").write_bytes(b"x" * 2_100_000)
-    sizes = Sizes(len)
+    sizes = SizeLabels(len)
     message = "@pic.png @huge @source"
     wait_for(lambda: "not" in sizes.line(message, folder, lambda: None))
     assert "@pic.png is not text · @huge 2.1 MB, too large · @source is a folder" == (

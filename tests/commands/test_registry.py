@@ -8,7 +8,7 @@ import pytest
 
 from chatcli.commands import handlers, registry
 from chatcli.commands.registry import all_commands, completions, find, is_command
-from chatcli.commands.results import Quit, Said
+from chatcli.commands.results import PlainText, Quit
 from chatcli.errors import UsageError
 from chatcli.session.background import BackgroundWork
 from chatcli.session.open_session import OpenSession
@@ -95,7 +95,7 @@ def test_a_command_line_runs_its_handler(chat: Chat, line: str) -> None:
 @pytest.mark.parametrize("line", ["/think off", "/think   off  ", "/think\toff", "/think\noff"])
 def test_a_handler_gets_its_argument_without_the_spaces_around_it(chat: Chat, line: str) -> None:
     assert is_command(line)
-    assert isinstance(registry.run(chat, line), Said)
+    assert isinstance(registry.run(chat, line), PlainText)
     assert False is chat.session.think
 
 
@@ -119,11 +119,11 @@ def test_another_name_completes_where_the_commands_own_does_not(chat: Chat) -> N
 
 
 def test_the_help_tells_the_other_names(chat: Chat) -> None:
-    told = {known.name: known.help for known in registry.run(chat, "/help").commands}
-    assert [known.name for known in all_commands()] == list(told)
-    assert told["branch"].endswith(" · also /fork")
-    assert told["quit"].endswith(" · also /exit, /q, /bye")
-    assert find("tree").help == told["tree"]
+    rows = dict(registry.run(chat, "/help").rows)
+    assert [f"/{known.name} {known.argument}".strip() for known in all_commands()] == list(rows)
+    assert rows["/branch [TURN] [NAME]"].endswith(" · also /fork")
+    assert rows["/quit"].endswith(" · also /exit, /q, /bye")
+    assert find("tree").help == rows["/tree"]
 
 
 def test_a_beginning_completes_what_begins_so(chat: Chat) -> None:

@@ -15,7 +15,7 @@ from mlx_lm.sample_utils import make_logits_processors
 
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.commands import registry
-from chatcli.commands.results import Said
+from chatcli.commands.results import PlainText
 from chatcli.engine import sampling as sampler
 from chatcli.errors import TokenUnknown, UsageError
 from chatcli.model import load as models_
@@ -233,7 +233,7 @@ def shell(models: Path, tmp_path: Path) -> Any:
 
 def say(chat: LiveChat, line: str) -> str:
     result = registry.run(chat, line)
-    assert isinstance(result, Said)
+    assert isinstance(result, PlainText)
     return result.text
 
 

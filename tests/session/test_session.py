@@ -19,11 +19,10 @@ from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
-import chatcli.commands.handlers
-import chatcli.commands.reply_handlers  # noqa: F401  (both register what a line may run)
+import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli import pocket
 from chatcli.commands import registry
-from chatcli.commands.results import Opened, Said, Streamed
+from chatcli.commands.results import Opened, PlainText, Stream
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
@@ -68,7 +67,7 @@ def said(chat: LiveChat) -> list[str]:
 
 def stream(chat: LiveChat, line: str) -> list[Event]:
     result = registry.run(chat, line)
-    assert isinstance(result, Streamed)
+    assert isinstance(result, Stream)
     return list(result.events(NEVER))
 
 
@@ -78,7 +77,7 @@ def stream(chat: LiveChat, line: str) -> list[Event]:
 def test_the_system_prompt_is_said_to_change_only_where_it_does(chat: LiveChat) -> None:
     def told(argument: str) -> str:
         result = registry.run(chat, f"/system {argument}")
-        assert isinstance(result, Said)
+        assert isinstance(result, PlainText)
         return result.text
 
     for _ in range(2):
@@ -130,8 +129,8 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
     chat.session.switch(None)
     chat.session.switch(Unflushed(before.path))
     result = registry.run(chat, line)
-    assert isinstance(result, Said | Opened)
-    told = result.text if isinstance(result, Said) else "".join(result.notes)
+    assert isinstance(result, PlainText | Opened)
+    told = result.text if isinstance(result, PlainText) else "".join(result.notes)
     assert told.endswith("Cannot save to the session: the disk is full.")
     say(chat, "two")
     assert "two" == said(chat)[-1] and name != chat.session.name

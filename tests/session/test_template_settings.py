@@ -18,7 +18,7 @@ from chatcli.chat_format.arguments import check_arguments, parse_argument, templ
 from chatcli.chat_format.markers import ToolCall
 from chatcli.chat_format.template import Memory, Template
 from chatcli.commands import registry
-from chatcli.commands.results import Said
+from chatcli.commands.results import PlainText
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
@@ -71,7 +71,7 @@ class Shell:
 
     def run(self, line: str) -> str:
         result = registry.run(self.chat, line)
-        assert isinstance(result, Said)
+        assert isinstance(result, PlainText)
         return result.text
 
     def say(self, text: str) -> TurnRecord:

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-import chatcli.commands.handlers
-import chatcli.commands.reply_handlers  # noqa: F401  (both register what there is to test)
+import chatcli.commands.handlers  # noqa: F401  (registers what there is to test)
 from chatcli.commands.registry import all_commands
 from tests.conftest import Program
 from tests.support.terminal import CTRL_C, ENTER
@@ -37,6 +36,7 @@ ARGUMENTS = {
     "context": ("", "tokens, "),
     "tree": ("", "Go to a message"),
     "resume": ("", "Resume a session"),
+    "image": ("", "No image waits"),
     "copy": ("", "Copied the last reply: "),
     "edit": ("", "Change the message and press Enter"),
     "regenerate": ("", "━"),

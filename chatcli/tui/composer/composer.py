@@ -116,7 +116,7 @@ class Composer:
         self._pastes = Pastes()
         self._wrapper = LineWrapper(self._pastes.label)
         self._changes_at_once = False
-        sizes = mentions.Sizes(count_tokens)
+        sizes = mentions.SizeLabels(count_tokens)
         # A window asks several times while the screen is drawn once.
         self._file_sizes = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
         completer = MessageCompleter(completer or DummyCompleter(), self._folder)

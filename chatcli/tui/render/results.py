@@ -46,20 +46,20 @@ def model_label(name: str) -> str:
 
 @singledispatch
 def renderable(result: object) -> RenderableType:
-    """Draw any of `results.Result` but `Quit` and `Streamed`."""
+    """Draw any of `results.Result` but `Quit` and `Stream`."""
     raise TypeError(f"{type(result).__name__} has nothing to draw")
 
 
 @renderable.register
-def _(result: results.Said) -> RenderableType:
+def _(result: results.PlainText) -> RenderableType:
     return Text(clean(result.text))
 
 
 @renderable.register
 def _(result: results.Help) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for command in result.commands:
-        table.add_row(Text(f"/{command.name} {command.argument}".strip(), style=ACCENT), command.help)
+    for usage, help_ in result.rows:
+        table.add_row(Text(usage, style=ACCENT), help_)
     return Group(table, Text(f"\n{KEYS}", style=DIM))
 
 
@@ -257,12 +257,12 @@ def _(result: results.Opened) -> RenderableType:
 
 
 @renderable.register
-def _(result: results.Written) -> RenderableType:
+def _(result: results.EditableMessage) -> RenderableType:
     return Text(EDIT_HINT, style=DIM)
 
 
 @renderable.register
-def _(result: results.Copied) -> RenderableType:
+def _(result: results.ClipboardText) -> RenderableType:
     return Text(f"Copied {result.what}: {len(result.text):,} characters.", style=DIM)
 
 
