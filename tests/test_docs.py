@@ -11,7 +11,7 @@ import chatcli.commands.handlers  # noqa: F401  (registers what there is to name
 from chatcli.cli.main import app
 from chatcli.commands.registry import all_commands
 from chatcli.events import TurnRecord
-from chatcli.settings.config_file import SETTINGS
+from chatcli.settings.values import SETTINGS
 from tests import ROOT
 
 PAGES = sorted(
