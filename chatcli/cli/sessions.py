@@ -16,7 +16,8 @@ from chatcli.cli.options import JsonOption, Name, SessionsOption, print_json, sh
 from chatcli.commands import results
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionNotFound
-from chatcli.exchange import export as exchange
+from chatcli.exchange import export as exporting
+from chatcli.exchange import importing
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import clean, decodable
@@ -191,19 +192,19 @@ def export(
     transcript, bytes_of = SessionFolder(folder).read(name), Gallery(folder).data
     for problem in transcript.problems:
         complain(problem)
-    form = exchange.format_of(output.suffix) if wanted is None else wanted.value
+    form = exporting.format_of(output.suffix) if wanted is None else wanted.value
     conversation = transcript.conversation
     if form == "json" and output == STANDARD:
-        print_json(exchange.whole(transcript.name, conversation, bytes_of))
+        print_json(exporting.to_dict(transcript.name, conversation, bytes_of))
         return
-    text = exchange.text_of(form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of)
+    text = exporting.text_of(form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of)
     if output == STANDARD:
         sys.stdout.write(text)
         return
     path = output.expanduser()
     if path.exists() and not force:
         raise ChatcliError(f"{path} is there already: --force overwrites it.")
-    exchange.write(path, text, force=force)
+    exporting.write(path, text, force=force)
 
 
 @app.command("import")
@@ -219,7 +220,7 @@ def import_(
     if name is not None:
         files.check_name(name)
     folder = SessionFolder(value_of("sessions", sessions))
-    made = exchange.save(folder, exchange.read(content(file)), name)
+    made = importing.save(folder, importing.read(content(file)), name)
     with made:
         turns = len(made.conversation.turns())
     if as_json:

@@ -32,7 +32,8 @@ from chatcli.commands.results import (
 from chatcli.conversation import images
 from chatcli.conversation.tree import spoken
 from chatcli.errors import UsageError
-from chatcli.exchange import export as exchange
+from chatcli.exchange import export as exporting
+from chatcli.exchange import importing
 from chatcli.model import hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
@@ -109,19 +110,19 @@ def search(chat: LiveChat, argument: str) -> Result:
     "export",
     "[md | html | json] FILE",
     "write this conversation to a file (its suffix says how, if nothing else does)",
-    complete=lambda _: [f"{form} " for form in exchange.FORMATS],
+    complete=lambda _: [f"{form} " for form in exporting.FORMATS],
 )
 def export(chat: LiveChat, argument: str) -> Result:
     form, _, name = argument.partition(" ")
-    if form not in exchange.FORMATS:
+    if form not in exporting.FORMATS:
         name = argument
     if not name.strip():
         raise UsageError("Say where to: /export talk.md (or .html, or .json).")
     path = files.from_home(name.strip())
-    form = form if form in exchange.FORMATS else exchange.format_of(path.suffix)
+    form = form if form in exporting.FORMATS else exporting.format_of(path.suffix)
     bytes_of = Gallery(chat.session.folder.folder).data
-    text = exchange.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
-    exchange.write(path, text)
+    text = exporting.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
+    exporting.write(path, text)
     return PlainText(f"Written to {path}.")
 
 
@@ -132,7 +133,7 @@ def import_(chat: LiveChat, argument: str) -> Result:
     path = files.from_home(argument)
     with files.explained(f"read {path}"):
         data = path.read_bytes()
-    imported = exchange.save(chat.session.folder, exchange.read(data))
+    imported = importing.save(chat.session.folder, importing.read(data))
     return Opened(imported.name, imported.conversation, chat.session.switch(imported))
 
 

@@ -22,7 +22,7 @@ from chatcli.commands.results import PlainText
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import UsageError
 from chatcli.events import Event, TextDelta, ToolCalled, TurnDone, TurnRecord
-from chatcli.exchange import export
+from chatcli.exchange import export, importing
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
@@ -176,8 +176,8 @@ def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> No
     folder = SessionFolder(tmp_path)
     with opening.branch(folder, "talk", None, "twin") as twin:
         assert ("high", {"preserve_thinking": True}) == facts(twin.conversation)
-    exported = export.as_text(export.whole("talk", folder.read("talk").conversation))
-    with export.save(folder, export.read(exported.encode()), "copy") as copy:
+    exported = export.to_json(export.to_dict("talk", folder.read("talk").conversation))
+    with importing.save(folder, importing.read(exported.encode()), "copy") as copy:
         assert ("high", {"preserve_thinking": True}) == facts(copy.conversation)
 
 

@@ -22,7 +22,7 @@ from chatcli.conversation import images
 from chatcli.conversation.images import read
 from chatcli.conversation.tree import Message
 from chatcli.errors import FolderError, ImagesRefused, NotAnImage, NotImportable
-from chatcli.exchange import export
+from chatcli.exchange import export, importing
 from chatcli.model.inspect import about
 from chatcli.session import opening
 from chatcli.store import maintenance
@@ -158,7 +158,7 @@ def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
 ) -> None:
     conversation = SessionFolder(saved).read("talk").conversation
     text = export.text_of("json", "talk", conversation, bytes_of=Gallery(saved).data)
-    with export.save(SessionFolder(tmp_path / "there"), export.read(text.encode())) as made:
+    with importing.save(SessionFolder(tmp_path / "there"), importing.read(text.encode())) as made:
         assert conversation.path() == [
             entry.__class__(**{**vars(entry), "record": old.record})
             for entry, old in zip(made.conversation.path(), conversation.path(), strict=True)
@@ -172,9 +172,9 @@ def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
 
 def test_an_export_with_another_image_in_it_is_refused(saved: Path) -> None:
     conversation = SessionFolder(saved).read("talk").conversation
-    whole = export.whole("talk", conversation, lambda _: b"other")
+    whole = export.to_dict("talk", conversation, lambda _: b"other")
     with pytest.raises(NotImportable, match="damaged: the image"):
-        export.read(json.dumps(whole).encode())
+        importing.read(json.dumps(whole).encode())
 
 
 def encoded(form: str, size: tuple[int, int] = (8, 6), **options: object) -> bytes:

@@ -1,0 +1,249 @@
+"""Reads conversations of other programs: JSON exports, and messages as OpenAI's interface has them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from chatcli import files
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id
+from chatcli.errors import BadName, ChatcliError, NotImportable
+from chatcli.exchange.export import FORMAT, VERSION
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.transcript import arguments_of, picture_of
+from chatcli.text import clean_line, decodable
+
+ID = re.compile(r"\w{1,128}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A conversation that was read, and the name that it had, if it had one."""
+
+    conversation: Conversation
+    name: str | None = None
+    images: tuple[Image, ...] = ()
+
+
+def read(data: bytes) -> Imported:
+    """A conversation from an exported file, a list of messages, or messages a line each.
+
+    Raises `NotImportable`.
+    """
+    try:
+        parsed = _json(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise NotImportable(
+            "This is no conversation: give a JSON export of chatcli, or a JSON list of messages."
+        ) from error
+    if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
+        return _from_export(parsed)
+    if isinstance(parsed, dict) and parsed.get("type") == "session":
+        raise NotImportable(
+            "This is a session's own file: put it into the sessions folder, "
+            "or import what 'chatcli export --format json' writes."
+        )
+    if isinstance(parsed, dict) and "messages" in parsed:
+        return Imported(_from_messages(parsed["messages"], parsed.get("system")))
+    is_message = isinstance(parsed, dict) and "role" in parsed
+    return Imported(_from_messages([parsed] if is_message else parsed, None))
+
+
+def _json(text: str) -> Any:
+    """One value, or a list of the values of lines (JSONL)."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        values = [json.loads(line) for line in text.split("\n") if line.strip()]
+        first = values[0] if values else None
+        own_file = isinstance(first, dict) and first.get("type") == "session"
+        return first if own_file else values
+
+
+def _from_export(exported: Mapping[str, Any]) -> Imported:
+    """A conversation from what `export.to_dict` made."""
+    version = exported.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise NotImportable(
+            f"This was exported by a newer chatcli (format {version}): upgrade chatcli to import it."
+        )
+    try:
+        conversation = _tree(exported)
+        images = tuple(_images(exported["entries"]))
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise NotImportable(f"This export is damaged: {_damage(error)}.") from error
+    if not conversation.entries:
+        raise NotImportable("There are no messages in this export.")
+    return Imported(conversation, _text_or_none(exported.get("session")), images)
+
+
+def _tree(exported: Mapping[str, Any]) -> Conversation:
+    """Raises `ValueError` with what is wrong, `KeyError` or `TypeError`."""
+    date = datetime.date.fromisoformat(exported["date"]).isoformat()
+    tree = Conversation(date, _text_or_none(exported["system"]), _text_or_none(exported["model"]))
+    for number, fields in enumerate(exported["entries"], start=1):
+        entry = _entry(number, fields)
+        if entry.id in tree.entries or not (entry.parent is None or entry.parent in tree.entries):
+            raise ValueError(f"entry {number} has no place in the tree")
+        tree.add(entry)
+    for identifier, label in dict(exported.get("labels", {})).items():
+        tree.labels[tree.entries[identifier].id] = _text(label)
+    head = exported["head"]
+    tree.head = None if head is None else tree.entries[head].id
+    tree.effort = _text_or_none(exported.get("effort"))
+    tree.template_args = arguments_of(exported.get("template_args", {}))
+    return tree
+
+
+def _images(entries: Sequence[Mapping[str, Any]]) -> Iterator[Image]:
+    """The images that are embedded in an export. Raises `ValueError`."""
+    for fields in (image for entry in entries for image in entry.get("images", ()) if "data" in image):
+        picture, data = picture_of(fields), base64.b64decode(fields["data"], validate=True)
+        if hashlib.sha256(data).hexdigest() != picture.sha256:
+            raise ValueError(f"the image {picture.name} is another one")
+        yield Image(picture, data)
+
+
+def _entry(number: int, fields: Any) -> Entry:
+    is_entry = isinstance(fields, dict) and fields.get("role") in ("user", "assistant")
+    if not is_entry or not isinstance(fields["id"], str) or not ID.fullmatch(fields["id"]):
+        raise ValueError(f"entry {number} is no message")
+    created = float(fields["time"])
+    if not abs(created) < 1e300:
+        raise ValueError(f"entry {number} has no time")
+    thinking = _text(fields.get("thinking", "")) if fields["role"] == "assistant" else ""
+    images = tuple(map(picture_of, fields.get("images", ())))
+    message = Message(fields["role"], _text(fields["content"]), thinking, images)
+    reason = _text_or_none(fields.get("finish_reason"))
+    return Entry(fields["id"], _text_or_none(fields["parent"]), message, created, reason)
+
+
+def _damage(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"'{clean_line(str(error.args[0]))}' is not there"
+    return clean_line(str(error)) if isinstance(error, ValueError) else "a part is not what it should be"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return decodable(value)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _from_messages(given: Any, system: Any) -> Conversation:
+    """A conversation from messages as OpenAI's interface has them."""
+    if not isinstance(given, list) or not all(isinstance(fields, dict) for fields in given):
+        raise NotImportable("This is no list of messages: each must be an object with a role.")
+    if any("messages" in fields for fields in given):
+        raise NotImportable("There are several conversations here: import them one by one.")
+    messages = [_message(number, fields) for number, fields in enumerate(given, start=1)]
+    prompts = [system] if isinstance(system, str) else []
+    prompts += [message.content for message in messages if message.role == "system"]
+    tree = Conversation(datetime.date.today().isoformat(), _joined(prompts) or None)
+    for message in _alternating([message for message in messages if message.role != "system"]):
+        reason = "stop" if message.role == "assistant" else None
+        tree.add(Entry(new_id(), tree.head, message, time.time(), reason))
+    if not tree.entries:
+        raise NotImportable("There are no messages of a user or an assistant here.")
+    return tree
+
+
+def _message(number: int, fields: Mapping[str, Any]) -> Message:
+    role = fields.get("role")
+    role = "system" if role == "developer" else role
+    if role not in ("system", "user", "assistant") or fields.get("tool_calls"):
+        whose = "calls a tool" if fields.get("tool_calls") else f"is from {_name(role)}"
+        raise NotImportable(
+            f"Message {number} {whose}: only text of system, user and assistant can be imported."
+        )
+    thinking = ""
+    if role == "assistant":
+        thinking = _content(number, fields.get("reasoning_content") or fields.get("thinking") or "")
+    content = _content(number, fields.get("content"), optional=bool(thinking))
+    return Message(cast(Role, role), content, thinking)
+
+
+def _name(role: Any) -> str:
+    return f"'{clean_line(role)[:40]}'" if isinstance(role, str) else "nobody"
+
+
+def _content(number: int, content: Any, *, optional: bool = False) -> str:
+    """A message's text, which may be missing if `optional`."""
+    if content is None and optional:
+        return ""
+    if isinstance(content, str):
+        return decodable(content)
+    parts: list[Any] = content if isinstance(content, list) else [None]
+    if not all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
+        raise NotImportable(f"Message {number} is not text alone, so it cannot be imported whole.")
+    return "".join(_content(number, part.get("text")) for part in parts)
+
+
+def _alternating(messages: Sequence[Message]) -> Iterator[Message]:
+    """Messages whose roles alternate, a user's first: neighbours of one role are joined."""
+    last: Message | None = None
+    for message in messages:
+        if last is not None and last.role == message.role:
+            last = replace(
+                last,
+                content=_joined([last.content, message.content]),
+                thinking=_joined([last.thinking, message.thinking]),
+            )
+            continue
+        if last is not None:
+            yield last
+        elif message.role == "assistant":
+            # A greeting answers nothing.
+            yield Message("user", "")
+        last = message
+    if last is not None:
+        yield last
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
+def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> SessionFile:
+    """A new session with an imported conversation, called `name`, else as it was, else by its words.
+
+    Raises `SessionExists` if `name` is taken, `BadName`, or `FolderError`.
+    """
+    conversation = imported.conversation
+    if name is None:
+        contents = (entry.message.content for entry in conversation.entries.values())
+        name = slug(next(filter(str.strip, contents), ""))
+        with contextlib.suppress(BadName):
+            name = files.check_name(imported.name) if imported.name is not None else name
+        name = folder.free_name(name)
+    session = folder.create(
+        name, model=conversation.model, system=conversation.system, date=conversation.date
+    )
+    try:
+        session.set_template(conversation.effort, conversation.template_args)
+        with Gallery(folder.folder).keeping(imported.images):
+            for entry in conversation.entries.values():
+                session.copy(entry)
+        for entry_id, label in conversation.labels.items():
+            session.set_label(entry_id, label)
+        session.move_head(conversation.head)
+    except BaseException:
+        for undo in (session.close, lambda: folder.delete(session.name)):
+            with contextlib.suppress(ChatcliError):
+                undo()
+        raise
+    return session
