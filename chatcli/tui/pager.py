@@ -1,8 +1,8 @@
-"""A conversation on the whole screen with its thinking, to read in; refuses to know how it goes on."""
+"""A conversation with its thinking on the whole screen, to read in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -14,28 +14,30 @@ from chatcli.conversation.tree import Conversation, Turn
 from chatcli.text import clean
 from chatcli.tui.text.fit import wrapped
 
-STYLE = {"asked": "ansicyan bold", "thinking": "ansibrightblack italic", "dim": "ansibrightblack"}
+STYLE = {"question": "ansicyan bold", "thinking": "ansibrightblack italic", "dim": "ansibrightblack"}
 THINKING = "class:thinking"
-WIDEST = 100
-KEYS = (
+MAX_COLUMNS = 100
+# The first that fits.
+KEY_HINTS = (
     "  ↑↓ PgUp PgDn Home End · Ctrl-T, q or Esc closes",
     "  Ctrl-T, q or Esc closes · ↑↓ PgUp PgDn",
 )
-LEAST_ROWS = 1
+# More rows than any conversation has.
+ALL_ROWS = 1 << 30
 
 
 class Pager:
-    """Lines of a conversation, the last thinking first in sight."""
+    """A conversation in lines, with the last thinking in sight first."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._turns = conversation.turns()
         self._width = 0
         self._lines: list[StyleAndTextTuples] = []
-        self._top = -1
-        body = Window(FormattedTextControl(self.visible), wrap_lines=False)
-        foot = Window(FormattedTextControl(_keys_shown), height=1)
+        self._top: int | None = None
+        text = Window(FormattedTextControl(self.visible_lines), wrap_lines=False)
+        footer = Window(FormattedTextControl(_key_hint), height=1)
         self.app: Application[None] = Application(
-            Layout(HSplit([body, foot])),
+            Layout(HSplit([text, footer])),
             Style.from_dict(STYLE),
             key_bindings=self._keys(),
             full_screen=True,
@@ -43,83 +45,68 @@ class Pager:
         )
         self.app.ttimeoutlen = 0.05
 
-    def _rows(self) -> int:
-        return max(get_app().output.get_size().rows - 1, LEAST_ROWS)
-
-    def visible(self) -> StyleAndTextTuples:
+    def visible_lines(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns
         if width != self._width:
             self._width = width
-            self._lines = [line for turn in self._turns for line in lines_of(turn, width)]
-        if self._top < 0:
-            self._top = _last_thinking(self._lines)
+            self._lines = [line for turn in self._turns for line in _turn_lines(turn, width)]
+        if self._top is None:
+            self._top = self._last_thinking()
         self._scroll(0)
-        shown: StyleAndTextTuples = []
-        for line in self._lines[self._top : self._top + self._rows()]:
-            shown += [*line, ("", "\n")]
-        return shown[:-1]
+        fragments: StyleAndTextTuples = []
+        for line in self._lines[self._top : self._top + self._height()]:
+            fragments += [*line, ("", "\n")]
+        return fragments[:-1]
+
+    def _last_thinking(self) -> int:
+        """The line at which the last thinking begins; behind the last line if there is none."""
+        is_thinking = [line[0][0] == THINKING for line in self._lines]
+        if not any(is_thinking):
+            return len(self._lines)
+        start = len(is_thinking) - 1 - is_thinking[::-1].index(True)
+        while start and is_thinking[start - 1]:
+            start -= 1
+        return start
+
+    def _height(self) -> int:
+        return max(get_app().output.get_size().rows - 1, 1)
 
     def _scroll(self, rows: int) -> None:
-        last = max(len(self._lines) - self._rows(), 0)
-        self._top = min(max(self._top + rows, 0), last)
+        last_top = max(len(self._lines) - self._height(), 0)
+        self._top = min(max((self._top or 0) + rows, 0), last_top)
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        moves = {
-            "up": -1,
-            "k": -1,
-            "down": 1,
-            "j": 1,
-            "home": -(1 << 30),
-            "g": -(1 << 30),
-            "end": 1 << 30,
-            "G": 1 << 30,
-        }
-        for key, rows in moves.items():
-            keys.add(key)(lambda _, rows=rows: self._scroll(rows))
+        rows = {"up": -1, "k": -1, "down": 1, "j": 1}
+        rows |= {"home": -ALL_ROWS, "g": -ALL_ROWS, "end": ALL_ROWS, "G": ALL_ROWS}
+        for key, step in rows.items():
+            keys.add(key)(lambda _, step=step: self._scroll(step))
         for key, pages in {"pageup": -1, "b": -1, "pagedown": 1, " ": 1}.items():
-            keys.add(key)(lambda _, pages=pages: self._scroll(pages * self._rows()))
+            keys.add(key)(lambda _, pages=pages: self._scroll(pages * self._height()))
         for key in ("q", "escape", "c-t", "c-c", "c-d"):
             keys.add(key, eager=True)(lambda event: event.app.exit())
         return keys
 
 
-def _last_thinking(lines: Sequence[StyleAndTextTuples]) -> int:
-    """The line at which the last thinking begins; the last line if nobody thought."""
-    at = len(lines) - 1
-    while at >= 0 and not _is_thinking(lines[at]):
-        at -= 1
-    while at > 0 and _is_thinking(lines[at - 1]):
-        at -= 1
-    return at if at >= 0 else len(lines)
+def _turn_lines(turn: Turn, width: int) -> Iterator[StyleAndTextTuples]:
+    """A turn in lines of less than `width` columns."""
 
+    def message(mark: str, text: str, style: str, mark_all: bool = False) -> Iterator[StyleAndTextTuples]:
+        room = max(min(width, MAX_COLUMNS) - len(mark) - 1, 8)
+        for number, line in enumerate(wrapped(clean(text).strip("\n"), room)):
+            yield [(style or "class:dim", mark if mark_all or not number else " " * len(mark)), (style, line)]
 
-def _is_thinking(line: StyleAndTextTuples) -> bool:
-    return line[0][0] == THINKING
-
-
-def lines_of(turn: Turn, width: int) -> Iterator[StyleAndTextTuples]:
-    """A turn as lines that fit."""
-    yield from _block(f"{turn.number} › ", turn.user.message.shown, "class:asked", width)
+    yield from message(f"{turn.number} › ", turn.user.message.shown, "class:question")
     if turn.reply is not None:
         if turn.reply.message.thinking:
-            yield from _block("  ┊ ", turn.reply.message.thinking, THINKING, width, every=True)
-        yield from _block("  ", turn.reply.message.content, "", width)
+            yield from message("  ┊ ", turn.reply.message.thinking, THINKING, mark_all=True)
+        yield from message("  ", turn.reply.message.content, "")
     yield [("", "")]
 
 
-def _block(
-    mark: str, text: str, style: str, width: int, *, every: bool = False
-) -> Iterator[StyleAndTextTuples]:
-    room = max(min(width, WIDEST) - len(mark) - 1, 8)
-    for number, line in enumerate(wrapped(clean(text).strip("\n"), room)):
-        lead = mark if every or number == 0 else " " * len(mark)
-        yield [(style or "class:dim", lead), (style, line)]
-
-
-def _keys_shown() -> StyleAndTextTuples:
+def _key_hint() -> StyleAndTextTuples:
     width = get_app().output.get_size().columns
-    return [("class:dim", next((keys for keys in KEYS if len(keys) <= width), KEYS[-1]))]
+    return [("class:dim", next((hint for hint in KEY_HINTS if len(hint) <= width), KEY_HINTS[-1]))]
 
 
 async def show_transcript(conversation: Conversation) -> None:

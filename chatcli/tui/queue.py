@@ -1,92 +1,90 @@
-"""What was sent while something else runs: kept in order, taken back; refuses to know the terminal."""
+"""Messages and commands that were sent while something else runs: kept in order, shown, taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prompt_toolkit.formatted_text import FormattedText
+
 from chatcli.conversation.images import Image
 from chatcli.tui.text.fit import first_words, fit
+from chatcli.tui.text.styles import INDENT
 
-STYLE = {"waiting": "ansiyellow", "waiting.hint": "ansibrightblack"}
-# Messages that are shown by their first words; of more than these, the newest.
-SHOWN = 3
-INDENT = "  "
+STYLE = {"queue": "ansiyellow", "queue.hint": "ansibrightblack"}
+# Messages that are shown, the newest, each by its first words.
+MAX_SHOWN = 3
+# Which keys there are: the first that fits.
 HINTS = ("↑ takes the newest back · Esc stops and brings all back", "↑ takes back · Esc stops")
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What was written, the same with the files that it names, and as it is shown.
+class Submission:
+    """A message or a command, from Enter on.
 
-    `is_command` is whether it runs a command rather than being said to the model, `images` are
-    those that it names.
+    `text` is what was written, `expanded_text` the same with the files that it names, `display_text`
+    with labels for long pastes, `images` those that it names.
     """
 
     text: str
-    whole: str
-    shown: str
+    expanded_text: str
+    display_text: str
     is_command: bool = False
     images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True)
-class Unsent:
-    """What failed or was stopped, and the message, if it was one, that comes back to the box."""
-
-    line: Sent | None = None
-
-
-class Waiting:
-    """The messages and commands that wait for their turn, oldest first."""
+class SubmissionQueue:
+    """What waits for its turn, oldest first."""
 
     def __init__(self) -> None:
-        self._lines: list[Sent] = []
+        self._submissions: list[Submission] = []
 
     def __bool__(self) -> bool:
-        return bool(self._lines)
+        return bool(self._submissions)
 
     @property
     def rows(self) -> int:
-        """The rows that they take on the screen."""
-        return min(len(self._lines), SHOWN) + 1 if self._lines else 0
+        """The rows that it takes on the screen."""
+        return min(len(self._submissions), MAX_SHOWN) + 1 if self._submissions else 0
 
-    def add(self, line: Sent, *, first: bool = False) -> None:
-        self._lines.insert(0 if first else len(self._lines), line)
+    def add(self, submission: Submission) -> None:
+        self._submissions.append(submission)
 
-    def next(self) -> Sent:
-        """The one whose turn it is. Raises `IndexError` if none waits."""
-        return self._lines.pop(0)
+    def add_first(self, submission: Submission) -> None:
+        self._submissions.insert(0, submission)
 
-    def newest(self) -> Sent:
-        """The one that was sent last, which waits no more. Raises `IndexError` if none waits."""
-        return self._lines.pop()
+    def pop_oldest(self) -> Submission:
+        """Raises `IndexError` if nothing waits."""
+        return self._submissions.pop(0)
 
-    def all(self) -> list[Sent]:
-        """Every one, oldest first; none waits any more."""
-        lines, self._lines = self._lines, []
-        return lines
+    def pop_newest(self) -> Submission:
+        """Raises `IndexError` if nothing waits."""
+        return self._submissions.pop()
 
-    def drawn(self, columns: int) -> list[tuple[str, str]]:
-        """The newest of them and the keys, as styles and texts."""
+    def pop_all(self) -> list[Submission]:
+        submissions, self._submissions = self._submissions, []
+        return submissions
+
+    def fragments(self, columns: int) -> FormattedText:
+        """The newest and the keys, in rows of less than `columns`."""
         width = columns - len(INDENT) - 1
-        more = len(self._lines) - SHOWN
-        drawn: list[tuple[str, str]] = []
-        for line in self._lines[-SHOWN:]:
-            words = f"waits: {first_words(line.shown)}"
-            drawn.append(("class:waiting", f"{INDENT}{fit(words, width)}\n"))
-        told = [f"{more} more · {hint}" for hint in HINTS] if more > 0 else HINTS
-        fitting = next((hint for hint in told if len(hint) <= width), fit(told[-1], width))
-        return [*drawn, ("class:waiting.hint", INDENT + fitting)]
+        rows = FormattedText()
+        for submission in self._submissions[-MAX_SHOWN:]:
+            words = fit(f"waits: {first_words(submission.display_text)}", width)
+            rows.append(("class:queue", f"{INDENT}{words}\n"))
+        hidden = len(self._submissions) - MAX_SHOWN
+        hints = [f"{hidden} more · {hint}" if hidden > 0 else hint for hint in HINTS]
+        hint = next((hint for hint in hints if len(hint) <= width), fit(hints[-1], width))
+        return FormattedText([*rows, ("class:queue.hint", INDENT + hint)])
 
 
-def together(lines: Sequence[Sent], after: str = "") -> tuple[str, list[Sent]]:
-    """Texts for the box, a blank line between them, and the commands that have no place among them.
+def join_for_box(submissions: Sequence[Submission], box: str = "") -> tuple[str, list[Submission]]:
+    """The texts and what is in the box, a blank line between them, and the commands that are left out.
 
-    A command is one only in a box of its own.
+    A command comes back only alone: below other text it would be a message.
     """
-    if len(lines) == 1 and not after.strip():
-        return lines[0].text, []
-    said = [line.text for line in lines if not line.is_command]
-    kept = [text for text in (*said, after) if text.strip()]
-    return "\n\n".join(kept), [line for line in lines if line.is_command]
+    if len(submissions) == 1 and not box.strip():
+        return submissions[0].text, []
+    messages = [submission.text for submission in submissions if not submission.is_command]
+    commands = [submission for submission in submissions if submission.is_command]
+    return "\n\n".join(text for text in (*messages, box) if text.strip()), commands

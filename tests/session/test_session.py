@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -13,29 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.application import Application
-from prompt_toolkit.application.current import create_app_session
-from prompt_toolkit.input import DummyInput
-from prompt_toolkit.output import DummyOutput
-from prompt_toolkit.utils import get_cwidth
 
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli import pocket
 from chatcli.commands import registry
 from chatcli.commands.results import Opened, PlainText, Stream
-from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
-from chatcli.events import Event, Notice, PrefixMatched, TextDelta, ThinkingDelta
+from chatcli.events import Event, Notice
 from chatcli.session import live_chat
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
-from chatcli.tui import queue as waiting
-from chatcli.tui import toolbar
-from chatcli.tui.live_region import LiveRegion
-from chatcli.tui.pager import Pager
-from chatcli.tui.queue import Sent, Waiting
 from tests.conftest import everything
 from tests.session.test_loading import RecordedWork
 from tests.session.test_two_processes import wait_until
@@ -262,98 +250,6 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
         summaries.append(str(chat.session.system).partition("so far:")[2].strip())
         chat.close()
     assert summaries[0] == summaries[1] and {"e", "a", " "} & set(summaries[0])
-
-
-# The terminal's side
-
-
-def test_what_is_printed_when_the_prompt_has_just_ended_comes_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    stage = LiveRegion({})
-    with create_app_session(DummyInput(), DummyOutput()):
-        app: Application[None] = Application()
-        with stage.attached(app) as begun:
-
-            async def prompt() -> None:
-                begun()
-
-            asyncio.run(prompt())
-            print("too late to be drawn", file=stage, flush=True)
-            assert "" == capsys.readouterr().out
-    print("and after", file=stage, flush=True)
-    assert "too late to be drawn\nand after\n" == capsys.readouterr().out
-
-
-def test_the_running_turn_is_counted_from_its_prompt_on() -> None:
-    meter = toolbar.TokenMeter()
-    meter.event(TextDelta("nothing is known yet"))
-    assert None is meter.tokens
-    for event in (PrefixMatched(100, 90, None), ThinkingDelta("a", 1), ThinkingDelta("b", 5)):
-        meter.event(event)
-    assert 105 == meter.tokens
-    meter.event(TextDelta("c"))
-    assert 106 == meter.tokens
-    meter.reset()
-    assert None is meter.tokens
-
-
-def line(text: str) -> Sent:
-    return Sent(text, text, text, text.startswith("/"))
-
-
-@pytest.mark.parametrize(
-    ("lines", "after", "text", "left_out"),
-    [
-        (["one"], "", "one", []),
-        (["one", "two\nlines"], "", "one\n\ntwo\nlines", []),
-        (["one"], "typed", "one\n\ntyped", []),
-        (["/stats"], "", "/stats", []),
-        (["/stats"], "typed", "typed", ["/stats"]),
-        (["one", "/stats", "two"], "", "one\n\ntwo", ["/stats"]),
-    ],
-)
-def test_what_comes_back_to_the_box_is_joined_and_commands_only_come_alone(
-    lines: list[str], after: str, text: str, left_out: list[str]
-) -> None:
-    found, dropped = waiting.together([line(one) for one in lines], after)
-    assert (text, left_out) == (found, [one.text for one in dropped])
-
-
-@pytest.mark.parametrize("columns", [20, 40, 80])
-def test_what_waits_fits_its_rows(columns: int) -> None:
-    queue = Waiting()
-    assert 0 == queue.rows
-    for number in range(5):
-        queue.add(line(f"message {number} " + "with many words " * 9 if number % 2 else "日本語" * 40))
-    rows = "".join(text for _, text in queue.drawn(columns)).split("\n")
-    assert queue.rows == len(rows) == 4
-    assert rows[1].startswith("  waits: message 3") and rows[3].startswith("  2 more · ↑")
-    assert all(get_cwidth(row) < columns for row in rows)
-
-
-def shown(turns: list[tuple[str, str, str]]) -> list[str]:
-    """The first screen of a conversation of (asked, thought, said), at 80 by 40."""
-    conversation, parent = Conversation("2025-03-01"), None
-    for number, (asked, thought, answer) in enumerate(turns):
-        user = conversation.add(Entry(f"u{number}", parent, Message("user", asked), 0))
-        reply = Message("assistant", answer, thought)
-        parent = conversation.add(Entry(f"a{number}", user.id, reply, 0)).id
-    with create_app_session(DummyInput(), DummyOutput()):
-        pager = Pager(conversation)
-        return "".join(part[1] for part in pager.visible()).split("\n")
-
-
-def test_the_thinking_opens_at_the_last_one() -> None:
-    long = "\n".join(f"line {number}" for number in range(100))
-    rows = shown([("one", "first thoughts", long), ("two", "last thoughts\nand more", long)])
-    assert ["  ┊ last thoughts", "  ┊ and more", "  line 0"] == rows[:3]
-    rows = shown([("one", long, long), ("two", "", "short")])
-    assert "  ┊ line 0" == rows[0]
-    rows = shown([("one", "", long), ("two", "", "the end")])
-    assert ["  the end", ""] == rows[-2:]
-    rows = shown([("one", "thoughts", "short")])
-    assert ["1 › one", "  ┊ thoughts", "  short", ""] == rows
 
 
 def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:

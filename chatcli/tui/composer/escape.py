@@ -1,7 +1,7 @@
-"""Tells Esc from Alt by how the bytes arrive; refuses to know what Esc does.
+"""Esc and Alt in the input box, told apart by how their bytes arrive.
 
 A terminal sends Alt and a key in one piece: ESC and that key. Who presses Esc and types on sends ESC
-alone, but a slow line may join the two, so where a chord would have nothing to do it is Esc and a key.
+alone. A slow line may join the two, so where a chord would have nothing to do it is Esc and a key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prompt_toolkit.keys import Keys
 ESCAPE_DELAY, CHORD_DELAY = 0.03, 0.3
 ESC = "\x1b"
 # What Alt with these keys does to a text. prompt_toolkit's others would only swallow letters.
-WITH_ALT = {
+ALT_COMMANDS = {
     "b": "backward-word",
     "left": "backward-word",
     "f": "forward-word",
@@ -34,26 +34,26 @@ WITH_ALT = {
 }
 
 
-def is_final(app: Application[Any]) -> None:
-    """Let an ESC that came alone be Esc at once, and no beginning of what is typed next."""
+def make_final(app: Application[Any]) -> None:
+    """Make an ESC that came alone Esc at once, not the beginning of a chord with what is typed next."""
 
-    def wait(processor: KeyProcessor) -> None:
-        begun = processor.key_buffer
-        app.timeoutlen = 0 if begun and begun[0].key == Keys.Escape else CHORD_DELAY
+    def set_timeout(processor: KeyProcessor) -> None:
+        keys = processor.key_buffer
+        app.timeoutlen = 0 if keys and keys[0].key == Keys.Escape else CHORD_DELAY
 
     app.ttimeoutlen, app.timeoutlen = ESCAPE_DELAY, CHORD_DELAY
-    app.key_processor.after_key_press += wait
+    app.key_processor.after_key_press += set_timeout
 
 
 def add_keys(keys: KeyBindings, has_text: Condition, escape: Callable[[], None]) -> None:
-    """Esc, and Alt where there is a text to work on. Without one a chord is Esc and then a key."""
+    """Add Esc, and Alt where there is a text to work on. Without one a chord is Esc and then a key."""
     keys.add("escape")(lambda _: escape())
-    for key, name in WITH_ALT.items():
+    for key, name in ALT_COMMANDS.items():
         keys.add("escape", key, filter=has_text, eager=True)(get_by_name(name))
 
     @keys.add("escape", Keys.Any, eager=True)
     def _(event: KeyPressEvent) -> None:
-        first, then = event.key_sequence
-        if first.data == ESC:  # the sequences of Alt and an arrow hold nobody's Esc
+        first, second = event.key_sequence
+        if first.data == ESC:  # the one in the sequence of Alt and an arrow is nobody's Esc
             escape()
-        event.key_processor.feed(then, first=True)
+        event.key_processor.feed(second, first=True)

@@ -23,7 +23,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.errors import UsageError
 from chatcli.tui.composer.composer import Composer
-from chatcli.tui.composer.escape import ESCAPE_DELAY, is_final
+from chatcli.tui.composer.escape import ESCAPE_DELAY, make_final
 from chatcli.tui.composer.paste import FIRST_CHIP
 from chatcli.tui.composer.rows import LineWrapper
 from tests import ROOT
@@ -221,7 +221,7 @@ def run(made: Desk, *steps: str | Callable[[], object]) -> None:
 
     async def act() -> None:
         app: Application[None] = Application(Layout(made.composer.container, made.composer.window))
-        is_final(app)
+        make_final(app)
         task = asyncio.ensure_future(app.run_async())
         await made.until(lambda: app.render_counter)
         await asyncio.sleep(0.01)
