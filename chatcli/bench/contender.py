@@ -1,7 +1,7 @@
-"""What a contender is asked and what it answers; refuses to know how any of them works.
+"""The interface of everything a benchmark compares, with the requests it gets and the answers it gives.
 
-All of them get the same conversations: a path of a person's messages, to each of which the model
-says what the script says.
+All contenders get the same conversations: a path of user messages, to each of which the model replies
+what the script says.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ from chatcli.bench.scripted import Script
 
 @dataclass(frozen=True)
 class Request:
-    """A conversation up to a message that is to be answered: `said` are a person's, oldest first."""
+    """A conversation up to a message that is to be answered: its user messages, oldest first."""
 
     system: str
-    said: tuple[str, ...]
+    user_messages: tuple[str, ...]
 
     def messages(self, script: Script) -> list[dict[str, str]]:
-        """What a chat template is given: every message but the last has the script's reply."""
-        made = [{"role": "system", "content": self.system}]
-        for text in self.said:
-            made.append({"role": "user", "content": text})
-            made.append({"role": "assistant", "content": script.reply})
-        return made[:-1]
+        """The chat template's input: every user message but the last is followed by the script's reply."""
+        messages = [{"role": "system", "content": self.system}]
+        for text in self.user_messages:
+            messages.append({"role": "user", "content": text})
+            messages.append({"role": "assistant", "content": script.reply})
+        return messages[:-1]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request took: counts in tokens, times in seconds, sizes in bytes.
+    """What a request took, in tokens, seconds and bytes.
 
-    `first` is the time from the request to the first token, `gaps` are those between tokens, `after`
-    what passed from the last token until the next request could be taken. `ahead` tokens were run in
-    that time. `greedy` is what the model itself would have said at each token of the script.
-    `opening` is what passed from a new process's beginning until it could take this request.
-    `memory` is what caches hold afterwards, `disk` what lies there, `written` what this one wrote.
-    A contender that `tells` nothing of its reuse has 0 `reused`.
+    `time_to_first_token` counts from the request, `gaps` are the times between tokens, `after_seconds`
+    runs from the last token until the next request could be taken. `ahead_tokens` were run in that time.
+    `greedy` is what the model itself would have generated at each token of the script.
+    `opening_seconds` runs from a new process's start until it could take this request.
+    `memory_bytes` is what caches hold afterwards, `disk_bytes` what lies on disk, `written_bytes` what
+    this request wrote. `reused_tokens` is 0 where a contender does not report them (`reports_reuse`).
     """
 
-    prompt: int
-    reused: int
-    first: float
+    prompt_tokens: int
+    reused_tokens: int
+    time_to_first_token: float
     gaps: Sequence[float] = ()
-    after: float = 0.0
-    ahead: int = 0
+    after_seconds: float = 0.0
+    ahead_tokens: int = 0
     greedy: Sequence[int] = ()
-    memory: int = 0
-    disk: int = 0
-    written: int = 0
-    opening: float = 0.0
-    tells: bool = True
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    written_bytes: int = 0
+    opening_seconds: float = 0.0
+    reports_reuse: bool = True
 
     @property
     def hit_ratio(self) -> float:
-        """Not a number where nobody tells it."""
-        if not self.tells:
+        """NaN where the contender does not report its reuse."""
+        if not self.reports_reuse:
             return math.nan
-        return self.reused / self.prompt if self.prompt else 0.0
+        return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     @property
-    def generation(self) -> float:
-        """Seconds from the first token to the last."""
+    def generation_seconds(self) -> float:
+        """From the first token to the last."""
         return sum(self.gaps)
 
 
@@ -76,19 +76,21 @@ class Contender(Protocol):
     def name(self) -> str: ...
 
     def ask(self, request: Request, script: Script) -> Answer:
-        """Answer one request, and do what it does afterwards."""
+        """Answer one request, and do the work that follows a reply."""
 
     def reopen(self, ahead: bool) -> None:
-        """Forget all but the disk, as a new process would. `ahead`: do then what can be done before
-        the next request is known."""
+        """Drop all but the disk, as a new process would.
+
+        `ahead`: also do what can be done before the next request is known.
+        """
 
     def forget(self) -> None:
-        """Forget everything: as before the first request."""
+        """Drop everything, the disk included."""
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release processes and files."""
 
 
 def gaps(times: Sequence[float]) -> tuple[float, ...]:
-    """Seconds between moments."""
+    """The differences between consecutive times."""
     return tuple(later - earlier for earlier, later in itertools.pairwise(times))

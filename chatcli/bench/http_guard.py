@@ -1,7 +1,7 @@
-"""Runs a command and ends it when its own standard input ends; refuses to know what the command is.
+"""Runs a command and ends it when standard input ends.
 
-Whoever started this holds the other end of that pipe: however that process ends, the command ends too.
-It is run by path, as a process of its own, so nothing of chatcli can be imported here.
+The parent process holds the other end of that pipe, so the command ends however the parent ends.
+This file is run by path, as a process of its own, so nothing of chatcli can be imported here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 import threading
 from collections.abc import Sequence
 
-# Seconds that a server may take to end by itself: some write their caches then.
-GRACE = 60.0
+# Before a server is killed: some write their caches when they end.
+GRACE_SECONDS = 60.0
 
 
 def main(grace: float, command: Sequence[str]) -> int:
-    """Returns the command's exit code, once nothing of its process group is left."""
+    """Returns the command's exit code, after its process group has been killed."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     threading.Thread(target=_watch, args=(process, grace), daemon=True).start()
     process.wait()

@@ -1,7 +1,4 @@
-"""Times two ways of doing one thing in turn, so that a noisy machine is noisy to both; refuses to know what.
-
-What is told of a number of rounds is their median, the least and the most.
-"""
+"""Timing of two ways to do one thing, alternating so that a noisy machine disturbs both alike."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-# Entering prepares a round, what it gives is timed, leaving cleans up.
-Contender = Callable[[], AbstractContextManager[Callable[[], object]]]
+# Entering prepares a round, the callable it yields is timed, leaving cleans up.
+TimedTask = Callable[[], AbstractContextManager[Callable[[], object]]]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some numbers, the least and the most."""
+    """The median, smallest and largest of some numbers."""
 
     median: float
     least: float
@@ -41,43 +38,43 @@ class Contest:
 
 
 def contest(
-    ours: Contender, peer: Contender, rounds: int, before: Callable[[], object] = lambda: None
+    ours: TimedTask, peer: TimedTask, rounds: int, before: Callable[[], object] = lambda: None
 ) -> Contest:
-    """Each round runs both, and every other round the other one first; `before` runs before each.
+    """Run both tasks in each round, taking turns at being first; `before` runs before each of them.
 
-    One round ahead of all is not counted.
+    The first round warms up and is not counted.
     """
-    taken: dict[Contender, list[float]] = {ours: [], peer: []}
+    times: dict[TimedTask, list[float]] = {ours: [], peer: []}
     for number in range(rounds + 1):
-        for contender in (ours, peer) if number % 2 else (peer, ours):
+        for task in (ours, peer) if number % 2 else (peer, ours):
             before()
-            taken[contender].append(seconds(contender))
-    mine, theirs = taken[ours][1:], taken[peer][1:]
-    ratios = [one / other for one, other in zip(mine, theirs, strict=True)]
-    return Contest(rounds, Spread.of(mine), Spread.of(theirs), Spread.of(ratios))
+            times[task].append(seconds(task))
+    our_times, peer_times = times[ours][1:], times[peer][1:]
+    ratios = [mine / theirs for mine, theirs in zip(our_times, peer_times, strict=True)]
+    return Contest(rounds, Spread.of(our_times), Spread.of(peer_times), Spread.of(ratios))
 
 
-def seconds(contender: Contender) -> float:
-    """One round. What it made is let go after the clock has stopped."""
-    with contender() as work:
+def seconds(task: TimedTask) -> float:
+    """One round. The result is freed after the clock has stopped."""
+    with task() as work:
         began = time.perf_counter()
-        made = work()
-        taken = time.perf_counter() - began
-        del made
-    return taken
+        result = work()
+        elapsed = time.perf_counter() - began
+        del result
+    return elapsed
 
 
-def give_memory_back() -> bool:
-    """Make memory as it is in a process that has just begun. Returns whether this system can."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    return trim is not None and trim(0) >= 0
+def trim_heap() -> bool:
+    """Return freed memory to the system, as in a process that has just begun. False if unsupported."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    return malloc_trim is not None and malloc_trim(0) >= 0
 
 
 def timed(work: Callable[[], object], rounds: int) -> Spread:
-    """The same work again and again."""
-    taken = []
+    """Seconds of the same work, repeated."""
+    times = []
     for _ in range(rounds):
         began = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - began)
-    return Spread.of(taken)
+        times.append(time.perf_counter() - began)
+    return Spread.of(times)

@@ -1,4 +1,4 @@
-"""chatcli as a contender: the turns that its shell takes, without the shell; refuses to know the peers."""
+"""chatcli as a contender: the turns that its shell takes, without the shell."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench import talk
+from chatcli.bench import footprint
 from chatcli.bench.contender import Answer, Request, gaps
+from chatcli.bench.footprint import WriteMeter
 from chatcli.bench.scripted import Script
-from chatcli.bench.talk import Meter
 from chatcli.chat_format.template import Memory, Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Token
-from chatcli.events import Settled, TurnDone, TurnRecord
+from chatcli.events import Settled, TurnDone
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
@@ -35,8 +35,8 @@ from chatcli.turn.prompt import TurnContext
 from chatcli.turn.typeahead import typeahead
 
 
-class Timed(Checkpoints):
-    """Checkpoints that note the moment of each generated token, and what they hold."""
+class MeasuredCheckpoints(Checkpoints):
+    """Checkpoints that note the time of each generated token, and the memory they hold."""
 
     times: list[float]
 
@@ -47,19 +47,19 @@ class Timed(Checkpoints):
             yield token
 
     def nbytes(self) -> int:
-        """The live cache and what it can go back to, in bytes: an array counts once."""
-        held = [*prompt_cache.leaves(self._cache), *self._snapshots.values()]
-        arrays = {id(array): array.nbytes for one in held for array in arrays_in(one)}
+        """The live cache and the snapshots, in bytes: a shared array counts once."""
+        leaves = [*prompt_cache.leaves(self._cache), *self._snapshots.values()]
+        arrays = {id(array): array.nbytes for leaf in leaves for array in arrays_in(leaf)}
         return sum(arrays.values())
 
 
 @dataclass
-class Open:
-    """A session, and the entry that each path of a person's messages ends with."""
+class OpenSession:
+    """A session, and the entry at which each path of user messages ends."""
 
     session: SessionFile
     template: Template
-    places: dict[tuple[str, ...], str]
+    heads: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
 class Chatcli:
@@ -70,107 +70,98 @@ class Chatcli:
     def __init__(self, worker: Worker, loaded: LoadedModel, folder: Path) -> None:
         self.loaded = loaded
         self._worker = worker
-        self._home = folder
+        self._parent_folder = folder
         self._memory = Memory.of(loaded.tokenizer)
         self._never = threading.Event()
-        self._opened: list[Open] = []
+        self._sessions: list[OpenSession] = []
         self._begin()
 
     def _begin(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(dir=self._home))
+        self._folder = Path(tempfile.mkdtemp(dir=self._parent_folder))
         self._start()
 
     def _start(self) -> None:
-        """What a process does that finds the folder as it is."""
-        self._meter = Meter(catalog.model_folder(self._folder, self.loaded.fingerprint))
+        """What a new process does with the folder as it is."""
+        self._meter = WriteMeter(catalog.model_folder(self._folder, self.loaded.fingerprint))
         self._store = SegmentStore(self._folder, self.loaded.fingerprint, self._meter.written)
-        self._checkpoints = Timed(self._worker, self.loaded, self._store)
+        self._checkpoints = MeasuredCheckpoints(self._worker, self.loaded, self._store)
 
     def ask(self, request: Request, script: Script) -> Answer:
-        before = self._meter.total
+        written_before = self._meter.total
         began = time.perf_counter()
-        chat = self._chat(request, script)
-        record = self._take(chat, request.said[-1])
+        opened, context = self._go_on_from(request, script)
+        text = request.user_messages[-1]
+        (record,) = [
+            event.record for event in turn.take(context, text, self._never) if isinstance(event, TurnDone)
+        ]
+        opened.heads[request.user_messages] = context.conversation.head or ""
         times = self._checkpoints.times
         answered = time.perf_counter()
         greedy = self._worker.call(self.loaded.model.greedy, script.ids)
-        ahead, settling = self._settle(chat)
+        ahead_tokens, settle_seconds = self._settle(context)
         self._store.flush()
         return Answer(
-            prompt=record.prompt_tokens,
-            reused=record.reused_tokens,
-            first=times[0] - began,
+            prompt_tokens=record.prompt_tokens,
+            reused_tokens=record.reused_tokens,
+            time_to_first_token=times[0] - began,
             gaps=gaps(times),
-            after=answered - times[-1] + settling,
-            ahead=ahead,
+            after_seconds=answered - times[-1] + settle_seconds,
+            ahead_tokens=ahead_tokens,
             greedy=greedy,
-            memory=self._worker.call(self._checkpoints.nbytes),
-            disk=inventory.total_bytes(self._folder),
-            written=self._meter.total - before,
+            memory_bytes=self._worker.call(self._checkpoints.nbytes),
+            disk_bytes=inventory.total_bytes(self._folder),
+            written_bytes=self._meter.total - written_before,
         )
 
-    def _chat(self, request: Request, script: Script) -> TurnContext:
-        """The chat at the place that the request goes on from; a new session where there is none."""
-        before = request.said[:-1]
-        found = (one for one in self._opened if before and before in one.places)
-        held = next(found, None) or self._new(request.system)
-        said = held.session.conversation
-        said.head = held.places.get(before)
-        self._noted = held.places, request.said
-        sampling = Sampling(max_tokens=len(script))
-        return TurnContext(held.session, said, held.template, self._checkpoints, sampling)
+    def _go_on_from(self, request: Request, script: Script) -> tuple[OpenSession, TurnContext]:
+        """The session with the path that the request goes on from, or a new one, with its head there."""
+        path = request.user_messages[:-1]
+        holders = (opened for opened in self._sessions if path and path in opened.heads)
+        opened = next(holders, None) or self._new_session(request.system)
+        opened.session.conversation.head = opened.heads.get(path)
+        return opened, self._context(opened, Sampling(max_tokens=len(script)))
 
-    def _new(self, system: str) -> Open:
+    def _new_session(self, system: str) -> OpenSession:
         wanted = SessionRequest(system=system)
         session = opening.begin(SessionFolder(self._folder), wanted, "bench", self.loaded.name)
-        date = session.conversation.date
-        template = Template(self.loaded.tokenizer, date, None, self._memory)
-        self._opened.append(Open(session, template, {}))
-        return self._opened[-1]
+        template = Template(self.loaded.tokenizer, session.conversation.date, None, self._memory)
+        self._sessions.append(OpenSession(session, template))
+        return self._sessions[-1]
 
-    def _take(self, chat: TurnContext, text: str) -> TurnRecord:
-        (record,) = [
-            event.record for event in turn.take(chat, text, self._never) if isinstance(event, TurnDone)
-        ]
-        places, said = self._noted
-        places[said] = chat.conversation.head or ""
-        return record
+    def _context(self, opened: OpenSession, sampling: Sampling) -> TurnContext:
+        session = opened.session
+        return TurnContext(session, session.conversation, opened.template, self._checkpoints, sampling)
 
-    def _settle(self, chat: TurnContext) -> tuple[int, float]:
-        """Tokens that were run for the reply as history shows it, and the seconds."""
+    def _settle(self, context: TurnContext) -> tuple[int, float]:
+        """The tokens that were run for the reply as history shows it, and the seconds."""
         began = time.perf_counter()
-        events = list(turn.settle(chat, self._never))
-        ran = sum(event.tokens for event in events if isinstance(event, Settled))
-        return ran, time.perf_counter() - began
+        events = list(turn.settle(context, self._never))
+        tokens = sum(event.tokens for event in events if isinstance(event, Settled))
+        return tokens, time.perf_counter() - began
 
-    def place(self) -> tuple[Path, TokenPath]:
+    def last_conversation(self) -> tuple[Path, TokenPath]:
         """The folder, and the path of the last conversation."""
-        last = self._opened[-1]
-        said = last.session.conversation
-        chat = TurnContext(last.session, said, last.template, self._checkpoints, Sampling())
-        return self._folder, talk.path_of(chat)
+        return self._folder, footprint.path_of(self._context(self._sessions[-1], Sampling()))
 
-    def draft(self, request: Request, script: Script) -> int:
-        """Run the request's last message as it is done while it is typed. Returns its tokens."""
-        chat = self._chat(request, script)
-        done = [event.tokens for event in typeahead(chat, request.said[-1], self._never)]
-        return max(done, default=0)
+    def type_ahead(self, request: Request, script: Script) -> int:
+        """Run the request's last message as while it is typed. Returns its tokens."""
+        _, context = self._go_on_from(request, script)
+        progress = typeahead(context, request.user_messages[-1], self._never)
+        return max((event.tokens for event in progress), default=0)
 
     def reopen(self, ahead: bool) -> None:
         """A new process opens the sessions; `ahead`: it restores the last one before anyone has typed."""
-        self._leave()
+        self._stop()
         self._start()
         folder = SessionFolder(self._folder)
-        for one in self._opened:
-            one.session = folder.open(one.session.name)
-        if self._opened and ahead:
-            last = self._opened[-1]
-            said = last.session.conversation
-            self._settle(TurnContext(last.session, said, last.template, self._checkpoints, Sampling()))
+        for opened in self._sessions:
+            opened.session = folder.open(opened.session.name)
+        if self._sessions and ahead:
+            self._settle(self._context(self._sessions[-1], Sampling()))
 
-    def _leave(self) -> None:
-        for one in self._opened:
-            one.session.close()
+    def _stop(self) -> None:
+        for opened in self._sessions:
+            opened.session.close()
         self._store.tidy()
         self._store.close()
 
@@ -179,19 +170,19 @@ class Chatcli:
         self._begin()
 
     def close(self) -> None:
-        self._leave()
-        self._opened = []
+        self._stop()
+        self._sessions = []
         shutil.rmtree(self._folder)
 
 
-class Drafted(Chatcli):
-    """chatcli, with each message run while it was being typed: only Enter is waited for."""
+class ChatcliTypeahead(Chatcli):
+    """chatcli with each message prefilled while it was being typed: the user waits from Enter on."""
 
     name = "chatcli, drafted"
 
     def ask(self, request: Request, script: Script) -> Answer:
-        before = self._meter.total
-        drafted = self.draft(request, script)
+        written_before = self._meter.total
+        tokens = self.type_ahead(request, script)
         answer = super().ask(request, script)
-        written = self._meter.total - before
-        return replace(answer, ahead=answer.ahead + drafted, written=written)
+        written = self._meter.total - written_before
+        return replace(answer, ahead_tokens=answer.ahead_tokens + tokens, written_bytes=written)

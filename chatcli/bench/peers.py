@@ -1,7 +1,8 @@
-"""mlx-lm's own ways of answering a request, in this process; refuses to know chatcli's.
+"""Contenders that are mlx-lm's own ways to reuse a prompt cache, in this process.
 
-`Cold` reuses nothing. `Served` is mlx-lm's server: its `LRUPromptCache`, driven with the segments
-that it cuts a prompt into. `Saved` writes a prompt cache after each reply and cuts it to what fits.
+`NoReuse` prefills every prompt. `MlxLmServer` is mlx-lm's server: its `LRUPromptCache`, driven with the
+segments that it cuts a prompt into. `MlxLmFile` saves a prompt cache after each reply and trims it to
+the next prompt.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ from chatcli.store.segments.token_path import common_prefix
 from chatcli.threads.mlx_thread import Worker
 
 Cache = list[Any]
-# As far from a prompt's end as mlx-lm's server looks for the thinking token.
-TAIL = 11
-LEAST = 1
+# How far from a prompt's end mlx-lm's server looks for the thinking token.
+THINK_START_TAIL_TOKENS = 11
 
 
 class Peer:
-    """What the peers have in common: the model, its thread, and how a request becomes tokens."""
+    """What the peers share: the model, its thread, and how a request becomes tokens."""
 
     name = "peer"
 
@@ -61,7 +61,7 @@ class Peer:
         return list(mlx_cache.make_prompt_cache(self.loaded.model))
 
     def _generate(self, tokens: Sequence[int], cache: Cache, script: Script) -> list[float]:
-        """Run `tokens` and what is said then. Returns the moment of each token."""
+        """Prefill `tokens` and generate the reply. Returns the time of each generated token."""
         responses = stream_generate(
             self.loaded.model,
             self.loaded.tokenizer,
@@ -71,17 +71,19 @@ class Peer:
         )
         return [time.perf_counter() for _ in responses]
 
-    def _answer(self, script: Script, began: float, times: list[float], prompt: int, **held: Any) -> Answer:
-        """What was taken since `began`, with what is `held`: other fields of the answer."""
-        after = time.perf_counter() - times[-1]
+    def _answer(
+        self, script: Script, began: float, times: list[float], prompt_tokens: int, **fields: Any
+    ) -> Answer:
+        """The answer to a request that came at `began`; `fields` are the answer's other fields."""
+        after_seconds = time.perf_counter() - times[-1]
         greedy = self.loaded.model.greedy(script.ids)
         first = times[0] - began
-        answer = Answer(prompt, 0, first, gaps(times), after, greedy=greedy)
-        return replace(answer, **held)
+        answer = Answer(prompt_tokens, 0, first, gaps(times), after_seconds, greedy=greedy)
+        return replace(answer, **fields)
 
 
-class Cold(Peer):
-    """Every prompt is run from its first token."""
+class NoReuse(Peer):
+    """Every prompt is prefilled from its first token."""
 
     name = "no reuse"
 
@@ -90,11 +92,11 @@ class Cold(Peer):
         tokens = self._tokens(request.messages(script))
         cache = self._new()
         times = self._generate(tokens, cache, script)
-        return self._answer(script, began, times, len(tokens), memory=nbytes(cache))
+        return self._answer(script, began, times, len(tokens), memory_bytes=nbytes(cache))
 
 
-class Saved(Peer):
-    """One prompt cache, written whole after each reply and read when it is not in memory."""
+class MlxLmFile(Peer):
+    """One prompt cache, saved whole after each reply and loaded when it is not in memory."""
 
     name = "mlx-lm, a file each turn"
 
@@ -102,15 +104,17 @@ class Saved(Peer):
         super().__init__(worker, loaded)
         self._path = folder / "prompt_cache.safetensors"
         self._cache: Cache | None = None
-        self._held: list[int] = []
+        self._cached_tokens: list[int] = []
 
     def _ask(self, request: Request, script: Script) -> Answer:
         began = time.perf_counter()
         tokens = self._tokens(request.messages(script))
-        cache, reused = self._fitting(tokens)
+        cache, reused = self._trimmed_cache(tokens)
         times = self._generate(tokens[reused:], cache, script)
         self._cache = cache
-        self._held = [*tokens, *script.ids][: _length(cache, len(tokens) + len(script))]
+        # A cache without offsets cannot be trimmed; it has been run on every token.
+        offset = next((leaf.offset for leaf in cache if hasattr(leaf, "offset")), None)
+        self._cached_tokens = [*tokens, *script.ids][:offset]
         mlx_cache.save_prompt_cache(str(self._path), cache)
         size = self._path.stat().st_size
         return self._answer(
@@ -118,27 +122,27 @@ class Saved(Peer):
             began,
             times,
             len(tokens),
-            reused=reused,
-            memory=nbytes(cache),
-            disk=size,
-            written=size,
+            reused_tokens=reused,
+            memory_bytes=nbytes(cache),
+            disk_bytes=size,
+            written_bytes=size,
         )
 
-    def _fitting(self, tokens: Sequence[int]) -> tuple[Cache, int]:
-        """A cache that begins as `tokens` do, and how many of them it holds."""
+    def _trimmed_cache(self, tokens: Sequence[int]) -> tuple[Cache, int]:
+        """A cache of a proper prefix of `tokens`, and the length of that prefix."""
         if self._cache is None and self._path.exists():
             self._cache = self._load()
         if self._cache is None:
             return self._new(), 0
-        shared = min(common_prefix(self._held, tokens), len(tokens) - LEAST)
-        beyond = len(self._held) - shared
-        if beyond and not mlx_cache.can_trim_prompt_cache(self._cache):
+        shared = min(common_prefix(self._cached_tokens, tokens), len(tokens) - 1)
+        surplus = len(self._cached_tokens) - shared
+        if surplus and not mlx_cache.can_trim_prompt_cache(self._cache):
             return self._new(), 0
-        mlx_cache.trim_prompt_cache(self._cache, beyond)
+        mlx_cache.trim_prompt_cache(self._cache, surplus)
         return self._cache, shared
 
     def reopen(self, ahead: bool) -> None:
-        # The tokens would lie beside the file.
+        # `_cached_tokens` stays: a real program would have saved them beside the file.
         self._cache = self._worker.call(self._load) if ahead else None
 
     def _load(self) -> Cache:
@@ -147,54 +151,58 @@ class Saved(Peer):
         return cache
 
     def forget(self) -> None:
-        self._cache, self._held = None, []
+        self._cache, self._cached_tokens = None, []
         self._path.unlink(missing_ok=True)
 
 
-class Served(Peer):
+class MlxLmServer(Peer):
     """mlx-lm's server without its HTTP: in memory only."""
 
     name = "mlx-lm's server"
 
     def __init__(self, worker: Worker, loaded: LoadedModel) -> None:
         super().__init__(worker, loaded)
-        self._kept: Any = None
+        self._prompt_cache: Any = None
         self.forget()
 
     def forget(self) -> None:
-        self._kept = mlx_cache.LRUPromptCache()
+        self._prompt_cache = mlx_cache.LRUPromptCache()
 
     def _ask(self, request: Request, script: Script) -> Answer:
         began = time.perf_counter()
         messages = request.messages(script)
         tokens = self._tokens(messages)
-        cache, rest = self._kept.fetch_nearest_cache(self.name, tokens)
+        cache, rest = self._prompt_cache.fetch_nearest_cache(self.name, tokens)
         reused = len(tokens) - len(rest)
-        cuts = [reused, *(at for at in self._cuts(messages, tokens) if at > reused), len(tokens)]
-        kinds = ["system", "user"][-(len(cuts) - 2) :] if len(cuts) > 2 else []
-        parts = [tokens[start:end] for start, end in itertools.pairwise(cuts)]
-        times = list(self._batch(parts, kinds, tokens[:reused], cache, script))
-        return self._answer(script, began, times, len(tokens), reused=reused, memory=self._kept.nbytes)
+        ends = [reused, *(end for end in self._segment_ends(messages, tokens) if end > reused), len(tokens)]
+        kinds = ["system", "user"][-(len(ends) - 2) :] if len(ends) > 2 else []
+        segments = [tokens[start:end] for start, end in itertools.pairwise(ends)]
+        times = list(self._batch(segments, kinds, tokens[:reused], cache, script))
+        memory = self._prompt_cache.nbytes
+        return self._answer(script, began, times, len(tokens), reused_tokens=reused, memory_bytes=memory)
 
-    def _cuts(self, messages: Sequence[dict[str, str]], tokens: Sequence[int]) -> list[int]:
+    def _segment_ends(self, messages: Sequence[dict[str, str]], tokens: Sequence[int]) -> list[int]:
         """Where the system prompt ends, and where the thinking begins if it is near the end."""
         tokenizer = self.loaded.tokenizer
-        asked = tokenizer.apply_chat_template([messages[0], {"role": "user", "content": ""}], tokenize=False)
-        system = common_prefix(tokenizer.encode(asked, add_special_tokens=False), tokens)
+        empty = tokenizer.apply_chat_template([messages[0], {"role": "user", "content": ""}], tokenize=False)
+        system = common_prefix(tokenizer.encode(empty, add_special_tokens=False), tokens)
         thinking = -1
         if tokenizer.has_thinking:
-            thinking = tokenizer.rfind_think_start(tokens, start=len(tokens) - TAIL)
-        return [at for at in (system, thinking) if 0 < at < len(tokens)]
+            thinking = tokenizer.rfind_think_start(tokens, start=len(tokens) - THINK_START_TAIL_TOKENS)
+        return [end for end in (system, thinking) if 0 < end < len(tokens)]
 
     def _batch(
         self,
-        parts: Sequence[Sequence[int]],
+        segments: Sequence[Sequence[int]],
         kinds: Sequence[str],
-        held: Sequence[int],
+        cached_tokens: Sequence[int],
         cache: Cache | None,
         script: Script,
     ) -> Iterator[float]:
-        """Run the parts in a batch of one, keeping the cache at each end as the server does."""
+        """Run the segments in a batch of one, keeping the cache at each end as the server does.
+
+        Yields the time of each generated token.
+        """
         tokenizer = self.loaded.tokenizer
         generator = BatchGenerator(
             self.loaded.model,
@@ -202,27 +210,23 @@ class Served(Peer):
             stream=generation_stream,
         )
         (uid,) = generator.insert_segments(
-            segments=[[list(part) for part in parts]],
+            segments=[[list(segment) for segment in segments]],
             max_tokens=[len(script)],
             caches=[cache],
-            all_tokens=[list(held)],
+            all_tokens=[list(cached_tokens)],
         )
-        unnamed = list(kinds)
+        remaining_kinds = list(kinds)
         while True:
-            prompts, generated = generator.next()
-            ended = any(one.end_of_segment and not one.end_of_prompt for one in prompts)
-            if ended and unnamed:
-                made, key = generator.extract_cache([uid])[uid]
-                self._kept.insert_cache(self.name, list(key), made, cache_type=unnamed.pop(0))
-            for one in generated:
+            prompts, responses = generator.next()
+            ended = any(prompt.end_of_segment and not prompt.end_of_prompt for prompt in prompts)
+            if ended and remaining_kinds:
+                segment_cache, key = generator.extract_cache([uid])[uid]
+                kind = remaining_kinds.pop(0)
+                self._prompt_cache.insert_cache(self.name, list(key), segment_cache, cache_type=kind)
+            for response in responses:
                 yield time.perf_counter()
-                if one.finish_reason is not None:
-                    self._kept.insert_cache(self.name, list(one.all_tokens), one.prompt_cache)
+                if response.finish_reason is not None:
+                    key = list(response.all_tokens)
+                    self._prompt_cache.insert_cache(self.name, key, response.prompt_cache)
                     generator.close()
                     return
-
-
-def _length(cache: Cache, most: int) -> int:
-    """How many tokens a cache holds: those that can be cut know it, the others were not run further."""
-    known = (leaf.offset for leaf in cache if hasattr(leaf, "offset"))
-    return min(next(known, most), most)

@@ -1,4 +1,4 @@
-"""Puts the same requests to every contender in turn; refuses to know what they are about."""
+"""Puts the same requests to every contender, taking turns at being first."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from chatcli.bench.contender import Answer, Contender, Request
 from chatcli.bench.scripted import Script
 
 T = TypeVar("T")
-WARMING = Request("You are a helpful assistant.", ("Good morning.",))
+WARM_UP = Request("You are a helpful assistant.", ("Good morning.",))
 
-# Told which of how many requests was answered, and by whom.
+# Called with the number of answers so far, the number of all, and what was answered by whom.
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A request, and what it is called.
+    """A labelled request.
 
-    `reopened`: a new process takes it, that knows only the disk. `typed`: it had time before, while
-    the message was being typed.
+    `reopened`: a new process takes it, which has only the disk. `typed`: the process had time to prepare
+    while the message was being typed.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Race:
-    """The answers of each contender, by repeat and step. `reference` is whom others are compared with."""
+    """The answers of each contender, by repeat and step. `reference`: whom the others are compared with."""
 
     steps: Sequence[Step]
     answers: Mapping[str, Sequence[Sequence[Answer]]]
@@ -47,15 +47,15 @@ class Race:
     def differing(self, name: str) -> tuple[int, int]:
         """How many greedy tokens differ from the reference's, and of how many.
 
-        Who says nothing of them is not compared.
+        Answers without greedy tokens are not compared.
         """
         pairs = [
-            (one, other)
+            pair
             for mine, theirs in zip(self.of(name), self.of(self.reference), strict=True)
             if mine.greedy
-            for one, other in itertools.zip_longest(mine.greedy, theirs.greedy)
+            for pair in itertools.zip_longest(mine.greedy, theirs.greedy)
         ]
-        return sum(one != other for one, other in pairs), len(pairs)
+        return sum(mine != theirs for mine, theirs in pairs), len(pairs)
 
 
 def race(
@@ -67,35 +67,31 @@ def race(
 ) -> Race:
     """Every step by every contender, each time another one first; the first contender is the reference.
 
-    A request that is not counted comes before, so that nobody pays for what is compiled once.
+    An uncounted request comes before, so that nobody pays for one-time compilation.
     """
-    answers: dict[str, list[list[Answer]]] = {one.name: [] for one in contenders}
-    for one in contenders:
-        one.ask(WARMING, script)
+    answers: dict[str, list[list[Answer]]] = {contender.name: [] for contender in contenders}
+    for contender in contenders:
+        contender.ask(WARM_UP, script)
     count = 0
     for _ in range(repeats):
-        for one in contenders:
-            one.forget()
-            answers[one.name].append([])
+        for contender in contenders:
+            contender.forget()
+            answers[contender.name].append([])
         for number, step in enumerate(steps):
-            for one in rotated(contenders, number):
-                answers[one.name][-1].append(taken(one, step, script))
+            for contender in rotated(contenders, number):
+                opening_seconds = 0.0
+                if step.reopened:
+                    began = time.perf_counter()
+                    contender.reopen(step.typed)
+                    opening_seconds = time.perf_counter() - began
+                answer = contender.ask(step.request, script)
+                answers[contender.name][-1].append(replace(answer, opening_seconds=opening_seconds))
                 count += 1
-                progress(count, repeats * len(steps) * len(contenders), f"{step.label}: {one.name}")
+                progress(count, repeats * len(steps) * len(contenders), f"{step.label}: {contender.name}")
     return Race(steps, answers, contenders[0].name)
 
 
-def taken(contender: Contender, step: Step, script: Script) -> Answer:
-    """One step of one contender."""
-    if not step.reopened:
-        return contender.ask(step.request, script)
-    began = time.perf_counter()
-    contender.reopen(step.typed)
-    opening = time.perf_counter() - began
-    return replace(contender.ask(step.request, script), opening=opening)
-
-
-def rotated(every: Sequence[T], by: int) -> list[T]:
-    """The same ones, beginning with another."""
-    first = by % len(every)
-    return [*every[first:], *every[:first]]
+def rotated(items: Sequence[T], by: int) -> list[T]:
+    """`items` beginning at another place."""
+    first = by % len(items)
+    return [*items[first:], *items[:first]]

@@ -1,13 +1,15 @@
-"""A finished race as tables and as plain data; refuses to measure and to know the terminal."""
+"""A finished race as tables and as JSON."""
 
 from __future__ import annotations
 
+import math
 import statistics
+import textwrap
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from chatcli.bench import cells
 from chatcli.bench.contender import Answer
 from chatcli.bench.measure import Spread
 from chatcli.bench.race import Race
@@ -24,19 +26,24 @@ from chatcli.bench.standing import (
 )
 from chatcli.bench.workloads import Workload
 from chatcli.commands.results import Table
+from chatcli.text import file_size
 
-TURNS = (1, 5, 10, 15, 20, 30, 40)
-PERCENTS = (50, 90, 99)
+REPORTED_TURNS = (1, 5, 10, 15, 20, 30, 40)
+REPORTED_PERCENTILES = (50, 90, 99)
 # So many contenders' columns fit beside a label.
-WIDE = 5
-REST = "all but the first"
-OPENED = (
+MAX_CONTENDER_COLUMNS = 5
+# Wider headings would take a table beyond 80 columns.
+HEADING_WIDTH = 10
+NO_VALUE = "–"
+ALL_BUT_FIRST = "all but the first"
+OPENING_NOTE = (
     "Time to open: what was done before the request was known. A server over HTTP loads its weights "
     "then, the others have theirs."
 )
 
 T = TypeVar("T")
 Values = Mapping[str, float | None]
+Format = Callable[[float], str]
 
 
 @dataclass(frozen=True)
@@ -49,27 +56,84 @@ class Outcome:
     notes: Sequence[str] = ()
 
     def titled(self, what: str) -> str:
-        """A table's title, which says what of this outcome it is."""
+        """The title of a table about `what`."""
         return f"{self.workload.name}, {self.model}: {what}"
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is taken of an answer and how it is shown. `more`: a larger one is better."""
+    """A number of an answer and how it is shown. `more`: a larger one is better."""
 
     name: str
     of: Callable[[Answer], float]
-    show: cells.Show
+    text: Format
     more: bool = False
 
 
+# Cells
+
+
+def optional_text(value: float | None, text: Format) -> str:
+    return NO_VALUE if value is None else text(value)
+
+
+def share_text(share: Share) -> str:
+    if not share.prompt_tokens:
+        return NO_VALUE
+    ratio = optional_text(share.hit_ratio, percent_text)
+    return f"{ratio} ({share.reused_tokens:,}/{share.prompt_tokens:,})"
+
+
+def bare_percent_text(ratio: float) -> str:
+    return f"{100 * ratio:.1f}"
+
+
+def percent_text(ratio: float) -> str:
+    return NO_VALUE if math.isnan(ratio) else f"{bare_percent_text(ratio)} %"
+
+
+def number_text(value: float) -> str:
+    """About three significant digits, at most four decimals."""
+    return f"{value:,.{4 - bisect_right((0.1, 1, 10, 100), value)}f}"
+
+
+def seconds_text(value: float) -> str:
+    return f"{number_text(value)} s"
+
+
+def factor_text(value: float) -> str:
+    return f"{value:,.{2 - bisect_right((10, 100), value)}f}"
+
+
+def spread_text(spread: Spread | None) -> str:
+    """The median (least…most)."""
+    if spread is None:
+        return NO_VALUE
+    return f"{factor_text(spread.median)} ({factor_text(spread.least)}…{factor_text(spread.most)})"
+
+
+def tokens_text(value: float) -> str:
+    return f"{value:,.1f}"
+
+
+def size_text(value: float) -> str:
+    return file_size(round(value))
+
+
+def wrapped_heading(text: str) -> str:
+    """Wrapped, so that the cells below set the width of a column."""
+    return "\n".join(textwrap.wrap(text, HEADING_WIDTH, break_long_words=False))
+
+
+# The whole report
+
+
 def tables(outcome: Outcome) -> list[Table]:
-    """Reuse, time and cost of every contender, then what this workload is about."""
-    found = standings(outcome.race)
-    every = [_reuse(outcome, found), _time(outcome, found), _cost(outcome, found)]
-    if detail := DETAILS.get(outcome.workload.name):
-        every += detail(outcome)
-    return every
+    """Reuse, time and cost of every contender, then the tables of this workload."""
+    by_name = standings(outcome.race)
+    common = [_reuse(outcome, by_name), _time(outcome, by_name), _cost(outcome, by_name)]
+    detail = DETAILS.get(outcome.workload.name)
+    return common + (detail(outcome) if detail else [])
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
@@ -82,7 +146,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "reply_tokens": workload.reply,
             "published": workload.published,
             "steps": [
-                {"label": one.label, "reopened": one.reopened, "typed": one.typed} for one in race.steps
+                {"label": step.label, "reopened": step.reopened, "typed": step.typed} for step in race.steps
             ],
         },
         "model": outcome.model,
@@ -91,242 +155,223 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "contenders": [
             {
                 "name": name,
-                "summary": _summary_json(one),
-                "repeats": [[_answer_json(answer) for answer in r] for r in race.answers[name]],
+                "summary": {
+                    **asdict(standing),
+                    "last_request": _share_json(standing.last_request),
+                    "all_but_first": _share_json(standing.all_but_first),
+                },
+                "repeats": [[_answer_json(answer) for answer in repeat] for repeat in race.answers[name]],
             }
-            for name, one in standings(race).items()
+            for name, standing in standings(race).items()
         ],
     }
 
 
-def _summary_json(one: Standing) -> dict[str, Any]:
+def _share_json(share: Share) -> dict[str, Any]:
+    return {**asdict(share), "hit_ratio": share.hit_ratio}
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
     return {
-        "last_request": _share_json(one.last),
-        "all_but_first": _share_json(one.rest),
-        "time_to_first_token": one.first,
-        "time_to_first_token_speedup": one.first_speedup and asdict(one.first_speedup),
-        "generation_speedup": one.generation_speedup and asdict(one.generation_speedup),
-        "after_seconds": one.after,
-        "ahead_tokens": one.ahead,
-        "memory_bytes": one.memory,
-        "disk_bytes": one.disk,
-        "written_bytes": one.written,
-        "greedy_differing": one.differing,
-        "greedy_compared": one.compared,
+        "prompt_tokens": answer.prompt_tokens,
+        "reused_tokens": answer.reused_tokens,
+        "hit_ratio": answer.hit_ratio if answer.reports_reuse else None,
+        "time_to_first_token": answer.time_to_first_token,
+        "gaps": list(answer.gaps),
+        "generation_seconds": answer.generation_seconds,
+        "after_seconds": answer.after_seconds,
+        "ahead_tokens": answer.ahead_tokens,
+        "memory_bytes": answer.memory_bytes,
+        "disk_bytes": answer.disk_bytes,
+        "written_bytes": answer.written_bytes,
+        "opening_seconds": answer.opening_seconds,
     }
 
 
-def _share_json(one: Share) -> dict[str, Any]:
-    return {"reused_tokens": one.reused, "prompt_tokens": one.prompt, "hit_ratio": one.ratio}
+# The tables of every workload
 
 
-def _answer_json(one: Answer) -> dict[str, Any]:
-    return {
-        "prompt_tokens": one.prompt,
-        "reused_tokens": one.reused,
-        "hit_ratio": one.hit_ratio if one.tells else None,
-        "time_to_first_token": one.first,
-        "gaps": list(one.gaps),
-        "generation_seconds": one.generation,
-        "after_seconds": one.after,
-        "ahead_tokens": one.ahead,
-        "memory_bytes": one.memory,
-        "disk_bytes": one.disk,
-        "written_bytes": one.written,
-        "opening_seconds": one.opening,
-    }
-
-
-# What every workload has
-
-
-def _reuse(outcome: Outcome, found: Mapping[str, Standing]) -> Table:
-    workload, steps = outcome.workload, outcome.race.steps
-    talk = len(steps) > 1 and all(one.label.startswith("turn ") for one in steps)
-    rest = f"turns 2–{len(steps)}" if talk else REST
-    rows = [(name, cells.share(one.last), cells.share(one.rest)) for name, one in found.items()]
-    last_ratio = _of(found, lambda one: one.last.ratio)
-    rest_ratio = _of(found, lambda one: one.rest.ratio)
-    notes = [
-        *outcome.notes,
-        *_repeated(outcome),
-        *([f"Published: {workload.published}."] if workload.published else []),
-        *_lost("reuse, last request", last_ratio, cells.percent, more=True),
-        *_lost(f"reuse, {rest}", rest_ratio, cells.percent, more=True),
+def _reuse(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
+    workload, race = outcome.workload, outcome.race
+    is_conversation = len(race.steps) > 1 and all(step.label.startswith("turn ") for step in race.steps)
+    rest = f"turns 2–{len(race.steps)}" if is_conversation else ALL_BUT_FIRST
+    rows = [
+        (name, share_text(standing.last_request), share_text(standing.all_but_first))
+        for name, standing in by_name.items()
     ]
+    last_ratios = _pick(by_name, lambda standing: standing.last_request.hit_ratio)
+    rest_ratios = _pick(by_name, lambda standing: standing.all_but_first.hit_ratio)
+    notes = list(outcome.notes)
+    if (repeats := len(race.answers[race.reference])) > 1:
+        notes.append(f"{repeats} repeats: tokens are those of the one that reused least, bytes the median.")
+    if workload.published:
+        notes.append(f"Published: {workload.published}.")
+    notes += _losses("reuse, last request", last_ratios, percent_text, more=True)
+    notes += _losses(f"reuse, {rest}", rest_ratios, percent_text, more=True)
     title = f"{workload.title}, {outcome.model}: prompt tokens reused"
     return Table(title, ("", "last request", rest), rows, notes)
 
 
-def _repeated(outcome: Outcome) -> list[str]:
-    repeats = len(outcome.race.answers[outcome.race.reference])
-    if repeats == 1:
-        return []
-    return [f"{repeats} repeats: tokens are those of the one that reused least, bytes the median."]
-
-
-def _time(outcome: Outcome, found: Mapping[str, Standing]) -> Table:
+def _time(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
     reference = outcome.race.reference
-    first, after = _of(found, lambda one: one.first), _of(found, lambda one: one.after)
-    generation = _of(found, lambda one: _middle(one.generation_speedup))
+    firsts = _pick(by_name, lambda standing: standing.time_to_first_token)
+    afters = _pick(by_name, lambda standing: standing.after_seconds)
+    generations = _pick(
+        by_name, lambda standing: standing.generation_speedup.median if standing.generation_speedup else None
+    )
     rows = [
         (
             name,
-            cells.told(first[name], cells.seconds),
-            cells.spread(one.first_speedup),
-            cells.told(generation[name], cells.times),
-            cells.told(after[name], cells.seconds),
+            optional_text(firsts[name], seconds_text),
+            spread_text(standing.time_to_first_token_speedup),
+            optional_text(generations[name], factor_text),
+            optional_text(afters[name], seconds_text),
         )
-        for name, one in found.items()
+        for name, standing in by_name.items()
     ]
     notes = [
-        f"First token: median over {REST}, and how many times as fast it is as {reference} for the "
+        f"First token: median over {ALL_BUT_FIRST}, and how many times as fast it is as {reference} for the "
         "same request (median, least…most). Generation, first token to last: likewise.",
         "After: mean time from the last token until the next request could be taken.",
-        *_lost("time to first token", first, cells.seconds),
-        *_lost("speed of generation", generation, cells.times, more=True),
-        *_lost("time after the reply", _but(after, reference), cells.seconds),
+        *_losses("time to first token", firsts, seconds_text),
+        *_losses("speed of generation", generations, factor_text, more=True),
+        *_losses("time after the reply", _without(afters, reference), seconds_text),
     ]
-    headings = ("", cells.heading("first token"), "times as fast", "generation", "after")
+    headings = ("", wrapped_heading("first token"), "times as fast", "generation", "after")
     return Table(outcome.titled("time"), headings, rows, notes)
 
 
-def _cost(outcome: Outcome, found: Mapping[str, Standing]) -> Table:
+def _cost(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
+    reference = outcome.race.reference
     rows = [
         (
             name,
-            cells.tokens(one.ahead),
-            *(cells.size(size) for size in (one.memory, one.disk, one.written)),
-            f"{one.differing:,} of {one.compared:,}" if one.compared else cells.NONE,
+            tokens_text(standing.ahead_tokens),
+            size_text(standing.memory_bytes),
+            size_text(standing.disk_bytes),
+            size_text(standing.written_bytes),
+            f"{standing.greedy_differing:,} of {standing.greedy_compared:,}"
+            if standing.greedy_compared
+            else NO_VALUE,
         )
-        for name, one in found.items()
+        for name, standing in by_name.items()
     ]
+    others = _without(by_name, reference)
     notes = [
         "Ahead: tokens run after a reply, before the next request, per reply. They are work, too.",
-        f"Differ: greedy tokens that are not those of {outcome.race.reference}.",
-        *_costs(found, outcome.race.reference),
-        *_differing(outcome, found),
+        f"Differ: greedy tokens that are not those of {reference}.",
+        *_losses("tokens run ahead", _pick(others, lambda standing: standing.ahead_tokens), tokens_text),
+        *_losses("memory", _pick(others, lambda standing: standing.memory_bytes), size_text),
+        *_losses("disk", _pick(others, lambda standing: standing.disk_bytes), size_text),
+        *_losses("bytes written", _pick(others, lambda standing: standing.written_bytes), size_text),
+    ]
+    notes += [
+        f"{name} differs from {reference} in {standing.greedy_differing:,} of "
+        f"{standing.greedy_compared:,} greedy tokens."
+        for name, standing in by_name.items()
+        if standing.greedy_differing
     ]
     title = outcome.titled("work ahead, memory, disk, greedy tokens")
     return Table(title, ("", "ahead", "memory", "disk", "written", "differ"), rows, notes)
 
 
-def _but(values: Mapping[str, T], reference: str) -> dict[str, T]:
+def _without(values: Mapping[str, T], reference: str) -> dict[str, T]:
     """All but those of the reference, which reuses nothing and so has none of reuse's costs."""
-    return {name: one for name, one in values.items() if name != reference}
+    return {name: value for name, value in values.items() if name != reference}
 
 
-def _costs(found: Mapping[str, Standing], reference: str) -> list[str]:
-    """Where reuse costs chatcli more than others."""
-    others = _but(found, reference)
-    return [
-        *_lost("tokens run ahead", _of(others, lambda one: one.ahead), cells.tokens),
-        *_lost("memory", _of(others, lambda one: one.memory), cells.size),
-        *_lost("disk", _of(others, lambda one: one.disk), cells.size),
-        *_lost("bytes written", _of(others, lambda one: one.written), cells.size),
-    ]
-
-
-def _differing(outcome: Outcome, found: Mapping[str, Standing]) -> list[str]:
-    reference = outcome.race.reference
-    return [
-        f"{name} differs from {reference} in {one.differing:,} of {one.compared:,} greedy tokens."
-        for name, one in found.items()
-        if one.differing
-    ]
-
-
-# What one kind of workload has
+# The tables of one workload
 
 
 def _by_turn(outcome: Outcome) -> list[Table]:
     """Hit ratios along the conversation."""
     count = len(outcome.race.steps)
-    found = _shares(outcome.race, {str(turn): [turn - 1] for turn in TURNS if turn <= count})
+    by_turn = _shares(outcome.race, {str(turn): [turn - 1] for turn in REPORTED_TURNS if turn <= count})
     rows = [
-        (name, *(cells.told(shares[name].ratio, cells.bare_percent) for shares in found.values()))
+        (name, *(optional_text(shares[name].hit_ratio, bare_percent_text) for shares in by_turn.values()))
         for name in outcome.race.answers
     ]
-    notes = [note for turn, one in found.items() for note in _lost_reuse(f"turn {turn}", one)]
-    return [Table(outcome.titled("hit ratio in % at turn"), ("", *found), rows, notes)]
+    notes = [note for turn, shares in by_turn.items() for note in _reuse_losses(f"turn {turn}", shares)]
+    return [Table(outcome.titled("hit ratio in % at turn"), ("", *by_turn), rows, notes)]
 
 
 def _by_kind(outcome: Outcome) -> list[Table]:
     """Hit ratio of each kind of request."""
-    found = _shares(outcome.race, by_kind(outcome.race))
+    shares_by_kind = _shares(outcome.race, by_kind(outcome.race))
     rows = [
-        (name, *(cells.share(shares[name]) for shares in found.values())) for name in outcome.race.answers
+        (name, *(share_text(shares[name]) for shares in shares_by_kind.values()))
+        for name in outcome.race.answers
     ]
-    notes = [note for kind, one in found.items() for note in _lost_reuse(kind, one)]
+    notes = [note for kind, shares in shares_by_kind.items() for note in _reuse_losses(kind, shares)]
     title = outcome.titled("prompt tokens reused by kind of request")
-    return [Table(title, ("", *found), rows, notes)]
+    return [Table(title, ("", *shares_by_kind), rows, notes)]
 
 
-def _shares(race: Race, places: Mapping[str, Sequence[int]]) -> dict[str, dict[str, Share]]:
+def _shares(race: Race, groups: Mapping[str, Sequence[int]]) -> dict[str, dict[str, Share]]:
     """By heading and contender."""
     return {
-        heading: {name: Share.of(at(race, name, group)) for name in race.answers}
-        for heading, group in places.items()
+        heading: {name: Share.of(at(race, name, indices)) for name in race.answers}
+        for heading, indices in groups.items()
     }
 
 
 def _by_step(outcome: Outcome) -> list[Table]:
     """Time to first token and hit ratio of each step."""
-    places = by_label(outcome.race)
-    return [
-        *_grid(outcome, Measure("time to first token", lambda one: one.first, cells.seconds), places),
-        *_grid(outcome, Measure("hit ratio", lambda one: one.hit_ratio, cells.percent, True), places),
-    ]
+    first = Measure("time to first token", lambda answer: answer.time_to_first_token, seconds_text)
+    hits = Measure("hit ratio", lambda answer: answer.hit_ratio, percent_text, more=True)
+    steps = by_label(outcome.race)
+    return [*_grid(outcome, first, steps), *_grid(outcome, hits, steps)]
 
 
 def _reopened(outcome: Outcome) -> list[Table]:
-    """The same, and what a new process took before it could be asked."""
+    """The tables of each step, and how long a new process took before it could take its request."""
     race = outcome.race
-    places = {
-        label: group
-        for label, group in by_label(race).items()
-        if any(race.steps[place].reopened for place in group)
+    reopened = {
+        label: indices
+        for label, indices in by_label(race).items()
+        if any(race.steps[index].reopened for index in indices)
     }
-    opening = Measure("time to open", lambda one: one.opening, cells.seconds)
-    # Who keeps nothing opens at once, so nobody is compared.
-    *others, last = _grid(outcome, opening, places)
-    return [*_by_step(outcome), *others, replace(last, notes=[OPENED])]
+    opening = Measure("time to open", lambda answer: answer.opening_seconds, seconds_text)
+    # Contenders that keep nothing open at once, so nobody is compared.
+    *others, last = _grid(outcome, opening, reopened)
+    return [*_by_step(outcome), *others, replace(last, notes=[OPENING_NOTE])]
 
 
-def _grid(outcome: Outcome, measure: Measure, places: Mapping[str, Sequence[int]]) -> list[Table]:
-    """A row per label, a column per contender. Where these are more than fit, there are more tables."""
-    found = {label: _medians(outcome.race, measure, group) for label, group in places.items()}
-    names = list(outcome.race.answers)
-    parts = [names[first : first + WIDE] for first in range(0, len(names), WIDE)]
-    tables = [_part(outcome.titled(measure.name), measure, part, found) for part in parts]
+def _grid(outcome: Outcome, measure: Measure, groups: Mapping[str, Sequence[int]]) -> list[Table]:
+    """A row per label, a column per contender, medians in the cells. Too many contenders: more tables."""
+    race = outcome.race
+    medians = {
+        label: {
+            name: statistics.median(measure.of(answer) for answer in _pooled(race, name, indices))
+            for name in race.answers
+        }
+        for label, indices in groups.items()
+    }
+    names = list(race.answers)
+    tables = []
+    for first in range(0, len(names), MAX_CONTENDER_COLUMNS):
+        part = names[first : first + MAX_CONTENDER_COLUMNS]
+        rows = [(label, *(measure.text(values[name]) for name in part)) for label, values in medians.items()]
+        tables.append(Table(outcome.titled(measure.name), ("", *map(wrapped_heading, part)), rows))
     notes = [
         note
-        for label, values in found.items()
-        for note in _lost(f"{measure.name}, {label}", values, measure.show, more=measure.more)
+        for label, values in medians.items()
+        for note in _losses(f"{measure.name}, {label}", values, measure.text, more=measure.more)
     ]
     return [*tables[:-1], replace(tables[-1], notes=notes)]
 
 
-def _medians(race: Race, measure: Measure, places: Sequence[int]) -> dict[str, float]:
-    return {name: statistics.median(map(measure.of, _pooled(race, name, places))) for name in race.answers}
-
-
-def _part(
-    title: str, measure: Measure, names: Sequence[str], found: Mapping[str, Mapping[str, float]]
-) -> Table:
-    """The columns of some contenders."""
-    rows = [(label, *(measure.show(values[name]) for name in names)) for label, values in found.items()]
-    return Table(title, ("", *map(cells.heading, names)), rows)
-
-
-def _shared(outcome: Outcome) -> list[Table]:
+def _shared_prefix(outcome: Outcome) -> list[Table]:
     """Hit ratio and percentiles, cold and warm where the labels begin with these words."""
     race = outcome.race
     firsts = {
-        kind: {name: [one.first for one in _pooled(race, name, places)] for name in race.answers}
-        for kind, places in by_kind(race).items()
+        kind: {
+            name: [answer.time_to_first_token for answer in _pooled(race, name, indices)]
+            for name in race.answers
+        }
+        for kind, indices in by_kind(race).items()
     }
-    gaps = {name: [gap for one in race.of(name) for gap in one.gaps] for name in race.answers}
+    gaps = {name: [gap for answer in race.of(name) for gap in answer.gaps] for name in race.answers}
     return [
         *_by_kind(outcome),
         _percentiles(outcome, "seconds to first token", firsts),
@@ -334,30 +379,26 @@ def _shared(outcome: Outcome) -> list[Table]:
     ]
 
 
-def _pooled(race: Race, name: str, places: Sequence[int]) -> list[Answer]:
-    return [one for answers in at(race, name, places) for one in answers]
+def _pooled(race: Race, name: str, indices: Sequence[int]) -> list[Answer]:
+    return [answer for answers in at(race, name, indices) for answer in answers]
 
 
-def _percentiles(outcome: Outcome, what: str, found: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
+def _percentiles(outcome: Outcome, what: str, by_kind: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
     """A row per contender, a column for each percentile of each kind."""
-    columns = {
-        f"{kind} p{percent}".strip(): _percentile(taken, percent)
-        for kind, taken in found.items()
-        for percent in PERCENTS
+    columns: dict[str, Values] = {
+        f"{kind} p{percent}".strip(): {name: percentile(times, percent) for name, times in by_name.items()}
+        for kind, by_name in by_kind.items()
+        for percent in REPORTED_PERCENTILES
     }
     rows = [
-        (name, *(cells.told(values[name], cells.number) for values in columns.values()))
+        (name, *(optional_text(values[name], number_text) for values in columns.values()))
         for name in outcome.race.answers
     ]
     notes = [
-        note for key, values in columns.items() for note in _lost(f"{what}, {key}", values, cells.number)
+        note for key, values in columns.items() for note in _losses(f"{what}, {key}", values, number_text)
     ]
     headings = [key.replace(" ", "\n") for key in columns]
     return Table(outcome.titled(what), ("", *headings), rows, notes)
-
-
-def _percentile(taken: Mapping[str, Sequence[float]], percent: int) -> Values:
-    return {name: percentile(values, percent) for name, values in taken.items()}
 
 
 DETAILS: Mapping[str, Callable[[Outcome], list[Table]]] = {
@@ -368,30 +409,26 @@ DETAILS: Mapping[str, Callable[[Outcome], list[Table]]] = {
     "reopen": _reopened,
     "paste": _by_step,
     "agentic": _by_step,
-    "shared-prefix": _shared,
+    "shared-prefix": _shared_prefix,
 }
 
 
 # Where others are better
 
 
-def _of(found: Mapping[str, Standing], pick: Callable[[Standing], float | None]) -> Values:
-    return {name: pick(one) for name, one in found.items()}
+def _pick(by_name: Mapping[str, Standing], value: Callable[[Standing], float | None]) -> Values:
+    return {name: value(standing) for name, standing in by_name.items()}
 
 
-def _middle(spread: Spread | None) -> float | None:
-    return spread.median if spread else None
-
-
-def _lost(what: str, values: Values, show: cells.Show, *, more: bool = False) -> list[str]:
-    """One sentence with all who are better than chatcli by more than the margin, if any is."""
+def _losses(what: str, values: Values, text: Format, *, more: bool = False) -> list[str]:
+    """One sentence naming everyone who beats chatcli by more than the margin; none if nobody does."""
     better = ahead_of_ours(values, more=more)
     if not better:
         return []
-    theirs = ", ".join(f"{cells.told(values[name], show)} ({name})" for name in better)
-    return [f"{OURS} loses in {what}: {cells.told(values[OURS], show)} against {theirs}."]
+    theirs = ", ".join(f"{optional_text(values[name], text)} ({name})" for name in better)
+    return [f"{OURS} loses in {what}: {optional_text(values[OURS], text)} against {theirs}."]
 
 
-def _lost_reuse(what: str, shares: Mapping[str, Share]) -> list[str]:
-    ratios = {name: one.ratio for name, one in shares.items()}
-    return _lost(f"reuse, {what}", ratios, cells.percent, more=True)
+def _reuse_losses(what: str, shares: Mapping[str, Share]) -> list[str]:
+    ratios = {name: share.hit_ratio for name, share in shares.items()}
+    return _losses(f"reuse, {what}", ratios, percent_text, more=True)

@@ -1,7 +1,6 @@
-"""Ten thousand sessions and a hundred thousand segments in one folder: what a person waits for then.
+"""Listing, matching and opening in a folder of ten thousand sessions and a hundred thousand segments.
 
-Refuses to know MLX. Every segment is a file of its own here, which is harder than life, where they
-are joined.
+Every segment is a file of its own here, which is harder than in practice, where files are joined.
 """
 
 from __future__ import annotations
@@ -28,17 +27,16 @@ from chatcli.store.sessions.transcript import SESSION_VERSION, encode, entry_lin
 
 FINGERPRINT = "c" * 32
 SYSTEM = list(range(24))
-LENGTH = 8
+SEGMENT_TOKENS = 8
 TURNS = 3
-ROWS = np.zeros((1, 1, LENGTH, 4), np.float32)
-# How often a fast thing and a whole process are timed.
-MANY = 200
-FEW = 5
+ROWS = np.zeros((1, 1, SEGMENT_TOKENS, 4), np.float32)
+FAST_ROUNDS = 200
+PROCESS_ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds. `list_empty` is `chatcli list` of an empty folder: what starting alone takes."""
+    """Counts and seconds. `list_empty` is `chatcli list` of an empty folder: the start-up alone."""
 
     sessions: int
     segments: int
@@ -59,9 +57,9 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
     empty.mkdir()
     _write_sessions(folder, sessions)
     paths = list(_write_segments(folder, max(sessions, 1), segments))
-    choice = random.Random(seed)
-    found = [choice.choice(paths) for _ in range(MANY)]
-    missed = [_path(len(paths) + number, len(paths[0])) for number in range(MANY)]
+    chooser = random.Random(seed)
+    stored = [chooser.choice(paths) for _ in range(FAST_ROUNDS)]
+    absent = [_path(len(paths) + number, len(paths[0])) for number in range(FAST_ROUNDS)]
     return Scale(
         sessions=sessions,
         segments=segments,
@@ -69,21 +67,21 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
         list_all=_process("list", "--sessions", str(folder)),
         list_empty=_process("list", "--sessions", str(empty)),
         stats=_process("cache", "stats", "--sessions", str(folder)),
-        names=timed(lambda: SessionFolder(folder).names(), FEW),
-        match_found=_matches(folder, found, len(paths[0])),
-        match_missed=_matches(folder, missed, 1),
-        opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), MANY),
-        estimate=timed(lambda: budget.estimate(folder), FEW),
+        names=timed(lambda: SessionFolder(folder).names(), PROCESS_ROUNDS),
+        match_found=_matches(folder, stored, len(paths[0])),
+        match_missed=_matches(folder, absent, 1),
+        opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), FAST_ROUNDS),
+        estimate=timed(lambda: budget.estimate(folder), PROCESS_ROUNDS),
     )
 
 
 def _process(*args: str) -> Spread:
     command = [sys.executable, "-m", "chatcli", *args]
-    return timed(lambda: subprocess.run(command, check=True, capture_output=True), FEW)
+    return timed(lambda: subprocess.run(command, check=True, capture_output=True), PROCESS_ROUNDS)
 
 
 def _write_sessions(folder: Path, count: int) -> None:
-    """Transcripts as a conversation writes them."""
+    """Session files as a conversation writes them."""
     header = {
         "type": "session",
         "version": SESSION_VERSION,
@@ -94,8 +92,8 @@ def _write_sessions(folder: Path, count: int) -> None:
         "branched_from": None,
     }
     for number in range(count):
-        facts = [header, *map(entry_line, _entries(number))]
-        (folder / f"session-{number}.jsonl").write_bytes(b"".join(map(encode, facts)))
+        lines = [header, *map(entry_line, _entries(number))]
+        (folder / f"session-{number}.jsonl").write_bytes(b"".join(map(encode, lines)))
 
 
 def _entries(number: int) -> Iterator[Entry]:
@@ -110,25 +108,25 @@ def _entries(number: int) -> Iterator[Entry]:
         "hit_ratio": 0.9,
         "boundaries": {"before": 80, "question": 90, "reply": 100},
     }
-    for place in range(TURNS):
-        asked, answered = f"{number:08x}{place:04x}a", f"{number:08x}{place:04x}b"
-        text = f"Question {place} of session {number}, as long as people make them."
+    for turn in range(TURNS):
+        question, answer = f"{number:08x}{turn:04x}a", f"{number:08x}{turn:04x}b"
+        text = f"Question {turn} of session {number}, as long as people make them."
         reply = Message("assistant", "An answer of a sentence or two. " * 6, "Some thinking. " * 20)
-        yield Entry(asked, parent, Message("user", text), time.time())
-        yield Entry(answered, asked, reply, time.time(), "stop", record)
-        parent = answered
+        yield Entry(question, parent, Message("user", text), time.time())
+        yield Entry(answer, question, reply, time.time(), "stop", record)
+        parent = answer
 
 
 def _path(number: int, length: int) -> TokenPath:
-    """A conversation's path: the system prompt that all share, then words of its own."""
-    own = np.random.default_rng(number).integers(100, 3000, (length - 1) * LENGTH).tolist()
+    """A path of `length` segments: the system prompt that all share, then tokens of its own."""
+    own = np.random.default_rng(number).integers(100, 3000, (length - 1) * SEGMENT_TOKENS).tolist()
     prompt = [*SYSTEM, *own, 0]
-    ends = range(len(SYSTEM), len(prompt), LENGTH)
+    ends = range(len(SYSTEM), len(prompt), SEGMENT_TOKENS)
     return TokenPath.cut(root_id(FINGERPRINT), prompt, ends)
 
 
 def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPath]:
-    """As many segments on equally long paths, a file each, and a state at the end of each path."""
+    """Write `segments` on equally long paths, a file each, and a state at the end of each path."""
     model = catalog.model_folder(folder, FINGERPRINT)
     for shard in range(256):
         (model / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
@@ -142,21 +140,22 @@ def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPa
 
 
 def _write_rows(model: Path, path: TokenPath) -> None:
+    """A file of the path's first segment."""
     segment = path[0]
     tokens = np.asarray(path.tokens_of(segment), "<i4")
     keys = np.resize(ROWS, (1, 1, len(tokens), 4))
     tensors = {name: Tensor.of(keys) for name in ("0.keys", "0.values")}
-    told = _told(segment, "rows") | {"ends": f"[{segment.end}]"}
-    catalog.rows_path(model, path).write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, told))
+    metadata = _metadata(segment, "rows") | {"ends": f"[{segment.end}]"}
+    catalog.rows_path(model, path).write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, metadata))
 
 
 def _write_state(model: Path, segment: Segment) -> None:
-    told = _told(segment, "state") | {"scalars": "{}"}
+    metadata = _metadata(segment, "state") | {"scalars": "{}"}
     path = catalog.state_path(model, segment.id)
-    path.write_bytes(pack({"1.cache": Tensor.of(ROWS)}, told))
+    path.write_bytes(pack({"1.cache": Tensor.of(ROWS)}, metadata))
 
 
-def _told(segment: Segment, kind: str) -> dict[str, str]:
+def _metadata(segment: Segment, kind: str) -> dict[str, str]:
     return {
         "format": SEGMENT_FORMAT,
         "version": SEGMENT_VERSION,
@@ -172,12 +171,12 @@ def _told(segment: Segment, kind: str) -> dict[str, str]:
 
 
 def _matches(folder: Path, paths: Sequence[TokenPath], expected: int) -> Spread:
-    """What a turn's match takes, path by path, with a state at the end where one was found whole."""
-    store, taken = SegmentStore(folder, FINGERPRINT), []
+    """Seconds to match each path down to `expected` segments. A whole match includes a look for its state."""
+    store, times = SegmentStore(folder, FINGERPRINT), []
     for path in paths:
         began = time.perf_counter()
         depth = store.depth(path, stateful=expected == len(path))
-        taken.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - began)
         assert depth == expected, (depth, expected)
     store.close()
-    return Spread.of(taken)
+    return Spread.of(times)

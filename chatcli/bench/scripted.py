@@ -1,7 +1,7 @@
-"""A model that is told what to say, so that every contender holds the same conversation.
+"""A model that generates a scripted reply, so that every contender holds the same conversation.
 
-Refuses to know who runs it. The inner model really runs on the real caches; only what is generated
-follows a script, because a random model's words are no reply that a conversation could go on from.
+The inner model really runs on the real caches. Only the generated tokens follow a script, because a
+conversation could not go on from what a random model generates.
 """
 
 from __future__ import annotations
@@ -18,24 +18,28 @@ from chatcli.errors import ModelBroken
 
 WORD = re.compile(" [A-Za-z0-9]+")
 LETTER = re.compile("[A-Z]")
-ASKED = {"role": "user", "content": "."}
+USER_MESSAGE = {"role": "user", "content": "."}
 
 
 class Scripted(nn.Module):  # type: ignore[misc]
-    """`inner` with one change: after a token of the script the next one of it is the likeliest.
+    """`inner` with one change: after each token of the script, the script's next token is the likeliest.
 
-    After any other token the script begins. Logits keep the inner model's values everywhere else, so
-    that logprobs tell one cache from another.
+    After any other token the script begins. All other logits keep the inner model's values, so that
+    logprobs show whether two caches are the same.
     """
 
-    def __init__(self, inner: Any, vocabulary: int, said: Sequence[int]) -> None:
-        """`vocabulary`: how many token ids there are. Logits beyond them are cut off."""
+    def __init__(self, inner: Any, vocabulary: int, script_ids: Sequence[int]) -> None:
+        """`script_ids` has no id twice. Logits beyond the `vocabulary` ids are cut off."""
+        assert len(set(script_ids)) == len(script_ids), "each token has one successor"
         super().__init__()
         self.inner = inner
         self._vocabulary = vocabulary
         self._ids: list[Any] = []
         self._greedy: list[Any] = []
-        self.say(said)
+        successors = [script_ids[0]] * vocabulary
+        for token, successor in zip(script_ids, [*script_ids[1:], script_ids[0]], strict=True):
+            successors[token] = successor
+        self._next = mx.array(successors)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -50,42 +54,25 @@ class Scripted(nn.Module):  # type: ignore[misc]
         is_next = mx.arange(logits.shape[-1]) == self._next[inputs][..., None]
         return mx.where(is_next, logits.max(axis=-1, keepdims=True) + 1, logits)
 
-    def say(self, said: Sequence[int]) -> None:
-        """Follow another script from now on. No id may be in it twice."""
-        assert len(set(said)) == len(said), "a token leads to one other"
-        after = [said[0]] * self._vocabulary
-        for token, following in zip(said, [*said[1:], said[0]], strict=True):
-            after[token] = following
-        self._next = mx.array(after)
+    def greedy(self, script_ids: Sequence[int]) -> list[int]:
+        """The inner model's argmax before each token of the script, since the last call.
 
-    def taken(self) -> list[int]:
-        """The ids of every token that was run since the last look."""
-        ids = [token for run in self._ids for row in run.tolist() for token in row]
-        self._forget()
-        return ids
-
-    def greedy(self, said: Sequence[int]) -> list[int]:
-        """What the inner model would have said at each token of the script, since the last look.
-
-        The first one answers the prompt's last token, which is run alone as each of `said` is.
+        The first one follows the prompt's last token, which is run alone as each of `script_ids` is.
         """
-        alone = [
-            (run.item(), chosen.item())
-            for run, chosen in zip(self._ids, self._greedy, strict=True)
+        single = [
+            (run.item(), choice.item())
+            for run, choice in zip(self._ids, self._greedy, strict=True)
             if run.size == 1
         ]
-        self._forget()
-        begun = next((at for at, (token, _) in enumerate(alone) if token == said[0]), len(alone))
-        return [chosen for _, chosen in alone[max(begun - 1, 0) :][: len(said)]]
-
-    def _forget(self) -> None:
         self._ids.clear()
         self._greedy.clear()
+        start = next((at for at, (token, _) in enumerate(single) if token == script_ids[0]), len(single))
+        return [choice for _, choice in single[max(start - 1, 0) :][: len(script_ids)]]
 
 
 @dataclass(frozen=True)
 class Script:
-    """What the model generates, `ids`, and the words of it that history keeps, `reply`."""
+    """What the model generates, `ids`, and the text of it that history keeps, `reply`."""
 
     ids: list[int]
     reply: str
@@ -95,32 +82,40 @@ class Script:
 
 
 def script(tokenizer: Any, reply_tokens: int, thinking_tokens: int = 12, **options: Any) -> Script:
-    """Thinking, where the template has any, then a reply of so many tokens, then the end.
+    """Thinking, where the template has any, then a reply of `reply_tokens`, then the end of turn.
 
-    The reply is made of words that are one token each wherever they stand, none of them twice.
+    The reply is made of words that are one token each in any context, none of them twice.
     `options` are the template's. Raises `ModelBroken` for a tokenizer that has not enough of them.
     """
-    letters = list(_alone(tokenizer, LETTER))
+    letters = list(_single_tokens(tokenizer, LETTER))
     thinking, spare = letters[:thinking_tokens], letters[thinking_tokens:]
-    reply = [*spare[:1], *_alone(tokenizer, WORD), *spare[1:]][:reply_tokens]
-    ids = [*_around(tokenizer, thinking, **options), *reply, tokenizer.eos_token_id]
-    _check(tokenizer, reply, reply_tokens, **options)
-    return Script(ids, tokenizer.decode(reply))
+    reply = [*spare[:1], *_single_tokens(tokenizer, WORD), *spare[1:]][:reply_tokens]
+    text = tokenizer.decode(reply)
+    # The template must render the reply as the very tokens that were generated.
+    history = [USER_MESSAGE, {"role": "assistant", "content": text}, USER_MESSAGE]
+    rendered = render(tokenizer, history, **options)
+    starts = range(len(rendered) - len(reply) + 1)
+    if len(reply) < reply_tokens or not any(rendered[at : at + len(reply)] == reply for at in starts):
+        raise ModelBroken(
+            f"This model's tokenizer has no {reply_tokens} words that are one token each, so the benchmark "
+            "cannot tell it what to say: choose another model with -m."
+        )
+    return Script([*_with_think_tags(tokenizer, thinking, **options), *reply, tokenizer.eos_token_id], text)
 
 
-def _alone(tokenizer: Any, pattern: re.Pattern[str]) -> Iterator[int]:
-    """Tokens whose text fits `pattern` and that this text alone is read as."""
+def _single_tokens(tokenizer: Any, pattern: re.Pattern[str]) -> Iterator[int]:
+    """Tokens whose text matches `pattern` and is encoded as this one token."""
     for token in sorted(tokenizer.get_vocab().values()):
         text = tokenizer.decode([token])
         if pattern.fullmatch(text) and tokenizer.encode(text, add_special_tokens=False) == [token]:
             yield token
 
 
-def _around(tokenizer: Any, thinking: list[int], **options: Any) -> list[int]:
-    """The thinking with the marks that the generation prompt leaves to the model."""
+def _with_think_tags(tokenizer: Any, thinking: list[int], **options: Any) -> list[int]:
+    """The thinking with the tags that the generation prompt leaves to the model."""
     if not tokenizer.has_thinking or tokenizer.think_start not in str(tokenizer.chat_template):
         return []
-    prompt = render(tokenizer, [ASKED], **options)
+    prompt = render(tokenizer, [USER_MESSAGE], **options)
     opened = tokenizer.rfind_think_start(prompt)
     closed = tokenizer.rfind_think_end(prompt)
     if closed > opened:
@@ -128,18 +123,6 @@ def _around(tokenizer: Any, thinking: list[int], **options: Any) -> list[int]:
     start = [] if opened >= 0 else tokenizer.encode(tokenizer.think_start, add_special_tokens=False)
     end = tokenizer.encode(tokenizer.think_end, add_special_tokens=False)
     return [*start, *thinking, *end]
-
-
-def _check(tokenizer: Any, reply: list[int], count: int, **options: Any) -> None:
-    """The template must show the reply's words as the very tokens that were generated."""
-    said = {"role": "assistant", "content": tokenizer.decode(reply)}
-    shown = render(tokenizer, [ASKED, said, ASKED], **options)
-    places = range(len(shown) - len(reply) + 1)
-    if len(reply) < count or not any(shown[at : at + len(reply)] == reply for at in places):
-        raise ModelBroken(
-            f"This model's tokenizer has no {count} words that are one token each, so the benchmark "
-            "cannot tell it what to say: choose another model with -m."
-        )
 
 
 def render(tokenizer: Any, messages: Sequence[dict[str, str]], **options: Any) -> list[int]:

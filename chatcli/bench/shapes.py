@@ -1,8 +1,8 @@
-"""Models of random weights at the true shapes of known ones; refuses to know what is measured.
+"""Models of random weights in the shapes of published ones.
 
-Where no weights can be had, time and memory can be measured all the same: they depend on the shape.
-The shapes are those of the models' public configurations. They speak pocket's language, so a prompt
-has more tokens than the model's own tokenizer would make of it.
+Time and memory depend on the shape, so they can be measured without the weights. The shapes are those
+of the models' public configurations. The tokenizer is pocket's, so a prompt has more tokens than the
+model's own tokenizer would make of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from chatcli.kv import prompt_cache
 from chatcli.model import load as model
 from chatcli.model.load import LoadedModel
 
-CONTEXT = 65536
-ROTATIONS = {"type": "default", "mrope_section": [11, 11, 10]}
+CONTEXT_TOKENS = 65536
+ROPE_PARAMETERS = {"type": "default", "mrope_section": [11, 11, 10]}
 
 Config = dict[str, Any]
 
@@ -40,7 +40,7 @@ def _qwen3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int)
         "rms_norm_eps": 1e-6,
         "vocab_size": 151936,
         "rope_theta": 1e6,
-        "max_position_embeddings": CONTEXT,
+        "max_position_embeddings": CONTEXT_TOKENS,
         "tie_word_embeddings": False,
     }
 
@@ -59,7 +59,7 @@ def _qwen3_5(hidden: int, layers: int, inner: int, heads: int, kv: int, size: in
             "head_dim": size,
             "rms_norm_eps": 1e-6,
             "vocab_size": 248320,
-            "max_position_embeddings": CONTEXT,
+            "max_position_embeddings": CONTEXT_TOKENS,
             "full_attention_interval": 4,
             "linear_num_value_heads": 2 * heads,
             "linear_num_key_heads": heads,
@@ -67,7 +67,7 @@ def _qwen3_5(hidden: int, layers: int, inner: int, heads: int, kv: int, size: in
             "linear_value_head_dim": size // 2,
             "linear_conv_kernel_dim": 4,
             "tie_word_embeddings": False,
-            "rope_parameters": {**ROTATIONS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
+            "rope_parameters": {**ROPE_PARAMETERS, "rope_theta": 1e7, "partial_rotary_factor": 0.25},
         },
     }
 
@@ -114,11 +114,11 @@ def _gemma3(hidden: int, layers: int, inner: int, heads: int, kv: int, size: int
         "query_pre_attn_scalar": size,
         "sliding_window": 1024,
         "sliding_window_pattern": 6,
-        "max_position_embeddings": CONTEXT,
+        "max_position_embeddings": CONTEXT_TOKENS,
     }
 
 
-# The small ones have their families' proportions, and the size of a model for two CPU cores.
+# The small ones have their families' proportions, scaled down to what two CPU cores can run.
 SHAPES: Mapping[str, Config] = {
     "qwen3-8b": _qwen3(4096, 36, 12288, 32, 8, 128),
     "qwen3.5-9b": _qwen3_5(4096, 32, 12288, 16, 4, 256),
@@ -134,36 +134,40 @@ SMALL = ("qwen3-small", "gpt-oss-small", "qwen3.5-small")
 def load(name: str) -> LoadedModel:
     """A model of that shape, in bfloat16; the small ones in float32 on a CPU.
 
-    Always the same weights for the same name, where MLX and the device are the same.
+    The same name has the same weights on the same MLX version and device.
     Raises `UsageError` for a name that is none of `SHAPES`.
     """
     if name not in SHAPES:
         raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
     config = dict(SHAPES[name])
-    spoken = model.load(model.POCKET)
-    vocabulary = len(spoken.tokenizer.get_vocab())
+    pocket = model.load(model.POCKET)
     if name in SMALL:
-        # A wide vocabulary would be most of what a small model does.
+        # A published vocabulary would be most of a small model's work.
+        vocabulary = len(pocket.tokenizer.get_vocab())
         config |= {"vocab_size": vocabulary}
         config["text_config"] = {**config.get("text_config", {}), "vocab_size": vocabulary}
-    made = _random(config, _dtype(name))
-    layout = prompt_cache.layout(prompt_cache.new(made))
-    told = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
-    mark = hashlib.sha256(told.encode()).hexdigest()[:32]
-    sampling = replace(spoken.sampling, max_tokens=None)
-    return replace(spoken, name=name, model=made, fingerprint=mark, context=CONTEXT, sampling=sampling)
+    device = mx.default_device().type
+    # Half precision is slower on a CPU, and MLX has no experts in it there.
+    dtype = mx.float32 if name in SMALL and device == mx.cpu else mx.bfloat16
+    random_model = _random_model(config, dtype)
+    layout = prompt_cache.layout(prompt_cache.new(random_model))
+    identity = json.dumps([config, device.name, layout], sort_keys=True)
+    return replace(
+        pocket,
+        name=name,
+        model=random_model,
+        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:32],
+        context=CONTEXT_TOKENS,
+        sampling=replace(pocket.sampling, max_tokens=None),
+    )
 
 
-def _dtype(name: str) -> Any:
-    """Half precision is slower on a CPU, and MLX has no experts in it there."""
-    return mx.float32 if name in SMALL and mx.default_device().type == mx.cpu else mx.bfloat16
-
-
-def _random(config: Config, dtype: Any) -> Any:
+def _random_model(config: Config, dtype: Any) -> Any:
     family = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(0)
-    made = family.Model(family.ModelArgs.from_dict(config))
-    made.set_dtype(dtype)
-    for _, weight in mlx_lm.utils.tree_flatten(made.parameters()):
+    random_model = family.Model(family.ModelArgs.from_dict(config))
+    random_model.set_dtype(dtype)
+    # One at a time bounds the peak memory.
+    for _, weight in mlx_lm.utils.tree_flatten(random_model.parameters()):
         mx.eval(weight)
-    return made
+    return random_model

@@ -1,7 +1,6 @@
-"""What the store costs: bytes for a conversation, time to restore it, time among many others.
+"""The store's costs: bytes for a conversation, time to restore it, lookups in a large folder.
 
-Refuses to know the terminal. Everything happens in a temporary folder, and every ratio is of two
-things measured in this run. `run` measures, `targets` judges; tables.py puts it into words.
+Everything happens in a temporary folder, and every ratio is of two things measured in the same run.
 """
 
 from __future__ import annotations
@@ -12,23 +11,28 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench import restore, scale, talk
+from chatcli.bench import footprint, restore, scale
+from chatcli.bench.footprint import Footprint
+from chatcli.bench.measure import Contest
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
-from chatcli.bench.talk import Talk
+from chatcli.commands.results import Table
 from chatcli.model import load as model
+from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 
-ROUNDS = 15
-QUICK = 10
-MOST_OVERHEAD = 1.05
-MOST_SLOWDOWN = 1.3
+RESTORE_ROUNDS = 15
+QUICK_DIVISOR = 10
+# Rows files by the rows in memory, and a restore by a read of one file.
+MAX_ROWS_OVERHEAD = 1.05
+MAX_RESTORE_RATIO = 1.3
 
-Tell = Callable[[str], None]
+# Called with what is measured next.
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class StorePlan:
     """What to measure. `quick`: a tenth of everything, and no large cache."""
 
     model: str
@@ -37,34 +41,19 @@ class Plan:
     segments: int
     quick: bool = False
 
-    def shortened(self) -> Plan:
-        """What this plan comes to."""
+    def shortened(self) -> StorePlan:
+        """With a tenth of everything if `quick`."""
         if not self.quick:
             return self
         turns, sessions, segments = (
-            max(count // QUICK, 2) for count in (self.turns, self.sessions, self.segments)
+            max(count // QUICK_DIVISOR, 2) for count in (self.turns, self.sessions, self.segments)
         )
         return replace(self, turns=turns, sessions=sessions, segments=segments)
 
     @property
-    def shapes(self) -> Sequence[restore.Shape]:
-        every = (restore.SMALL, restore.MIDDLE, restore.LARGE)
-        return every[:-1] if self.quick else every
-
-
-@dataclass(frozen=True)
-class StoreBench:
-    """Everything that was measured."""
-
-    plan: Plan
-    talk: Talk
-    restores: Sequence[Restore]
-    scale: Scale
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data, the ratios and what they should be included."""
-        judged = [asdict(one) | {"met": one.met} for one in targets(self)]
-        return {**asdict(self), "targets": judged}
+    def shapes(self) -> Sequence[restore.CacheShape]:
+        shapes = (restore.SMALL, restore.MIDDLE, restore.LARGE)
+        return shapes[:-1] if self.quick else shapes
 
 
 @dataclass(frozen=True)
@@ -80,41 +69,146 @@ class Target:
         return self.value <= self.most
 
 
-def targets(found: StoreBench) -> list[Target]:
-    """What this run says of each target."""
-    size = Target("rows on disk / rows in memory", found.talk.rows_overhead, MOST_OVERHEAD)
-    times = [
-        Target(f"restore in fresh memory / one file, {one.name}", one.fresh.ratio.median, MOST_SLOWDOWN)
-        for one in found.restores
-    ]
-    return [size, *times]
+@dataclass(frozen=True)
+class StoreBench:
+    """Everything that was measured."""
+
+    plan: StorePlan
+    footprint: Footprint
+    restores: Sequence[Restore]
+    scale: Scale
+
+    def targets(self) -> list[Target]:
+        size = Target("rows on disk / rows in memory", self.footprint.rows_overhead, MAX_ROWS_OVERHEAD)
+        times = [
+            Target(
+                f"restore in fresh memory / one file, {one.name}", one.fresh.ratio.median, MAX_RESTORE_RATIO
+            )
+            for one in self.restores
+        ]
+        return [size, *times]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, with the targets and whether they are met."""
+        return {
+            "plan": asdict(self.plan),
+            "talk": asdict(self.footprint),
+            "restores": [asdict(one) for one in self.restores],
+            "scale": asdict(self.scale),
+            "targets": [asdict(target) | {"met": target.met} for target in self.targets()],
+        }
 
 
-def run(plan: Plan, tell: Tell) -> StoreBench:
-    """Measure it all; `tell` hears what is being done. Raises `ModelError`."""
+def run(plan: StorePlan, progress: Progress) -> StoreBench:
+    """Measure it all. Raises `ModelError`."""
     plan = plan.shortened()
     worker = Worker()
     try:
-        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as folder:
-            spoken, restores = _restores(plan, worker, Path(folder), tell)
-            tell(f"{plan.sessions:,} sessions and {plan.segments:,} segments in one folder …")
-            crowd = Path(folder) / "crowd"
+        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
+            folder = Path(name)
+            progress(f"{plan.turns} turns with {plan.model} …")
+            loaded = worker.call(model.load, plan.model)
+            stored = footprint.converse(worker, loaded, folder / "talk", plan.turns)
+            progress("restoring it …")
+            restores = [restore.of_conversation(worker, loaded, stored, RESTORE_ROUNDS)]
+            for shape in plan.shapes:
+                progress(f"restoring {shape.name} …")
+                with tempfile.TemporaryDirectory(dir=folder) as own:
+                    restores.append(restore.of_shape(worker, shape, Path(own), RESTORE_ROUNDS))
+            progress(f"{plan.sessions:,} sessions and {plan.segments:,} segments in one folder …")
+            crowd = folder / "crowd"
             crowd.mkdir()
-            found = scale.measure(crowd, plan.sessions, plan.segments)
-            return StoreBench(plan, spoken, restores, found)
+            return StoreBench(
+                plan, stored.footprint, restores, scale.measure(crowd, plan.sessions, plan.segments)
+            )
     finally:
         worker.close()
 
 
-def _restores(plan: Plan, worker: Worker, folder: Path, tell: Tell) -> tuple[Talk, Sequence[Restore]]:
-    """The conversation and the restores, of it and of made-up caches."""
-    tell(f"{plan.turns} turns with {plan.model} …")
-    loaded = worker.call(model.load, plan.model)
-    spoken = talk.speak(worker, loaded, folder / "talk", plan.turns)
-    tell("restoring it …")
-    restores = [restore.of_talk(worker, loaded, spoken, ROUNDS)]
-    for shape in plan.shapes:
-        tell(f"restoring {shape.name} …")
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            restores.append(restore.of_shape(worker, shape, Path(own), ROUNDS))
-    return spoken.talk, restores
+def tables(bench: StoreBench) -> list[Table]:
+    """One table each for size, restoring and scale, then where a target is missed."""
+    targets = bench.targets()
+    missed = [
+        f"MISSED: {target.name} is {target.value:.3f}, target at most {target.most}."
+        for target in targets
+        if not target.met
+    ]
+    verdict = Table("Targets", (), (), missed or [f"All {len(targets)} targets are met."])
+    return [_size_table(bench.footprint), _restore_table(bench.restores), _scale_table(bench.scale), verdict]
+
+
+def _size_table(footprint: Footprint) -> Table:
+    kept = footprint.rows + footprint.state_bytes
+    sizes = [
+        ("rows", footprint.rows, footprint.written - footprint.state_bytes),
+        ("states", footprint.state_bytes, footprint.state_bytes),
+        ("chatcli, both", kept, footprint.written),
+        ("mlx-lm, saved every turn", footprint.peer_final, footprint.peer_written),
+    ]
+    rows = [
+        (name, file_size(final), file_size(written), f"{written / final:.2f}" if final else "–")
+        for name, final, written in sizes
+    ]
+    title = f"{footprint.turns} turns, {footprint.tokens:,} tokens, {footprint.segments} checkpoints"
+    notes = [
+        f"{footprint.rows_files} rows files take {footprint.rows_overhead:.3f} of what the rows take in "
+        f"memory ({file_size(footprint.cache_rows)}; target: at most {MAX_ROWS_OVERHEAD:.2f}).",
+        f"{footprint.states} states are kept, so that as many places can be gone back to; "
+        "mlx-lm's file is the last place only.",
+        f"Bytes written by mlx-lm / by chatcli: {footprint.peer_written / footprint.written:.2f}.",
+    ]
+    return Table(title, ("", "on disk", "written", "written / on disk"), rows, notes)
+
+
+def _restore_table(restores: Sequence[Restore]) -> Table:
+    columns = ("restore", "bytes", "files", "chatcli", "one file", "ratio", "from … to")
+    rows = [
+        row
+        for one in restores
+        for row in (
+            (one.name, file_size(one.bytes), str(one.files), *_contest_cells(one.contest)),
+            ("  in fresh memory", "", "", *_contest_cells(one.fresh)),
+        )
+    ]
+    notes = [
+        f"Medians of {restores[0].contest.rounds} rounds, in turn; one file: the same arrays "
+        f"read by mx.load and evaluated. Target: at most {MAX_RESTORE_RATIO}.",
+        "Layers×heads×dimensions: made-up caches in bfloat16, written as "
+        f"{restore.SEGMENTS} segments. Fresh memory: as in a process that has just begun.",
+    ]
+    notes += [f"{one.name}: the arrays differ!" for one in restores if not one.equal]
+    return Table("Restore a whole path from disk", columns, rows, notes)
+
+
+def _contest_cells(contest: Contest) -> tuple[str, ...]:
+    ratio = contest.ratio
+    return (
+        _milliseconds(contest.ours.median),
+        _milliseconds(contest.peer.median),
+        f"{ratio.median:.2f}",
+        f"{ratio.least:.2f} … {ratio.most:.2f}",
+    )
+
+
+def _scale_table(scale: Scale) -> Table:
+    timings = {
+        "chatcli list": scale.list_all,
+        "chatcli list, an empty folder": scale.list_empty,
+        "chatcli cache stats": scale.stats,
+        "the sessions' names by age": scale.names,
+        "a turn's match, found": scale.match_found,
+        "a turn's match, nothing but the system prompt": scale.match_missed,
+        "opening the store": scale.opening,
+        "the estimate before the first write": scale.estimate,
+    }
+    rows = [
+        (name, _milliseconds(spread.median), _milliseconds(spread.least), _milliseconds(spread.most))
+        for name, spread in timings.items()
+    ]
+    title = f"{scale.sessions:,} sessions, {scale.segments:,} segments in {scale.files:,} files"
+    return Table(title, ("", "median", "least", "most"), rows)
+
+
+def _milliseconds(seconds: float) -> str:
+    milliseconds = seconds * 1000
+    return f"{milliseconds:,.0f} ms" if milliseconds >= 9.95 else f"{milliseconds:.2g} ms"

@@ -1,6 +1,6 @@
 """Many questions on one document: in batches, one after the other, and mlx-lm's batch without reuse.
 
-Refuses to know how it is shown. Every way has a new folder each round, so that nothing is there yet.
+Every method gets a new folder each round, so that nothing is cached yet.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlx_lm.generate import batch_generate
 
 from chatcli.bench import run, workloads
 from chatcli.bench.measure import Spread
 from chatcli.bench.race import Progress, rotated
-from chatcli.bench.run import House
+from chatcli.bench.report import number_text, seconds_text, spread_text
+from chatcli.bench.run import BenchSetup
 from chatcli.bench.scripted import render
+from chatcli.bench.standing import MARGIN
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.commands.results import Table
 from chatcli.events import Answered, Notice
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
@@ -32,9 +36,9 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import batch
 from chatcli.turn.prompt import TurnContext
 
-ALONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
-WIDTHS = (4, 16)
-# Questions, tokens of the document, tokens of a reply.
+ONE_BY_ONE, PEER = "chatcli, one by one", "mlx-lm's batch_generate"
+BATCH_SIZES = (4, 16)
+# By plan size: the number of questions, and tokens of the document and of a reply.
 SIZES = ((4, 200, 16), (16, 1000, 32), (50, 8000, 64))
 
 
@@ -42,159 +46,207 @@ SIZES = ((4, 200, 16), (16, 1000, 32), (50, 8000, 64))
 class Throughput:
     """What answering some questions took: prompt and prefilled tokens, and seconds in all.
 
-    `said` has each question's tokens. `notice` says why they were not batched, if so.
+    `replies` has each question's tokens. `notice` says why they were not batched, if so.
     """
 
-    said: tuple[tuple[int, ...], ...]
-    prompt: int
-    prefilled: int
+    replies: tuple[tuple[int, ...], ...]
+    prompt_tokens: int
+    prefilled_tokens: int
     seconds: float
     notice: str | None = None
 
     @property
-    def generated(self) -> int:
-        return sum(map(len, self.said))
+    def generated_tokens(self) -> int:
+        return sum(map(len, self.replies))
 
     @property
-    def speed(self) -> float:
-        """Generated tokens a second, prefilling and saving included."""
-        return self.generated / self.seconds
+    def tokens_per_second(self) -> float:
+        """Generated tokens by the whole time, prefilling and saving included."""
+        return self.generated_tokens / self.seconds
 
 
 @dataclass(frozen=True)
 class Questions:
-    """What is asked: a document, so many questions on it, and the longest reply in tokens."""
+    """A document, the questions on it, and the longest reply in tokens."""
 
     document: str
-    asked: Sequence[str]
-    reply: int
+    texts: Sequence[str]
+    reply_tokens: int
 
 
 @dataclass(frozen=True)
-class Found:
-    """Every round of every way. The first way is the reference."""
+class BatchComparison:
+    """Every round of every method. The first method is the reference."""
 
     model: str
     questions: Questions
     rounds: dict[str, list[Throughput]]
 
-    def speed(self, name: str) -> float:
-        """Generated tokens a second, the median of the rounds."""
-        return statistics.median(one.speed for one in self.rounds[name])
+    def tokens_per_second(self, name: str) -> float:
+        """The median of the rounds."""
+        return statistics.median(throughput.tokens_per_second for throughput in self.rounds[name])
 
     def speedup(self, name: str) -> Spread:
         """How many times as many tokens a second as one by one, in the same round."""
-        pairs = zip(self.rounds[name], self.rounds[ALONE], strict=True)
-        return Spread.of([one.speed / alone.speed for one, alone in pairs])
+        pairs = zip(self.rounds[name], self.rounds[ONE_BY_ONE], strict=True)
+        return Spread.of([mine.tokens_per_second / reference.tokens_per_second for mine, reference in pairs])
 
     def differing(self, name: str) -> int:
-        """Answers whose tokens are not those that the question got alone, of the first round."""
-        pairs = zip(self.rounds[name][0].said, self.rounds[ALONE][0].said, strict=True)
-        return sum(one != alone for one, alone in pairs)
+        """How many replies of the first round differ from those of one by one."""
+        pairs = zip(self.rounds[name][0].replies, self.rounds[ONE_BY_ONE][0].replies, strict=True)
+        return sum(mine != reference for mine, reference in pairs)
 
 
-Way = Callable[[], Throughput]
+Method = Callable[[], Throughput]
 
 
-def measure(chat: TurnContext, questions: Sequence[str], most: int | None = None) -> Throughput:
-    """Answer `questions` beside each other, `most` at once (1: one after the other; None: a batch).
+def compare(plan: run.Plan, progress: Progress) -> BatchComparison:
+    """Every method in every round, each time another one first. Raises `ModelError`."""
+    with run.opened(plan) as setup:
+        count, document_tokens, reply_tokens = SIZES[plan.size]
+        texts = [f"What of day {number}?" + " And then?" * (number % 4) for number in range(count)]
+        document = workloads.long_text(int(document_tokens * run.letters_per_token(setup)))
+        questions = Questions(document, texts, reply_tokens)
+        # Uncounted, so that nobody pays for one-time compilation or for the trial of a batch.
+        for _, method in methods(setup, Questions("Good morning.", ["Who?", "Where?"], 4)):
+            method()
+        by_name = dict(methods(setup, questions))
+        rounds: dict[str, list[Throughput]] = {name: [] for name in by_name}
+        for number in range(plan.repeats):
+            for name in rotated(list(by_name), number):
+                rounds[name].append(by_name[name]())
+                done = sum(map(len, rounds.values()))
+                progress(done, plan.repeats * len(by_name), name)
+        return BatchComparison(setup.loaded.name, questions, rounds)
 
-    They are kept in the session, whose head stays. Ask what was not asked before: else its
-    checkpoints are there already.
-    """
+
+def methods(setup: BenchSetup, questions: Questions) -> Iterator[tuple[str, Method]]:
+    """Each with its name, one by one first."""
+    count = len(questions.texts)
+
+    def ours(batch_size: int | None) -> Method:
+        def answer() -> Throughput:
+            with opened(setup, questions) as context:
+                return measure(context, questions.texts, batch_size)
+
+        return answer
+
+    yield ONE_BY_ONE, ours(1)
+    for size in BATCH_SIZES:
+        if size < count:
+            yield f"chatcli, {size} at once", ours(size)
+    yield f"chatcli, all {count} at once", ours(None)
+    yield PEER, lambda: _peer(setup, questions)
+
+
+@contextmanager
+def opened(setup: BenchSetup, questions: Questions) -> Iterator[TurnContext]:
+    """A session that has the document as its system prompt, in a folder of its own."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=setup.folder)))
+        store = SegmentStore(folder, setup.loaded.fingerprint)
+        stack.callback(store.close)
+        request = SessionRequest(system=questions.document)
+        session = opening.begin(SessionFolder(folder), request, "questions", setup.loaded.name)
+        stack.callback(session.close)
+        template = Template(setup.loaded.tokenizer, session.conversation.date, None)
+        checkpoints = Checkpoints(setup.worker, setup.loaded, store)
+        sampling = Sampling(temp=0.0, max_tokens=questions.reply_tokens)
+        yield TurnContext(session, session.conversation, template, checkpoints, sampling)
+
+
+def measure(context: TurnContext, questions: Sequence[str], batch_size: int | None) -> Throughput:
+    """Answer `questions`, `batch_size` at once (1: one after the other; None: all in a batch)."""
     began = time.perf_counter()
-    events = list(batch.answer_each(chat, questions, threading.Event(), most))
+    events = list(batch.answer_each(context, questions, threading.Event(), batch_size))
     seconds = time.perf_counter() - began
-    answers = sorted((one for one in events if isinstance(one, Answered)), key=lambda one: one.number)
-    records = [one.record for one in answers]
+    answers = sorted(
+        (event for event in events if isinstance(event, Answered)), key=lambda event: event.number
+    )
+    records = [answer.record for answer in answers]
     return Throughput(
         tuple(tuple(record.tokens) for record in records),
         sum(record.prompt_tokens for record in records),
         sum(record.prefilled_tokens for record in records),
         seconds,
-        next((one.text for one in events if isinstance(one, Notice)), None),
+        next((event.text for event in events if isinstance(event, Notice)), None),
     )
 
 
-def compare(plan: run.Plan, progress: Progress) -> Found:
-    """Every way in every round, each time another one first. Raises `ModelError`."""
-    with run.opened(plan) as house:
-        questions = made(plan.size, run.per_token(house))
-        every = dict(ways(house, questions))
-        rounds: dict[str, list[Throughput]] = {name: [] for name in every}
-        _warm(house)
-        for number in range(plan.repeats):
-            for name in rotated(list(every), number):
-                rounds[name].append(every[name]())
-                done = sum(map(len, rounds.values()))
-                progress(done, plan.repeats * len(every), name)
-        return Found(house.loaded.name, questions, rounds)
-
-
-def made(size: int, per_token: float) -> Questions:
-    """A document of plain sentences and questions of different lengths on it."""
-    count, document, reply = SIZES[size]
-    asked = [f"What of day {number}?" + " And then?" * (number % 4) for number in range(count)]
-    return Questions(workloads.long_text(int(document * per_token)), asked, reply)
-
-
-def ways(house: House, questions: Questions) -> Iterator[tuple[str, Way]]:
-    """Each with its name, one by one first."""
-    count = len(questions.asked)
-
-    def ours(most: int | None) -> Way:
-        def way() -> Throughput:
-            with opened(house, questions) as chat:
-                return measure(chat, questions.asked, most)
-
-        return way
-
-    yield ALONE, ours(1)
-    for width in WIDTHS:
-        if width < count:
-            yield f"chatcli, {width} at once", ours(width)
-    yield f"chatcli, all {count} at once", ours(None)
-    yield PEER, lambda: _peer(house, questions)
-
-
-@contextmanager
-def opened(house: House, questions: Questions) -> Iterator[TurnContext]:
-    """A session that has the document as its system prompt, in a folder of its own."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=house.folder)))
-        store = SegmentStore(folder, house.loaded.fingerprint)
-        stack.callback(store.close)
-        wanted = SessionRequest(system=questions.document)
-        session = opening.begin(SessionFolder(folder), wanted, "questions", house.loaded.name)
-        stack.callback(session.close)
-        template = Template(house.loaded.tokenizer, session.conversation.date, None)
-        checkpoints = Checkpoints(house.worker, house.loaded, store)
-        sampling = Sampling(temp=0.0, max_tokens=questions.reply)
-        yield TurnContext(session, session.conversation, template, checkpoints, sampling)
-
-
-def _warm(house: House) -> None:
-    """Not counted: nobody pays for what is compiled once, or for the trial of a batch."""
-    for way in dict(ways(house, Questions("Good morning.", ["Who?", "Where?"], 4))).values():
-        way()
-
-
-def _peer(house: House, questions: Questions) -> Throughput:
+def _peer(setup: BenchSetup, questions: Questions) -> Throughput:
     """mlx-lm's own batch of whole prompts: the document is prefilled for each of them."""
     began = time.perf_counter()
-    loaded, system = house.loaded, {"role": "system", "content": questions.document}
+    loaded, system = setup.loaded, {"role": "system", "content": questions.document}
     prompts = [
-        render(loaded.tokenizer, [system, {"role": "user", "content": text}]) for text in questions.asked
+        render(loaded.tokenizer, [system, {"role": "user", "content": text}]) for text in questions.texts
     ]
-    told = house.worker.call(
+    response = setup.worker.call(
         batch_generate,
         loaded.model,
         loaded.tokenizer,
         prompts,
-        max_tokens=questions.reply,
+        max_tokens=questions.reply_tokens,
         return_token_ids=True,
         prefill_step_size=loaded.prefill_step,
     )
     seconds = time.perf_counter() - began
     tokens = sum(map(len, prompts))
-    return Throughput(tuple(map(tuple, told.token_ids)), tokens, tokens, seconds)
+    return Throughput(tuple(map(tuple, response.token_ids)), tokens, tokens, seconds)
+
+
+def table(comparison: BatchComparison) -> Table:
+    """A row a method, then where we lose and what was not batched."""
+    count = len(comparison.questions.texts)
+    prompt = comparison.rounds[ONE_BY_ONE][0].prompt_tokens
+    rows = [
+        (
+            name,
+            f"{rounds[0].prefilled_tokens:,}",
+            f"{rounds[0].generated_tokens:,}",
+            seconds_text(statistics.median(throughput.seconds for throughput in rounds)),
+            number_text(comparison.tokens_per_second(name)),
+            spread_text(comparison.speedup(name)),
+            f"{comparison.differing(name)} of {count}",
+        )
+        for name, rounds in comparison.rounds.items()
+    ]
+    notes = [
+        "Time: from the first question to the last answer on disk; mlx-lm keeps nothing.",
+        "Differ: greedy answers that are not those the question got alone.",
+    ]
+    every_round = [throughput for rounds in comparison.rounds.values() for throughput in rounds]
+    notes += dict.fromkeys(throughput.notice for throughput in every_round if throughput.notice)
+    best = max((name for name in comparison.rounds if name != PEER), key=comparison.tokens_per_second)
+    ratio = comparison.tokens_per_second(PEER) / comparison.tokens_per_second(best)
+    if ratio > 1 + MARGIN:
+        notes.append(f"{PEER} is {ratio:.2f} times as fast as the best of ours, {best}.")
+    title = f"batch, {comparison.model}: {count} questions on one document, {prompt:,} prompt tokens"
+    columns = ("", "prefilled", "generated", "time", "tokens/s", "times one by one", "differ")
+    return Table(title, columns, rows, notes)
+
+
+def as_json(comparison: BatchComparison) -> dict[str, Any]:
+    """Every round of every method: seconds, tokens. No answers."""
+    return {
+        "model": comparison.model,
+        "questions": len(comparison.questions.texts),
+        "reply_tokens": comparison.questions.reply_tokens,
+        "ways": [
+            {
+                "name": name,
+                "times_one_by_one": vars(comparison.speedup(name)),
+                "differing": comparison.differing(name),
+                "rounds": [
+                    {
+                        "prompt_tokens": throughput.prompt_tokens,
+                        "prefilled_tokens": throughput.prefilled_tokens,
+                        "generated_tokens": throughput.generated_tokens,
+                        "seconds": throughput.seconds,
+                        "notice": throughput.notice,
+                    }
+                    for throughput in rounds
+                ],
+            }
+            for name, rounds in comparison.rounds.items()
+        ],
+    }

@@ -1,4 +1,4 @@
-"""The published workloads as requests, each with where it was published; refuses to know contenders."""
+"""The published workloads as requests, each with the numbers that were published for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chatcli.bench.contender import Request
 from chatcli.bench.race import Step
 
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
-SAYINGS = (
+USER_MESSAGES = (
     "My dog is called Biscuit.",
     "I live in Lisbon, by the river.",
     "What is my dog's name?",
@@ -19,13 +19,13 @@ SAYINGS = (
     "My sister Ana is a nurse.",
     "What does my sister do?",
 )
-# Words enough for a long text; a sentence's number keeps two texts apart.
+# Repeated to fill a long text; the number keeps two texts apart.
 SENTENCE = "On day {} the river was calm, the market opened at nine and Ana bought bread for us. "
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests in order. `reply` is the length of each reply in tokens, `published` what others say."""
+    """Requests in order. `reply` is the length of each reply in tokens, `published` what others report."""
 
     name: str
     title: str
@@ -35,16 +35,16 @@ class Workload:
     published: str = ""
 
 
-def saying(number: int) -> str:
-    """A short message, never twice the same."""
-    text = SAYINGS[number % len(SAYINGS)]
-    return text if number < len(SAYINGS) else f"{text} ({number})"
+def user_message(number: int) -> str:
+    """A short message, different for each number."""
+    text = USER_MESSAGES[number % len(USER_MESSAGES)]
+    return text if number < len(USER_MESSAGES) else f"{text} ({number})"
 
 
 def turns(count: int, reply: int = 64) -> Workload:
     """A conversation of short messages."""
-    said = [saying(number) for number in range(count)]
-    steps = [Step(f"turn {number}", Request(SYSTEM, tuple(said[:number]))) for number in range(1, count + 1)]
+    texts = [user_message(number) for number in range(count)]
+    steps = [Step(f"turn {number}", Request(SYSTEM, tuple(texts[:number]))) for number in range(1, count + 1)]
     return Workload(
         "turns",
         f"{count} turns, {reply} reply tokens",
@@ -57,9 +57,9 @@ def turns(count: int, reply: int = 64) -> Workload:
 
 def branch(count: int, reply: int = 64) -> Workload:
     """A conversation, then another follow-up at every one of its turns."""
-    said = tuple(saying(number) for number in range(count))
+    texts = tuple(user_message(number) for number in range(count))
     steps = [
-        Step(f"depth {depth}", Request(SYSTEM, (*said[: depth - 1], f"And what of day {depth}?")))
+        Step(f"depth {depth}", Request(SYSTEM, (*texts[: depth - 1], f"And what of day {depth}?")))
         for depth in range(2, count + 1)
     ]
     return Workload(
@@ -75,9 +75,9 @@ def agentic(tokens: int, rounds: int, per_token: float, reply: int = 64) -> Work
     """A long prompt that grows a little each round, as an agent's does with each tool's result."""
     first = long_text(int(tokens * per_token))
     results = [long_text(int(150 * per_token), 1000 * number) for number in range(1, rounds)]
-    said = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
+    texts = [f"Here is what is known.\n{first}", *(f"Result:\n{text}" for text in results)]
     steps = [
-        Step(f"round {number}", Request(SYSTEM, tuple(said[:number]))) for number in range(1, rounds + 1)
+        Step(f"round {number}", Request(SYSTEM, tuple(texts[:number]))) for number in range(1, rounds + 1)
     ]
     return Workload(
         "agentic",
@@ -108,17 +108,17 @@ def shared_prefix(prefix: int, prompts: int, per_token: float, repeats: int) -> 
 
 
 def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
-    """After so many turns: a message to a process that was never closed, and to new ones."""
-    said: list[str] = []
+    """After each of `counts` turns: a message to the running process, then to new ones."""
+    texts: list[str] = []
     steps: list[Step] = []
 
-    def add(label: str, **how: bool) -> None:
-        said.append(saying(len(said)))
-        steps.append(Step(label, Request(SYSTEM, tuple(said)), **how))
+    def add(label: str, **options: bool) -> None:
+        texts.append(user_message(len(texts)))
+        steps.append(Step(label, Request(SYSTEM, tuple(texts)), **options))
 
     for count in counts:
-        while len(said) < count:
-            add(f"turn {len(said) + 1}")
+        while len(texts) < count:
+            add(f"turn {len(texts) + 1}")
         add(f"after {count}: open")
         add(f"after {count}: reopened", reopened=True)
         add(f"after {count}: reopened, at once", reopened=True, typed=False)
@@ -127,11 +127,11 @@ def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
 
 def paste(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload:
     """A long message, a few turns into a conversation."""
-    said = [saying(number) for number in range(3)]
-    steps = [Step(f"turn {n}", Request(SYSTEM, tuple(said[:n]))) for n in range(1, len(said) + 1)]
+    texts = [user_message(number) for number in range(3)]
+    steps = [Step(f"turn {n}", Request(SYSTEM, tuple(texts[:n]))) for n in range(1, len(texts) + 1)]
     for length in lengths:
-        said.append(long_text(int(length * per_token), 1000 * length))
-        steps.append(Step(f"{length:,} tokens pasted", Request(SYSTEM, tuple(said))))
+        texts.append(long_text(int(length * per_token), 1000 * length))
+        steps.append(Step(f"{length:,} tokens pasted", Request(SYSTEM, tuple(texts))))
     return Workload("paste", "a long message, from Enter to the first token", steps, reply)
 
 
@@ -153,6 +153,6 @@ def exact(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload
 
 
 def long_text(letters: int, first: int = 0) -> str:
-    """About so many letters of plain sentences, numbered from `first`."""
+    """About `letters` letters of plain sentences, numbered from `first`."""
     count = max(letters // len(SENTENCE), 1)
     return "".join(SENTENCE.format(first + number) for number in range(count)).strip()

@@ -162,17 +162,17 @@ def batch(
     as_json: JsonOption = False,
 ) -> None:
     """Many questions on one document: in batches and one by one (`ask --each`)."""
-    from chatcli.bench import throughput, together
+    from chatcli.bench import together
     from chatcli.bench.run import Plan
     from chatcli.tui.render import progress
 
     plan = Plan(model or POCKET, shape, _size(quick, full), repeats)
-    with progress.bar("batch") as told:
-        found = together.compare(plan, told)
+    with progress.bar("batch") as report_progress:
+        comparison = together.compare(plan, report_progress)
     if as_json:
-        print_json({"machine": _machine(), "batch": throughput.as_json(found)})
+        print_json({"machine": _machine(), "batch": together.as_json(comparison)})
     else:
-        show_result(throughput.table(found))
+        show_result(together.table(comparison))
 
 
 @app.command()
@@ -191,16 +191,12 @@ def store(
     as_json: JsonOption = False,
 ) -> None:
     """What checkpoints take on disk, how fast they are restored, and among how many."""
-    from chatcli.bench import store as bench
-    from chatcli.bench import store_tables
+    from chatcli.bench import store as store_bench
 
-    found = bench.run(bench.Plan(model or POCKET, turns, sessions, segments, quick), tell)
+    plan = store_bench.StorePlan(model or POCKET, turns, sessions, segments, quick)
+    measured = store_bench.run(plan, lambda what: print(what, file=sys.stderr, flush=True))
     if as_json:
-        print_json(found.as_json())
+        print_json(measured.as_json())
     else:
-        for table in store_tables.tables(found):
+        for table in store_bench.tables(measured):
             show_result(table)
-
-
-def tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Contenders that are servers of their own: what they tell is read, and nothing of them is left behind."""
+"""Contenders that are servers: their reports are read, and none of their processes is left behind."""
 
 from __future__ import annotations
 
@@ -17,16 +17,25 @@ import pytest
 
 from chatcli.bench import http
 from chatcli.bench.contender import Contender, Request
-from chatcli.bench.http import Counts, Http, LlamaServer, VllmMlx, counts, found, mlx_lm, ollama
+from chatcli.bench.http import (
+    Http,
+    LlamaServer,
+    PromptCounts,
+    VllmMlx,
+    available,
+    mlx_lm,
+    ollama,
+    prompt_counts,
+)
 from chatcli.bench.http_server import Server, event_of
 from chatcli.bench.race import Step, race
 from chatcli.bench.scripted import Script
 from chatcli.errors import ChatcliError
 from tests import ROOT
 
-SAID = Script([1, 2, 3, 4], "Yes, it is so.")
+SCRIPT = Script([1, 2, 3, 4], "Yes, it is so.")
 FIRST = Request("You are a helpful assistant.", ("My dog is called Biscuit.",))
-SECOND = replace(FIRST, said=(*FIRST.said, "What is my dog's name?"))
+SECOND = replace(FIRST, user_messages=(*FIRST.user_messages, "What is my dog's name?"))
 DEADLINE = 20.0
 
 # A server that counts words instead of tokens. It answers as llama-server, vllm-mlx or ollama do, whichever
@@ -158,7 +167,7 @@ def gone(text: str) -> bool:
 
 
 def words(request: Request) -> int:
-    return len(" ".join(one["content"] for one in request.messages(SAID)).split())
+    return len(" ".join(one["content"] for one in request.messages(SCRIPT)).split())
 
 
 # What is read
@@ -185,11 +194,11 @@ def words(request: Request) -> int:
 def test_the_counts_are_read_in_every_servers_words(
     event: dict[str, Any], expected: tuple[int, int | None]
 ) -> None:
-    assert Counts(*expected) == counts(event)
+    assert PromptCounts(*expected) == prompt_counts(event)
 
 
 def test_an_event_without_counts_tells_none() -> None:
-    assert counts({"choices": [{"delta": {"content": "a"}}], "usage": None}) is None
+    assert prompt_counts({"choices": [{"delta": {"content": "a"}}], "usage": None}) is None
 
 
 def test_only_text_and_thinking_are_a_first_token() -> None:
@@ -201,9 +210,9 @@ def test_only_text_and_thinking_are_a_first_token() -> None:
         {"role": "assistant", "content": None},
         {},
     ]
-    spoken = [http.speaks({"choices": [{"delta": delta}]}) for delta in texts]
+    spoken = [http.has_text({"choices": [{"delta": delta}]}) for delta in texts]
     assert [True, True, True, False, False, False] == spoken
-    assert not http.speaks({"choices": []})
+    assert not http.has_text({"choices": []})
 
 
 def test_comments_and_blanks_are_no_events() -> None:
@@ -219,77 +228,79 @@ def test_comments_and_blanks_are_no_events() -> None:
 
 
 def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: LlamaServer) -> None:
-    llama.ask(FIRST, SAID)
-    answer = llama.ask(SECOND, SAID)
-    assert words(SECOND) == answer.prompt
-    assert words(FIRST) == answer.reused
-    assert answer.tells
-    assert len(SAID) - 1 == len(answer.gaps)
+    llama.ask(FIRST, SCRIPT)
+    answer = llama.ask(SECOND, SCRIPT)
+    assert words(SECOND) == answer.prompt_tokens
+    assert words(FIRST) == answer.reused_tokens
+    assert answer.reports_reuse
+    assert len(SCRIPT) - 1 == len(answer.gaps)
     assert all(gap >= 0 for gap in answer.gaps)
-    assert 0.003 < answer.first < DEADLINE
+    assert 0.003 < answer.time_to_first_token < DEADLINE
     assert () == answer.greedy
 
 
 @pytest.mark.slow
 def test_a_slot_is_saved_and_restored_around_a_new_process(llama: LlamaServer, folder: Path) -> None:
-    llama.ask(FIRST, SAID)
+    llama.ask(FIRST, SCRIPT)
     before = listening(str(folder))
     assert before
     llama.reopen(ahead=True)
     assert set(before).isdisjoint(listening(str(folder)))
-    answer = llama.ask(SECOND, SAID)
-    assert words(FIRST) == answer.reused
-    assert answer.disk > 0
+    answer = llama.ask(SECOND, SCRIPT)
+    assert words(FIRST) == answer.reused_tokens
+    assert answer.disk_bytes > 0
 
 
 @pytest.mark.slow
 def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
-    llama.ask(FIRST, SAID)
+    llama.ask(FIRST, SCRIPT)
     llama.reopen(ahead=True)
     llama.forget()
-    answer = llama.ask(SECOND, SAID)
-    assert (0, 0) == (answer.reused, answer.disk)
+    answer = llama.ask(SECOND, SCRIPT)
+    assert (0, 0) == (answer.reused_tokens, answer.disk_bytes)
 
 
 @pytest.mark.slow
 def test_what_vllm_mlx_does_not_answer_is_read_off_its_counters(vllm: VllmMlx) -> None:
-    assert 0 == vllm.ask(FIRST, SAID).reused
-    answer = vllm.ask(SECOND, SAID)
-    assert words(FIRST) == answer.reused
-    assert 3 << 19 == answer.memory
-    assert answer.tells
+    assert 0 == vllm.ask(FIRST, SCRIPT).reused_tokens
+    answer = vllm.ask(SECOND, SCRIPT)
+    assert words(FIRST) == answer.reused_tokens
+    assert 3 << 19 == answer.memory_bytes
+    assert answer.reports_reuse
 
 
 @pytest.mark.slow
 def test_vllm_mlx_keeps_its_cache_in_the_given_folder(vllm: VllmMlx, folder: Path) -> None:
-    vllm.ask(FIRST, SAID)
+    vllm.ask(FIRST, SCRIPT)
     vllm.reopen(ahead=True)
     assert (folder / "prefix_cache").exists()
-    answer = vllm.ask(SECOND, SAID)
-    assert words(FIRST) == answer.reused
-    assert answer.disk > 0
+    answer = vllm.ask(SECOND, SCRIPT)
+    assert words(FIRST) == answer.reused_tokens
+    assert answer.disk_bytes > 0
     vllm.forget()
-    assert 0 == vllm.ask(SECOND, SAID).reused
+    assert 0 == vllm.ask(SECOND, SCRIPT).reused_tokens
 
 
 @pytest.mark.slow
 def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "tiny", folder)
     try:
-        made.ask(FIRST, SAID)
-        answer = made.ask(SECOND, SAID)
+        made.ask(FIRST, SCRIPT)
+        answer = made.ask(SECOND, SCRIPT)
     finally:
         made.close()
-    assert (words(SECOND), 0) == (answer.prompt, answer.reused)
-    assert not answer.tells
+    assert (words(SECOND), 0) == (answer.prompt_tokens, answer.reused_tokens)
+    assert not answer.reports_reuse
 
 
 @pytest.mark.slow
 def test_servers_take_part_in_a_race(llama: LlamaServer, vllm: VllmMlx) -> None:
     steps = [Step("first", FIRST), Step("second", SECOND), Step("again", SECOND, reopened=True)]
     contenders: Sequence[Contender] = [llama, vllm]
-    found = race(contenders, steps, SAID, 1, lambda *_: None)
-    assert [words(FIRST), words(SECOND) - 1] == [one.reused for one in found.of("llama-server")][1:]
+    found = race(contenders, steps, SCRIPT, 1, lambda *_: None)
+    assert [words(FIRST), words(SECOND) - 1] == [answer.reused_tokens for answer in found.of("llama-server")][
+        1:
+    ]
     assert (0, 0) == found.differing("vllm-mlx")
 
 
@@ -297,7 +308,7 @@ def test_servers_take_part_in_a_race(llama: LlamaServer, vllm: VllmMlx) -> None:
 
 
 def test_nothing_is_left_after_the_end(llama: LlamaServer, folder: Path) -> None:
-    llama.ask(FIRST, SAID)
+    llama.ask(FIRST, SCRIPT)
     assert listening(str(folder))
     llama.close()
     assert not listening(str(folder))
@@ -309,7 +320,7 @@ def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> N
     dies = program(tmp_path, "llama-server", "sys.exit('error: no such file: model.gguf\\n')")
     made = LlamaServer(dies, tmp_path / "model.gguf", folder)
     with pytest.raises(ChatcliError) as caught:
-        made.ask(FIRST, SAID)
+        made.ask(FIRST, SCRIPT)
     said = str(caught.value)
     assert "llama-server could not be started. Its last words: error: no such file: model.gguf" in said
     assert f"{dies} --model" in said
@@ -320,7 +331,7 @@ def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> N
 def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "unknown", folder)
     with pytest.raises(ChatcliError, match=r"refused .*: model 'unknown' not found"):
-        made.ask(FIRST, SAID)
+        made.ask(FIRST, SCRIPT)
     made.close()
     assert not listening(str(tmp_path))
 
@@ -329,7 +340,7 @@ def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
 def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> None:
     made = ollama(program(tmp_path, "ollama"), "dying", folder)
     with pytest.raises(ChatcliError, match="ollama broke off an answer"):
-        made.ask(FIRST, SAID)
+        made.ask(FIRST, SCRIPT)
     made.close()
 
 
@@ -337,12 +348,12 @@ def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> 
 def test_a_server_that_died_between_answers_is_an_error(
     llama: LlamaServer, tmp_path: Path, folder: Path
 ) -> None:
-    llama.ask(FIRST, SAID)
+    llama.ask(FIRST, SCRIPT)
     for process in listening(str(folder)):
         os.kill(process, signal.SIGKILL)
     assert gone(str(folder))
     with pytest.raises(ChatcliError, match="llama-server broke off"):
-        llama.ask(SECOND, SAID)
+        llama.ask(SECOND, SCRIPT)
 
 
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -361,7 +372,7 @@ def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
 def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:
     slow = program(tmp_path, "llama-server", "time.sleep(60)")
     with pytest.raises(ChatcliError, match="was not ready in time"):
-        Server("slow", lambda port: [slow, "--port", str(port)], "/health", loading=0.3)
+        Server("slow", lambda port: [slow, "--port", str(port)], "/health", ready_timeout=0.3)
     assert not listening(slow)
 
 
@@ -413,7 +424,7 @@ def test_only_what_is_there_takes_part(tmp_path: Path) -> None:
     model, gguf = tmp_path / "model", tmp_path / "model.gguf"
 
     def names(*given: Any, path: str) -> list[str]:
-        return [one.name for one in found(*given, tmp_path / "folder", path=path)]
+        return [one.name for one in available(*given, tmp_path / "folder", path=path)]
 
     own = "mlx-lm's server over HTTP"
     assert [own, "vllm-mlx", "llama-server", "ollama"] == names(model, gguf, "tiny", path=here)
@@ -429,15 +440,15 @@ def test_only_what_is_there_takes_part(tmp_path: Path) -> None:
 def test_mlx_lms_server_tells_what_it_reused(models: Path, folder: Path) -> None:
     made: Http = mlx_lm(models / "qwen3", folder)
     try:
-        first = made.ask(FIRST, SAID)
-        second = made.ask(SECOND, SAID)
-        assert second.tells
+        first = made.ask(FIRST, SCRIPT)
+        second = made.ask(SECOND, SCRIPT)
+        assert second.reports_reuse
     finally:
         made.close()
-    assert first.prompt < second.prompt
-    assert 0 < second.reused < second.prompt
-    assert first.reused < second.reused
-    assert second.first > 0
+    assert first.prompt_tokens < second.prompt_tokens
+    assert 0 < second.reused_tokens < second.prompt_tokens
+    assert first.reused_tokens < second.reused_tokens
+    assert second.time_to_first_token > 0
     assert not listening(str(models / "qwen3"))
 
 
@@ -445,13 +456,13 @@ def test_mlx_lms_server_tells_what_it_reused(models: Path, folder: Path) -> None
 def test_mlx_lms_server_knows_nothing_after_a_new_start(models: Path, folder: Path) -> None:
     made = mlx_lm(models / "qwen3", folder)
     try:
-        first = made.ask(FIRST, SAID)
-        made.ask(SECOND, SAID)
+        first = made.ask(FIRST, SCRIPT)
+        made.ask(SECOND, SCRIPT)
         made.reopen(ahead=True)
-        again = made.ask(SECOND, SAID)
+        again = made.ask(SECOND, SCRIPT)
     finally:
         made.close()
-    assert again.reused <= first.reused
+    assert again.reused_tokens <= first.reused_tokens
 
 
 @pytest.mark.slow
@@ -460,5 +471,5 @@ def test_a_folder_without_a_model_is_an_error(tmp_path: Path, folder: Path) -> N
     (tmp_path / "empty" / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
     made = mlx_lm(tmp_path / "empty", folder)
     with pytest.raises(ChatcliError, match=r"could not be started.*FileNotFoundError: No safetensors"):
-        made.ask(FIRST, SAID)
+        made.ask(FIRST, SCRIPT)
     assert not listening(str(tmp_path / "empty"))

@@ -1,4 +1,4 @@
-"""The benchmark's contenders hold one conversation, and what they say of it is what they did."""
+"""The benchmark's contenders hold the same conversation, and report what they did."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from chatcli.bench import run, shapes, workloads
 from chatcli.bench.contender import Answer, Contender, Request
-from chatcli.bench.ours import Chatcli, Drafted
-from chatcli.bench.peers import Cold, Saved, Served
+from chatcli.bench.ours import Chatcli, ChatcliTypeahead
+from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
 from chatcli.bench.race import Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
 from chatcli.cli import bench
@@ -34,11 +34,11 @@ def contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Script]]:
         harness = replace(harness, loaded=run.scripted(harness.loaded, said))
         parts = harness.worker, harness.loaded
         every: list[Contender] = [
-            Cold(*parts),
-            Served(*parts),
-            Saved(*parts, harness.folder),
+            NoReuse(*parts),
+            MlxLmServer(*parts),
+            MlxLmFile(*parts, harness.folder),
             Chatcli(*parts, harness.folder),
-            Drafted(*parts, harness.folder),
+            ChatcliTypeahead(*parts, harness.folder),
         ]
         yield {one.name: one for one in every}, said
         for one in every:
@@ -52,18 +52,18 @@ def held(model: Path, steps: list[Step], *names: str) -> Race:
 
 
 def reused(found: Race, name: str) -> list[int]:
-    return [answer.reused for answer in found.of(name)]
+    return [answer.reused_tokens for answer in found.of(name)]
 
 
 def test_everyone_runs_the_same_prompts_and_says_the_same(model: Path) -> None:
     found = held(model, list(workloads.turns(4, REPLY).steps))
-    cold = [answer.prompt for answer in found.of("no reuse")]
+    cold = [answer.prompt_tokens for answer in found.of("no reuse")]
     for name in found.answers:
-        assert cold == [answer.prompt for answer in found.of(name)]
+        assert cold == [answer.prompt_tokens for answer in found.of(name)]
         differing, compared = found.differing(name)
         assert (0, True) == (differing, compared >= 4 * REPLY)
         assert all(len(answer.gaps) >= REPLY for answer in found.of(name))
-        assert all(0 < answer.first < 60 for answer in found.of(name))
+        assert all(0 < answer.time_to_first_token < 60 for answer in found.of(name))
 
 
 @HYBRID
@@ -75,20 +75,23 @@ def test_what_is_reused_grows_with_the_conversation(model: Path) -> None:
     assert ours[0] == 0 < served[1] < ours[1]
     assert ours == sorted(ours) and served == sorted(served)
     # Only the message and the generation prompt are left to run.
-    assert all(answer.prompt - answer.reused < 40 for answer in found.of("chatcli")[1:])
+    assert all(answer.prompt_tokens - answer.reused_tokens < 40 for answer in found.of("chatcli")[1:])
     drafted = found.of("chatcli, drafted")
-    assert all(answer.prompt - answer.reused < 6 for answer in drafted)
-    assert all(answer.ahead > REPLY for answer in found.of("chatcli"))
-    assert [0] * 4 == [answer.ahead for answer in found.of("mlx-lm's server")]
+    assert all(answer.prompt_tokens - answer.reused_tokens < 6 for answer in drafted)
+    assert all(answer.ahead_tokens > REPLY for answer in found.of("chatcli"))
+    assert [0] * 4 == [answer.ahead_tokens for answer in found.of("mlx-lm's server")]
 
 
 @HYBRID
 def test_a_new_process_finds_what_is_on_disk(model: Path) -> None:
     found = held(model, list(workloads.reopen((2,), REPLY).steps), "chatcli", "mlx-lm's server")
     opened, ready, at_once = found.of("chatcli")[2:]
-    assert min(opened.reused, ready.reused, at_once.reused) > found.of("chatcli")[1].prompt
-    assert 0 == opened.opening < min(ready.opening, at_once.opening)
-    assert ready.disk > 0 and ready.written > 0
+    assert (
+        min(opened.reused_tokens, ready.reused_tokens, at_once.reused_tokens)
+        > found.of("chatcli")[1].prompt_tokens
+    )
+    assert 0 == opened.opening_seconds < min(ready.opening_seconds, at_once.opening_seconds)
+    assert ready.disk_bytes > 0 and ready.written_bytes > 0
     assert [0, 0] == reused(found, "mlx-lm's server")[3:]
 
 
@@ -98,8 +101,8 @@ def test_a_follow_up_at_any_turn_reuses_what_came_before(model: Path) -> None:
     found = held(model, list(workload.steps), "chatcli")
     ours = found.of("chatcli")
     for step, answer in list(zip(workload.steps, ours, strict=True))[4:]:
-        depth = len(step.request.said)
-        assert ours[depth - 1].reused == answer.reused > 0
+        depth = len(step.request.user_messages)
+        assert ours[depth - 1].reused_tokens == answer.reused_tokens > 0
 
 
 @pytest.mark.slow
@@ -108,9 +111,9 @@ def test_another_repeat_begins_with_nothing(model: Path) -> None:
         steps = list(workloads.turns(2, REPLY).steps)
         found = race(list(every.values()), steps, said, 2, lambda *_: None)
     for name, (first, second) in found.answers.items():
-        assert [answer.reused for answer in first] == [answer.reused for answer in second]
+        assert [answer.reused_tokens for answer in first] == [answer.reused_tokens for answer in second]
         if name != "chatcli, drafted":
-            assert 0 == second[0].reused
+            assert 0 == second[0].reused_tokens
 
 
 @pytest.mark.slow
@@ -120,8 +123,8 @@ def test_one_system_prompt_serves_many_conversations(model: Path) -> None:
     steps = [Step(text, Request(system, (text,))) for text in (*texts, *texts)]
     found = held(model, steps, "chatcli")
     first, second, *again = found.of("chatcli")
-    assert 0 == first.reused < second.reused
-    assert all(answer.prompt - answer.reused < 20 for answer in again)
+    assert 0 == first.reused_tokens < second.reused_tokens
+    assert all(answer.prompt_tokens - answer.reused_tokens < 20 for answer in again)
 
 
 def test_the_first_one_changes_from_step_to_step() -> None:
@@ -182,8 +185,8 @@ def test_a_shape_that_is_not_known_is_refused() -> None:
 def test_each_request_goes_on_from_one_before_it(name: str, size: int) -> None:
     asked: set[tuple[str, ...]] = {()}
     for step in run.WORKLOADS[name](4.0, size).steps:
-        assert step.request.said[:-1] in asked
-        asked.add(step.request.said)
+        assert step.request.user_messages[:-1] in asked
+        asked.add(step.request.user_messages)
 
 
 def test_every_workload_has_a_command() -> None:

@@ -1,4 +1,4 @@
-"""A race as tables and as data: every number is one that the answers give, and losses are said."""
+"""A race as tables and as JSON: every number comes from the answers, and losses are stated."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def outcome(name: str, labels: Sequence[str], answers: dict[str, list[list[Answe
 
 def same(count: int, **differing: Answer) -> dict[str, list[list[Answer]]]:
     """As many requests of one repeat that everyone answers alike, but for those who are given."""
-    usual = Answer(prompt=100, reused=50, first=1.0)
+    usual = Answer(prompt_tokens=100, reused_tokens=50, time_to_first_token=1.0)
     given = {COLD: usual, PEER: usual, OURS: usual} | {
         {"peer": PEER, "ours": OURS}[key]: answer for key, answer in differing.items()
     }
     return {name: [[answer] * count] for name, answer in given.items()}
 
 
-def losses(found: Sequence[Table]) -> list[str]:
-    return [note for table in found for note in table.notes if note.startswith("chatcli loses")]
+def losses(tables: Sequence[Table]) -> list[str]:
+    return [note for table in tables for note in table.notes if note.startswith("chatcli loses")]
 
 
 # Every contender's numbers
@@ -57,7 +57,7 @@ def test_reuse_is_of_the_last_request_and_of_all_but_the_first() -> None:
 
 
 def test_who_does_not_tell_its_reuse_has_a_dash_and_no_zero() -> None:
-    silent = [[Answer(100, 0, 1.0, tells=False)] * 2]
+    silent = [[Answer(100, 0, 1.0, reports_reuse=False)] * 2]
     found = outcome("exact", "ab", {COLD: [[Answer(100, 0, 1.0)] * 2], PEER: silent})
     tables = report.tables(found)
     assert (PEER, "–", "–") == tables[0].rows[1]
@@ -78,7 +78,7 @@ def test_tokens_are_those_of_the_repeat_that_reused_least() -> None:
 def test_time_is_compared_request_by_request() -> None:
     """The slow first request is left out; 8 s by 2 s, 9 s by 1 s, 30 s by 3 s."""
     cold = [Answer(9, 0, first, (0.3, 0.3)) for first in (99.0, 8.0, 9.0, 30.0)]
-    mine = [Answer(9, 0, one, (0.1, 0.2), after=0.5) for one in (99.0, 2.0, 1.0, 3.0)]
+    mine = [Answer(9, 0, one, (0.1, 0.2), after_seconds=0.5) for one in (99.0, 2.0, 1.0, 3.0)]
     table = report.tables(outcome("exact", "abcd", {COLD: [cold], OURS: [mine]}))[1]
     expected = [
         (COLD, "9.00 s", "1.00 (1.00…1.00)", "1.00", "0.0000 s"),
@@ -90,8 +90,12 @@ def test_time_is_compared_request_by_request() -> None:
 def test_cost_is_that_at_the_end_and_what_was_written_in_all() -> None:
     cold = [Answer(9, 0, 1.0, greedy=(1, 2, 3))] * 2
     mine = [
-        Answer(9, 0, 1.0, ahead=64, greedy=(1, 2, 3), memory=10, disk=2000, written=2000),
-        Answer(9, 0, 1.0, ahead=32, greedy=(1, 2, 4), memory=20, disk=3000, written=2500),
+        Answer(
+            9, 0, 1.0, ahead_tokens=64, greedy=(1, 2, 3), memory_bytes=10, disk_bytes=2000, written_bytes=2000
+        ),
+        Answer(
+            9, 0, 1.0, ahead_tokens=32, greedy=(1, 2, 4), memory_bytes=20, disk_bytes=3000, written_bytes=2500
+        ),
     ]
     table = report.tables(outcome("exact", "ab", {COLD: [cold], OURS: [mine]}))[2]
     assert (OURS, "48.0", "20 B", "3.0 kB", "4.5 kB", "1 of 6") == table.rows[1]
@@ -157,7 +161,7 @@ def test_steps_with_one_label_are_one_row() -> None:
 
 def test_a_new_process_has_the_time_that_it_took_to_open() -> None:
     steps = [Step("open", Request("", ("a",))), Step("reopened", Request("", ("b",)), True)]
-    mine = [Answer(10, 5, 1.0, opening=0.001), Answer(10, 5, 1.0, opening=0.25)]
+    mine = [Answer(10, 5, 1.0, opening_seconds=0.001), Answer(10, 5, 1.0, opening_seconds=0.25)]
     workload = Workload("reopen", "quit and come back", steps, 64)
     found = report.tables(Outcome(workload, "tiny", Race(steps, {OURS: [mine]}, OURS)))
     assert "reopen, tiny: time to open" == found[-1].title
@@ -397,7 +401,7 @@ def test_a_real_race_is_told(tmp_path: Path) -> None:
     script = worker.call(scripted.script, loaded.tokenizer, 4, 2)
     vocabulary = len(loaded.tokenizer.get_vocab())
     loaded = replace(loaded, model=scripted.Scripted(loaded.model, vocabulary, script.ids))
-    both = [peers.Cold(worker, loaded), ours.Chatcli(worker, loaded, tmp_path)]
+    both = [peers.NoReuse(worker, loaded), ours.Chatcli(worker, loaded, tmp_path)]
     workload = workloads.turns(2, 4)
     run = race.race(both, workload.steps, script, 1, lambda *_: None)
     found = Outcome(workload, "pocket", run)
@@ -405,7 +409,7 @@ def test_a_real_race_is_told(tmp_path: Path) -> None:
         one.close()
     worker.close()
     mine = standing(run, OURS)
-    assert 0 < mine.last.reused < mine.last.prompt
-    assert (0, 2 * len(script)) == (mine.differing, mine.compared)
+    assert 0 < mine.last_request.reused_tokens < mine.last_request.prompt_tokens
+    assert (0, 2 * len(script)) == (mine.greedy_differing, mine.greedy_compared)
     assert [COLD, OURS] == [row[0] for row in report.tables(found)[0].rows]
     assert [COLD, OURS] == [one["name"] for one in report.as_json(found)["contenders"]]

@@ -1,4 +1,4 @@
-"""The benchmark of the store: what it counts is what is on disk, and it judges by what it measured."""
+"""The store benchmark: its sizes are those on disk, and its targets are judged by what it measured."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from chatcli.bench import measure, restore, scale, store, store_tables, talk
+from chatcli.bench import footprint, measure, restore, scale, store
+from chatcli.bench.footprint import StoredConversation
 from chatcli.bench.measure import Spread
-from chatcli.bench.restore import Shape
-from chatcli.bench.store import Plan, StoreBench
+from chatcli.bench.restore import CacheShape
+from chatcli.bench.store import StoreBench, StorePlan
 from chatcli.cli import bench
 from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
@@ -23,14 +24,14 @@ from chatcli.store.sessions import listing
 from chatcli.threads.mlx_thread import Worker
 
 TURNS = 6
-TINY = Shape(2, 2, 8, 160)
+TINY = CacheShape(2, 2, 8, 160)
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    made.close()
+    worker = Worker()
+    yield worker
+    worker.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,27 +40,29 @@ def loaded(worker: Worker, models: Path) -> LoadedModel:
 
 
 @pytest.fixture(scope="module")
-def spoken(worker: Worker, loaded: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> talk.Spoken:
-    return talk.speak(worker, loaded, tmp_path_factory.mktemp("talk"), TURNS)
+def stored(
+    worker: Worker, loaded: LoadedModel, tmp_path_factory: pytest.TempPathFactory
+) -> StoredConversation:
+    return footprint.converse(worker, loaded, tmp_path_factory.mktemp("talk"), TURNS)
 
 
 @pytest.fixture(scope="module")
-def found(
+def measured(
     worker: Worker,
     loaded: LoadedModel,
-    spoken: talk.Spoken,
+    stored: StoredConversation,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> StoreBench:
     """A whole run, of the smallest sizes."""
-    restores = [restore.of_talk(worker, loaded, spoken, 1)]
+    restores = [restore.of_conversation(worker, loaded, stored, 1)]
     crowd = scale.measure(tmp_path_factory.mktemp("crowd"), 3, 12)
-    return StoreBench(Plan("tiny", TURNS, 3, 12), spoken.talk, restores, crowd)
+    return StoreBench(StorePlan("tiny", TURNS, 3, 12), stored.footprint, restores, crowd)
 
 
 # Measuring
 
 
-def contender(log: list[str], name: str) -> measure.Contender:
+def task(log: list[str], name: str) -> measure.TimedTask:
     @contextlib.contextmanager
     def enter() -> Iterator[Callable[[], object]]:
         yield lambda: log.append(name)
@@ -69,16 +72,16 @@ def contender(log: list[str], name: str) -> measure.Contender:
 
 def test_contenders_take_turns_at_being_first() -> None:
     log: list[str] = []
-    measure.contest(contender(log, "ours"), contender(log, "peer"), 3)
+    measure.contest(task(log, "ours"), task(log, "peer"), 3)
     assert ["peer", "ours", "ours", "peer", "peer", "ours", "ours", "peer"] == log
 
 
 def test_memory_is_given_back_before_each_contender() -> None:
     log: list[str] = []
     before = lambda: log.append("before")  # noqa: E731
-    measure.contest(contender(log, "ours"), contender(log, "peer"), 1, before)
+    measure.contest(task(log, "ours"), task(log, "peer"), 1, before)
     assert ["before", "peer", "before", "ours", "before", "ours", "before", "peer"] == log
-    assert isinstance(measure.give_memory_back(), bool)
+    assert isinstance(measure.trim_heap(), bool)
 
 
 def test_what_a_contender_prepares_and_cleans_up_is_not_timed() -> None:
@@ -101,44 +104,46 @@ def test_a_spread_is_the_median_and_both_ends() -> None:
 # A conversation
 
 
-def test_the_bytes_of_a_conversation_are_those_on_disk(spoken: talk.Spoken, loaded: LoadedModel) -> None:
-    (use,) = inventory.usage(spoken.folder)
-    assert (use.rows_bytes, use.state_bytes) == (spoken.talk.rows, spoken.talk.state_bytes)
-    files = list(rows_files(model_folder(spoken.folder, loaded.fingerprint)))
-    assert len(files) == spoken.talk.rows_files
+def test_the_bytes_of_a_conversation_are_those_on_disk(
+    stored: StoredConversation, loaded: LoadedModel
+) -> None:
+    (use,) = inventory.usage(stored.folder)
+    assert (use.rows_bytes, use.state_bytes) == (stored.footprint.rows, stored.footprint.state_bytes)
+    files = list(rows_files(model_folder(stored.folder, loaded.fingerprint)))
+    assert len(files) == stored.footprint.rows_files
 
 
-def test_rows_in_memory_are_as_many_as_the_tokens(spoken: talk.Spoken) -> None:
+def test_rows_in_memory_are_as_many_as_the_tokens(stored: StoredConversation) -> None:
     """The tiny hybrid has one layer with attention: keys and values of 2 heads of 16 in float32."""
-    assert spoken.path.end == spoken.talk.tokens
-    assert 2 * 2 * 16 * 4 * spoken.talk.tokens == spoken.talk.cache_rows
-    assert spoken.talk.rows_overhead > 1
+    assert stored.path.end == stored.footprint.tokens
+    assert 2 * 2 * 16 * 4 * stored.footprint.tokens == stored.footprint.cache_rows
+    assert stored.footprint.rows_overhead > 1
 
 
-def test_joined_files_count_as_written(spoken: talk.Spoken) -> None:
-    assert spoken.talk.rows_files < spoken.talk.segments
-    assert spoken.talk.rows_amplification > 1.5
-    assert spoken.talk.written > spoken.talk.rows + spoken.talk.state_bytes
+def test_joined_files_count_as_written(stored: StoredConversation) -> None:
+    assert stored.footprint.rows_files < stored.footprint.segments
+    footprint = stored.footprint
+    assert (footprint.written - footprint.state_bytes) / footprint.rows > 1.5
+    assert stored.footprint.written > stored.footprint.rows + stored.footprint.state_bytes
 
 
-def test_the_peer_writes_its_whole_cache_every_turn(spoken: talk.Spoken) -> None:
-    assert TURNS == pytest.approx(spoken.talk.peer_amplification, rel=0.01)
+def test_the_peer_writes_its_whole_cache_every_turn(stored: StoredConversation) -> None:
+    assert TURNS == pytest.approx(stored.footprint.peer_written / stored.footprint.peer_final, rel=0.01)
 
 
 # Restoring
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-def test_a_restored_conversation_has_the_bits_of_the_one_file(found: StoreBench) -> None:
-    assert [True] == [one.equal for one in found.restores]
+def test_a_restored_conversation_has_the_bits_of_the_one_file(measured: StoreBench) -> None:
+    assert [True] == [result.equal for result in measured.restores]
 
 
 def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(worker: Worker, tmp_path: Path) -> None:
-    one = restore.of_shape(worker, TINY, tmp_path, 1)
-    assert one.equal
-    assert 2 * 2 * 2 * 8 * 160 * 2 == one.bytes
-    assert (80, True) == (one.segments, one.files < 20)
+    result = restore.of_shape(worker, TINY, tmp_path, 1)
+    assert result.equal
+    assert 2 * 2 * 2 * 8 * 160 * 2 == result.bytes
+    assert (80, True) == (result.segments, result.files < 20)
 
 
 # Among many
@@ -146,53 +151,53 @@ def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(worker: Worker, tm
 
 @pytest.mark.slow
 def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
-    made = scale.measure(tmp_path, 4, 40)
+    crowd = scale.measure(tmp_path, 4, 40)
     (use,) = inventory.usage(tmp_path)
     shared = 3  # the system prompt's segment is one for all four
     assert (40 - shared, 4) == (use.segments, use.states)
-    assert use.segments + use.states == made.files
+    assert use.segments + use.states == crowd.files
     assert [] == list(inventory.verify(tmp_path))
     summaries = listing.summaries(tmp_path)
-    assert [(scale.TURNS, None)] * 4 == [(one.turns, one.problem) for one in summaries]
+    assert [(scale.TURNS, None)] * 4 == [(summary.turns, summary.problem) for summary in summaries]
 
 
 # Judging and telling
 
 
 @pytest.mark.slow
-def test_a_missed_target_is_said_plainly_at_the_end(found: StoreBench) -> None:
-    worse = replace(found, talk=replace(found.talk, rows=2 * found.talk.cache_rows))
-    last = store_tables.tables(worse)[-1].notes
+def test_a_missed_target_is_said_plainly_at_the_end(measured: StoreBench) -> None:
+    worse = replace(measured, footprint=replace(measured.footprint, rows=2 * measured.footprint.cache_rows))
+    last = store.tables(worse)[-1].notes
     assert "MISSED: rows on disk / rows in memory is 2.000, target at most 1.05." == last[0]
 
 
 @pytest.mark.slow
-def test_met_targets_are_said_too(found: StoreBench) -> None:
-    fast = replace(found.restores[0].fresh, ratio=Spread(1.0, 0.9, 1.1))
+def test_met_targets_are_said_too(measured: StoreBench) -> None:
+    fast = replace(measured.restores[0].fresh, ratio=Spread(1.0, 0.9, 1.1))
     good = replace(
-        found,
-        talk=replace(found.talk, rows=found.talk.cache_rows),
-        restores=[replace(found.restores[0], fresh=fast)],
+        measured,
+        footprint=replace(measured.footprint, rows=measured.footprint.cache_rows),
+        restores=[replace(measured.restores[0], fresh=fast)],
     )
-    assert ["All 2 targets are met."] == store_tables.tables(good)[-1].notes
+    assert ["All 2 targets are met."] == store.tables(good)[-1].notes
 
 
 @pytest.mark.slow
-def test_every_row_of_a_table_fills_its_columns(found: StoreBench) -> None:
-    for table in store_tables.tables(found):
+def test_every_row_of_a_table_fills_its_columns(measured: StoreBench) -> None:
+    for table in store.tables(measured):
         assert {len(table.columns)} >= {len(row) for row in table.rows}
 
 
 @pytest.mark.slow
-def test_the_numbers_are_plain_data(found: StoreBench) -> None:
-    told = json.loads(json.dumps(found.as_json()))
-    assert TURNS == told["talk"]["turns"]
-    assert [one.name for one in store.targets(found)] == [one["name"] for one in told["targets"]]
+def test_the_numbers_are_plain_data(measured: StoreBench) -> None:
+    data = json.loads(json.dumps(measured.as_json()))
+    assert TURNS == data["talk"]["turns"]
+    assert [target.name for target in measured.targets()] == [target["name"] for target in data["targets"]]
 
 
 def test_quick_is_a_tenth_and_has_no_large_cache() -> None:
-    plan = Plan("pocket", 40, 10_000, 100_000, True)
-    assert Plan("pocket", 4, 1_000, 10_000, True) == plan.shortened()
+    plan = StorePlan("pocket", 40, 10_000, 100_000, True)
+    assert StorePlan("pocket", 4, 1_000, 10_000, True) == plan.shortened()
     assert restore.LARGE not in plan.shapes
     assert restore.LARGE in replace(plan, quick=False).shapes
 
@@ -201,12 +206,12 @@ def test_quick_is_a_tenth_and_has_no_large_cache() -> None:
 def test_the_command_prints_one_object_and_leaves_nothing(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Plan, "shapes", [TINY])
+    monkeypatch.setattr(StorePlan, "shapes", [TINY])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     args = ["store", "-m", str(models / "qwen3_5"), "--turns", "2"]
     args += ["--sessions-count", "2", "--segments-count", "8", "--json"]
     done = CliRunner().invoke(bench.app, args)
     assert 0 == done.exit_code, done.output
-    told = json.loads(done.stdout)
-    assert [2, 2] == [len(told["restores"]), told["scale"]["sessions"]]
+    data = json.loads(done.stdout)
+    assert [2, 2] == [len(data["restores"]), data["scale"]["sessions"]]
     assert [] == list(tmp_path.iterdir())

@@ -17,7 +17,6 @@ from mlx.utils import tree_map
 from mlx_lm.models.cache import trim_prompt_cache
 
 from chatcli.api import Chat
-from chatcli.bench.scripted import Scripted
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.commands import handlers as _commands  # noqa: F401  (registers what is looked up)
@@ -44,7 +43,7 @@ from chatcli.turn import regenerate, turn, typeahead
 from chatcli.turn.prompt import render, render_history
 from tests.conftest import Program, at_night
 from tests.support.harness import MESSAGES, NEUTRAL, Harness, finish, open_all_along, outcome, reopened
-from tests.support.scripted import PLAIN, ScriptedHarness, until
+from tests.support.scripted import PLAIN, RecordingModel, ScriptedHarness, until
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 NEVER = threading.Event()
@@ -441,7 +440,7 @@ class Noted:
         worker, runtime = self.harness.worker, self.harness.runtime
         drafting = worker.call(models_.load, str(family / "kindred"), talks=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
-        self.model = worker.call(Scripted, drafting.model, vocabulary, [1])
+        self.model = worker.call(RecordingModel, drafting.model, vocabulary, [1])
         fit = worker.call(speculative.fit, runtime.loaded, drafting)
         self.store = SegmentStore(sessions, drafting.fingerprint)
         drafting = replace(drafting, model=self.model)
@@ -459,7 +458,7 @@ class Noted:
         return replace(self.harness.chat(name), speculation=self.speculation)
 
     def ran(self) -> list[int]:
-        return list(self.harness.worker.call(self.model.taken))
+        return list(self.harness.worker.call(self.model.take_run_ids))
 
 
 def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
@@ -508,11 +507,11 @@ class Told(ScriptedHarness):
         super().__init__(family / "plain", sessions)
         drafting = self.worker.call(models_.load, str(family / "kindred"), talks=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
-        self.drafting = self.worker.call(Scripted, drafting.model, vocabulary, self.script.ids)
+        self.drafting = self.worker.call(RecordingModel, drafting.model, vocabulary, self.script.ids)
         self.drafts = SegmentStore(sessions, drafting.fingerprint)
         kept = Checkpoints(self.worker, replace(drafting, model=self.drafting), self.drafts)
         fit = self.worker.call(speculative.fit, self.loaded, drafting)
-        self.worker.call(self.model.taken)
+        self.worker.call(self.model.take_run_ids)
         self.speculation = Speculation(self.loaded, kept, 3, fit)
 
     def __exit__(self, *_: object) -> None:
@@ -523,9 +522,9 @@ class Told(ScriptedHarness):
         """A turn that is settled, and the tokens that the draft model was run on for that."""
         chat = replace(self.chat("talk"), speculation=self.speculation)
         record = self.take(chat, text).record
-        self.worker.call(self.drafting.taken)
+        self.worker.call(self.drafting.take_run_ids)
         settled = self.settle(chat, record)
-        drafted = self.worker.call(self.drafting.taken)
+        drafted = self.worker.call(self.drafting.take_run_ids)
         assert settled == drafted
         self._opened.pop().close()
         return record, drafted

@@ -43,6 +43,17 @@ BARE = """\
 {%- for m in messages %}{{- m.content + '<|im_end|>' }}{%- endfor %}"""
 
 
+class RecordingModel(Scripted):
+    """A scripted model that says which tokens it was run on."""
+
+    def take_run_ids(self) -> list[int]:
+        """The ids of every token that was run since the last call."""
+        ids = [token for run in self._ids for row in run.tolist() for token in row]
+        self._ids.clear()
+        self._greedy.clear()
+        return ids
+
+
 class Ran(NamedTuple):
     """What a turn says of itself, and the tokens that the model was run on for it."""
 
@@ -64,7 +75,7 @@ class ScriptedHarness:
         options = {} if think is None else {"enable_thinking": think}
         self.script = script(loaded.tokenizer, REPLY_TOKENS, **options)
         vocabulary = len(loaded.tokenizer.get_vocab())
-        self.model = Scripted(loaded.model, vocabulary, self.script.ids)
+        self.model = RecordingModel(loaded.model, vocabulary, self.script.ids)
         self.loaded = replace(loaded, model=self.model)
         self.store = SegmentStore(sessions, loaded.fingerprint) if cache else None
         self._checkpoints = Checkpoints(self.worker, self.loaded, self.store)
@@ -117,29 +128,29 @@ class ScriptedHarness:
         cache = prompt_cache.new(self.loaded.model)
         logits = self.model(mx.array(tokens[:-1])[None], cache=cache)[0, start - 1 :]
         chosen = mx.take_along_axis(logits, mx.array(tokens[start:])[:, None], axis=-1)
-        self.model.taken()
+        self.model.take_run_ids()
         return list((chosen[:, 0] - mx.logsumexp(logits, axis=-1)).tolist())
 
     def take(self, chat: turn.TurnContext, text: str, events: int | None = None) -> Ran:
         """A turn without its settle, cancelled at its `events`-th event if that is given."""
-        self.model.taken()
+        self.model.take_run_ids()
         record = finish(until(turn.take, chat, text, events))
-        return Ran(record, self.model.taken())
+        return Ran(record, self.model.take_run_ids())
 
     def settle(self, chat: turn.TurnContext, record: TurnRecord, events: int | None = None) -> list[int]:
         """Settle the last reply, or begin to; what the model was run on for it."""
-        self.model.taken()
+        self.model.take_run_ids()
         for event in until(turn.settle, chat, events):
             if isinstance(event, Settled):
                 record.add(event)
-        return self.model.taken()
+        return self.model.take_run_ids()
 
     def draft(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
         """Draft `text`, or begin to; what the model was run on for it."""
-        self.model.taken()
+        self.model.take_run_ids()
         for _ in until(typeahead.typeahead, chat, text, events):
             pass
-        return self.model.taken()
+        return self.model.take_run_ids()
 
 
 def until(work: Any, *arguments: Any) -> Iterator[Any]:

@@ -1,0 +1,177 @@
+"""What a conversation of many short turns takes on disk, and what mlx-lm's own cache file takes.
+
+Every turn is really generated and settled, so the bytes are those of a conversation with a person.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import save_prompt_cache
+
+from chatcli.bench import workloads
+from chatcli.chat_format.template import Template
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.kv import prompt_cache
+from chatcli.kv.freeze import arrays_in
+from chatcli.kv.prompt_cache import PromptCache
+from chatcli.model.load import LoadedModel
+from chatcli.session import opening
+from chatcli.session.opening import SessionRequest
+from chatcli.settings.values import Sampling
+from chatcli.store.segments import catalog, inventory
+from chatcli.store.segments.catalog import ROWS_NAME
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn
+from chatcli.turn.prompt import TurnContext, render_history
+
+MAX_REPLY_TOKENS = 16
+# One message is longer than in the other workloads: RESULTS.md was measured with it.
+USER_MESSAGES = tuple(
+    "Thank you. Say it once more, please." if text == "Say it once more." else text
+    for text in workloads.USER_MESSAGES
+)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What one conversation took, in bytes.
+
+    `cache_rows` is the size of the rows in the model's cache at the last token, sliced to the token
+    count. `written` is everything that was written on the way, joined files included. `peer_written` is
+    what mlx-lm wrote, saving its cache after every turn, and `peer_final` the last of these files.
+    """
+
+    turns: int
+    tokens: int
+    segments: int
+    rows_files: int
+    cache_rows: int
+    rows: int
+    states: int
+    state_bytes: int
+    written: int
+    peer_written: int
+    peer_final: int
+
+    @property
+    def rows_overhead(self) -> float:
+        """Rows files against the rows in memory."""
+        return self.rows / self.cache_rows if self.cache_rows else 1.0
+
+
+@dataclass(frozen=True)
+class StoredConversation:
+    """A conversation that is on disk: its token path, and what it took."""
+
+    folder: Path
+    path: TokenPath
+    footprint: Footprint
+
+
+class SavableCheckpoints(Checkpoints):
+    """Checkpoints whose live cache mlx-lm can save too."""
+
+    def save(self, path: Path) -> int:
+        """Write mlx-lm's snapshot of the live cache. Returns its bytes."""
+        self._worker.call(save_prompt_cache, str(path), self._cache)
+        return path.stat().st_size
+
+
+class WriteMeter:
+    """Counts every byte that a store writes: `written` is its callback, on its writer thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.total = 0
+        self._folder = folder
+        self._seen: set[Path] = set()
+
+    def written(self, size: int, _: TokenPath) -> None:
+        """A segment of `size` bytes was written, and perhaps a file that joins it with others."""
+        new = set(catalog.cache_files(self._folder)) - self._seen
+        self._seen |= new
+        for path in new:
+            name = ROWS_NAME.fullmatch(path.name)
+            # A joined file is named by its first and its last segment.
+            if name is not None and name[2] != name[3]:
+                size += path.stat().st_size
+        self.total += size
+
+
+def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> StoredConversation:
+    """Hold the conversation in `folder`, with mlx-lm's snapshots in a file beside it."""
+    meter = WriteMeter(catalog.model_folder(folder, loaded.fingerprint))
+    store = SegmentStore(folder, loaded.fingerprint, meter.written)
+    checkpoints = SavableCheckpoints(worker, loaded, store)
+    session = opening.begin(
+        SessionFolder(folder), SessionRequest("talk", system=workloads.SYSTEM), "", loaded.name
+    )
+    try:
+        conversation = session.conversation
+        template = Template(loaded.tokenizer, conversation.date, None)
+        sampling = Sampling(max_tokens=MAX_REPLY_TOKENS)
+        context = TurnContext(session, conversation, template, checkpoints, sampling)
+        never = threading.Event()
+        snapshots = []
+        for number in range(turns):
+            text = USER_MESSAGES[number % len(USER_MESSAGES)]
+            deque(turn.take(context, text, never), maxlen=0)
+            deque(turn.settle(context, never), maxlen=0)
+            snapshots.append(checkpoints.save(folder / "peer.safetensors"))
+        store.tidy()
+        store.flush()
+        path = path_of(context)
+        cache = restored(worker, loaded, store, path)
+        (use,) = inventory.usage(folder)
+        with_rows = [leaf for leaf in prompt_cache.leaves(cache) if not prompt_cache.has_state([leaf])]
+        footprint = Footprint(
+            turns=turns,
+            tokens=path.end,
+            segments=use.segments,
+            rows_files=use.rows_files,
+            cache_rows=sum(array.nbytes for array in arrays_of(with_rows).values()),
+            rows=use.rows_bytes,
+            states=use.states,
+            state_bytes=use.state_bytes,
+            written=meter.total,
+            peer_written=sum(snapshots),
+            peer_final=snapshots[-1],
+        )
+        return StoredConversation(folder, path, footprint)
+    finally:
+        session.close()
+        store.close()
+
+
+def path_of(context: TurnContext) -> TokenPath:
+    """The settled conversation's path, in a prompt that goes on from there."""
+    return render_history(context, context.conversation.path()[-1]).path
+
+
+def restored(worker: Worker, loaded: LoadedModel, store: SegmentStore, path: TokenPath) -> PromptCache:
+    """A new cache of the model's, filled from disk with the rows and state of `path`."""
+    cache: PromptCache = worker.call(prompt_cache.new, loaded.model)
+    stateful = prompt_cache.has_state(cache)
+    state, scalars = store.state(path[-1]) if stateful else ({}, "{}")
+    with store.rows(path) as rows:
+        worker.call(prompt_cache.fill, cache, rows, state, scalars)
+    return cache
+
+
+def arrays_of(cache: PromptCache) -> dict[str, Any]:
+    """Every array of a cache by its index, sliced to the tokens it holds. Call on MLX's thread."""
+    arrays = [
+        mx.contiguous(array[..., : leaf.offset, :]) if type(leaf) in prompt_cache.OFFSET_CACHES else array
+        for leaf in prompt_cache.leaves(cache)
+        for array in arrays_in(leaf)
+    ]
+    mx.eval(arrays)
+    return {f"{index}": array for index, array in enumerate(arrays)}
