@@ -107,7 +107,7 @@ class BackgroundWork:
         from chatcli.turn.typeahead import typeahead
 
         for progress in typeahead(ready, decodable(text), stop, images):
-            self.report(f"{progress.tokens} tokens drafted")
+            self.report(f"{progress.tokens} tokens typed ahead")
         refresh()
 
     def stop_typeahead(self) -> None:

@@ -1,7 +1,4 @@
-"""What ranks other than 0 do: what rank 0 does, on their own shards; refuses to know conversations.
-
-They decide nothing, print nothing and read nothing.
-"""
+"""Ranks other than 0: they carry out rank 0's orders on their own shards, and decide and print nothing."""
 
 from __future__ import annotations
 
@@ -23,15 +20,15 @@ from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
-# How long what is under way may take once rank 0 has left, or is gone (seconds).
-GRACE, GONE = 10.0, 1.0
+# What is under way may take so long once rank 0 has left, or is lost.
+GRACE_SECONDS, LOST_SECONDS = 10.0, 1.0
 
 
 def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Do what rank 0 wants until it leaves. Returns the exit code.
+    """Carry out rank 0's orders until it leaves. Returns the exit code.
 
-    Where this rank cannot go on, rank 0 is told; `tell` is called where there is none any more.
-    Raises `RankLost` if rank 0 does not come.
+    Where this rank cannot go on, it reports that to rank 0, or to `tell` where rank 0 is lost. Raises
+    `RankLost` if rank 0 does not come.
     """
     worker = Worker()
     worker.call(ranks.meet, sharding.share)
@@ -42,11 +39,11 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
         for name, values in ranks.orders():
             getattr(follower, name)(*values)
     except Exception as error:
-        why = str(ranks.explain(error))
+        reason = str(ranks.explain(error))
         if not ranks.ended.is_set():
-            ranks.fail(why)
+            ranks.fail(reason)
             ranks.ended.wait()
-        done.wait(2 * GRACE)  # the watch ends this process
+        done.wait(2 * GRACE_SECONDS)  # the watch ends this process
         return 1
     done.set()
     follower.close()
@@ -56,7 +53,7 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
 
 
 class Follower:
-    """One method for each order: see `shared_checkpoints` for who gives them."""
+    """One method for each order. `LeadingCheckpoints` and `sharing.loading` give them."""
 
     def __init__(self, ranks: Ranks, settings: Settings, worker: Worker) -> None:
         self._ranks, self._settings, self._worker = ranks, settings, worker
@@ -64,11 +61,11 @@ class Follower:
         self._path = TokenPath("", [])
 
     def watch(self, done: threading.Event, tell: Callable[[str], None]) -> None:
-        """End this process where it waits for a rank that will never answer."""
+        """End this process where it would wait for ever for a rank that is lost."""
         self._ranks.ended.wait()
         lost = self._ranks.lost
-        # Nothing comes of a model that loads for nobody.
-        if done.wait(GRACE if lost is None and self._runtime is not None else GONE):
+        # A model that is still loading loads for nobody.
+        if done.wait(GRACE_SECONDS if lost is None and self._runtime is not None else LOST_SECONDS):
             return
         if lost is not None:
             tell(str(lost))
@@ -93,7 +90,7 @@ class Follower:
         return checkpoints
 
     def prompt(self, tokens: list[int], ends: Sequence[int]) -> None:
-        """What the next orders are about."""
+        """The prompt that the next orders are about, cut into segments that end at `ends`."""
         self._path = TokenPath.cut(self._checkpoints.root, tokens, ends)
 
     def match(self, count: int) -> None:
@@ -106,25 +103,26 @@ class Follower:
         self._checkpoints.accept_typeahead(self._path.upto(count))
 
     def prefill(self, count: int, depth: int, typeahead: bool) -> None:
-        """Until rank 0 says that it is enough, as in `generate`."""
-        word = StopSignal(self._ranks)
-        steps = self._checkpoints.prefill(self._path.upto(count), depth, word, typeahead=typeahead)
+        """Prefill until rank 0 stops it."""
+        stop = StopSignal(self._ranks)
+        steps = self._checkpoints.prefill(self._path.upto(count), depth, stop, typeahead=typeahead)
         with contextlib.suppress(Dropped):
             deque(steps, maxlen=0)
 
     def generate(
-        self, _: int, start: int, sampling: dict[str, Any], room: int, said: int, opening: str
+        self, _: int, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, opening: str
     ) -> None:
-        tokens, word = list(self._path.tokens), StopSignal(self._ranks)
+        """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
+        tokens, stop = list(self._path.tokens), StopSignal(self._ranks)
         request = Request(
             tokens[start:],
             Sampling(**sampling),
             room,
-            tokens[len(tokens) - said :],
+            tokens[len(tokens) - reply_tokens :],
             opening,
             tokens[:start],
         )
-        reply = self._checkpoints.generate(request, word)
+        reply = self._checkpoints.generate(request, stop)
         with contextlib.suppress(Dropped):
             deque(reply, maxlen=0)
 

@@ -1,4 +1,4 @@
-"""Which session a run speaks with: opened, continued, branched or begun; refuses to know MLX."""
+"""Opens, begins and branches sessions, as a `SessionRequest` asks for them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """What was asked for: a name, the most recent session, or neither (a new one).
+    """Which session to open: by `name`, the `latest`, or neither (a new one); and what to change in it.
 
-    `at` is the turn to continue from. `must_exist` refuses to begin a session of that name.
-    `date` (ISO 8601) is what a session that is begun tells its model; None: today. `effort` and
-    `template_args` are told to its template too; an argument that is None is taken away. `model_options` is
-    what was said of how the model is to be run (fields of `ModelOptions`), against what the session keeps.
+    `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `date` (ISO 8601)
+    is a new session's; None: today. `effort` and `template_args` go to the chat template; an argument that
+    is None is removed. `model_options` (fields of `ModelOptions`) override those that the session keeps.
     """
 
     name: str | None = None
@@ -42,46 +41,44 @@ def default_sessions() -> Path:
     return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 
 
-def open_existing(folder: SessionFolder, wanted: SessionRequest) -> SessionFile | None:
-    """The session that is asked for, at the right place, or None if it is to be begun.
+def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile | None:
+    """The session that is requested, its head at the right turn; None if it has yet to begin.
 
     Raises `SessionNotFound`, `SessionLocked`, `BadName` or `TurnOutOfRange`.
     """
-    name = _existing_name(folder, wanted)
+    name = request.name
     if name is None:
-        if wanted.at is not None:
+        name = folder.latest() if request.latest else None
+    elif request.must_exist:
+        name = folder.resolve(name)
+    elif not folder.exists(files.check_name(name)):
+        name = None
+    if name is None:
+        if request.at is not None:
             raise TurnOutOfRange("--at needs a saved session to continue: name it with -S NAME.")
         return None
     session = folder.open(name)
     try:
-        if wanted.at is not None:
+        if request.at is not None:
             # In memory only: the message that continues from there will say so on disk.
-            session.conversation.head = session.conversation.end_of_turn(wanted.at)
+            session.conversation.head = session.conversation.end_of_turn(request.at)
     except BaseException:
         session.close()
         raise
     return session
 
 
-def _existing_name(folder: SessionFolder, wanted: SessionRequest) -> str | None:
-    if wanted.name is None:
-        return folder.latest() if wanted.latest else None
-    files.check_name(wanted.name)
-    if wanted.must_exist:
-        return folder.resolve(wanted.name)
-    return wanted.name if folder.exists(wanted.name) else None
-
-
-def begin(folder: SessionFolder, wanted: SessionRequest, first: str, model: str) -> SessionFile:
-    """A new session, named as asked or after its first message."""
-    name = wanted.name or folder.free_name(slug(first))
-    return folder.create(name, model=model, system=wanted.system or None, date=wanted.date)
+def begin(folder: SessionFolder, request: SessionRequest, title: str, model: str) -> SessionFile:
+    """A new session, named as requested or after `title`, which is its first message."""
+    name = request.name or folder.free_name(slug(title))
+    return folder.create(name, model=model, system=request.system or None, date=request.date)
 
 
 def branch(folder: SessionFolder, name: str, at: int | None, new_name: str | None = None) -> SessionFile:
-    """A new session that shares turns 1 to `at` (default: all) with session `name`.
+    """A new session with turns 1 to `at` (default: all) of session `name`, which stays as it is.
 
-    The original is not touched. The checkpoints are shared without any doing: tokens name them.
+    Both share their checkpoints, which are named by tokens. Raises `SessionNotFound`, `TurnOutOfRange`,
+    `SessionExists`, `BadName` or `FolderError`.
     """
     source = folder.read(name)
     return branch_from(folder, source.name, source.conversation, at, new_name)
@@ -94,12 +91,12 @@ def branch_from(
     if not source.turns():
         raise SessionNotFound(f"The session '{name}' has no turns yet: there is nothing to branch.")
     leaf = source.head if at is None else source.end_of_turn(at)
-    wanted = files.check_name(new_name) if new_name is not None else folder.free_name(name)
-    made = folder.create(
-        wanted, model=source.model, system=source.system, date=source.date, branched_from=name
+    new_name = files.check_name(new_name) if new_name is not None else folder.free_name(name)
+    branched = folder.create(
+        new_name, model=source.model, system=source.system, date=source.date, branched_from=name
     )
-    made.set_template(source.effort, source.template_args)
-    made.set_model_options(source.model_options)
+    branched.set_template(source.effort, source.template_args)
+    branched.set_model_options(source.model_options)
     for entry in source.path(leaf):
-        made.copy(entry)
-    return made
+        branched.copy(entry)
+    return branched

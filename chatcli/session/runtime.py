@@ -1,4 +1,4 @@
-"""A loaded model and its store: opens chats; refuses to know terminals."""
+"""A loaded model with its checkpoints: what a turn runs on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from chatcli.turn.prompt import TurnContext
 
 
 class Runtime:
-    """One model, ready. Loading is slow: make it on the worker where someone waits."""
+    """One model, its store and the live cache. Loading is slow: it is made on the worker's thread."""
 
     def __init__(
         self,
@@ -47,21 +47,20 @@ class Runtime:
         loading: Callable[[str], None] = lambda _: None,
         ranks: Ranks | None = None,
     ) -> None:
-        """`progress` is told how much of a model is in memory, from 0 to 1, and `downloading` how
-        much of it is on this machine, if that has to change; `loading` is told its name before: there
-        may be a draft model. What they raise ends the loading.
+        """Load model `name`, and the draft model of `settings` before it. With `ranks`: this rank's shard.
 
-        With `ranks` it is this rank's shard. Raises `ModelError` as `model.load` and
-        `engine_speculative.fit` do, and `RankLost`.
+        `loading` is called with a model's name before it is loaded, `downloading` with the state of its
+        download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
+        they raise ends the loading. Raises `ModelError` as `load` and `speculative.fit` do, and `RankLost`.
         """
         self.settings = settings
         self._worker, self._ranks = worker, ranks
-        drafting: LoadedModel | None = None
+        draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
             self._may_speculate()
-            # It is small: what is wrong with it is told before the wait for the other.
+            # It is small: an error in it comes before the wait for the other model.
             loading(settings.draft_model)
-            drafting = worker.call(self._draft_model, settings.draft_model, progress, downloading)
+            draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
         loading(name)
         with contextlib.nullcontext() if ranks is None else sharing.loading(ranks, settings, name):
             self.loaded = worker.call(
@@ -86,17 +85,17 @@ class Runtime:
         self._speculation: Speculation | None = None
         if ranks is None:
             self.checkpoints = Checkpoints(worker, self.loaded, self._store)
-            self.speculate_with(drafting)
+            self.speculate_with(draft_model)
         else:
-            memory = worker.call(_memory, [self.loaded], settings.memory_limit)
+            memory = worker.call(_memory_limit, [self.loaded], settings.memory_limit)
             self.checkpoints = sharing.checkpoints(ranks, worker, self.loaded, self._store, memory)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
-        """A store for a model, within the limit of all."""
+        """A model's store, within the limit for all models; None without a cache."""
         if self._budget is None:
             return None
-        kept = sharing.kept_by(self._ranks, loaded.fingerprint)
-        return SegmentStore(self.settings.sessions, kept, self._budget.written)
+        fingerprint = sharing.kept_by(self._ranks, loaded.fingerprint)
+        return SegmentStore(self.settings.sessions, fingerprint, self._budget.written)
 
     def _may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
@@ -106,13 +105,13 @@ class Runtime:
     def load_draft_model(
         self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
     ) -> Future[LoadedModel]:
-        """Load a draft model on the thread of the model."""
-        return self._worker.submit(self._draft_model, name, progress, downloading)
+        """Load a draft model on the worker's thread."""
+        return self._worker.submit(self._load_draft_model, name, progress, downloading)
 
-    def _draft_model(
+    def _load_draft_model(
         self, name: str, progress: Callable[[float], None], downloading: hub.DownloadCallback
     ) -> LoadedModel:
-        """One whose cache is quantized as the model's own is, and whole. Raises as `model.load`."""
+        """Its cache is quantized as the model's own, but not limited in size. Raises as `load` does."""
         settings = self.settings
         model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
         try:
@@ -127,31 +126,30 @@ class Runtime:
         except ModelError as error:
             raise type(error)(f"--draft-model: {error}") from error
 
-    def speculate_with(self, drafting: LoadedModel | None) -> None:
+    def speculate_with(self, draft_model: LoadedModel | None) -> None:
         """Have a draft model propose tokens from now on, or none.
 
         Raises `DraftModelRefused`, and keeps the one before.
         """
         self._may_speculate()
-        made, models = None, [self.loaded]
-        if drafting is not None:
-            fit = self._worker.call(speculative.fit, self.loaded, drafting)
-            kept = Checkpoints(self._worker, drafting, self._open_store(drafting))
-            made = Speculation(self.loaded, kept, self.settings.num_draft_tokens, fit)
-            models.append(drafting)
+        speculation, models = None, [self.loaded]
+        if draft_model is not None:
+            limits = self._worker.call(speculative.fit, self.loaded, draft_model)
+            checkpoints = Checkpoints(self._worker, draft_model, self._open_store(draft_model))
+            speculation = Speculation(self.loaded, checkpoints, self.settings.num_draft_tokens, limits)
+            models.append(draft_model)
         if self._speculation is not None:
             self._speculation.close()
-        self._speculation = made
-        limit = self.settings.memory_limit
-        self.checkpoints.memory = self._worker.call(_memory, models, limit)
+        self._speculation = speculation
+        self.checkpoints.memory = self._worker.call(_memory_limit, models, self.settings.memory_limit)
 
-    def chat(self, session: SessionFile, think: bool | None) -> TurnContext:
-        """`session` with this model. The live cache is shared: one chat at a time."""
+    def turn_context(self, session: SessionFile, think: bool | None) -> TurnContext:
+        """`session` with this model. The live cache is shared: turns of one session at a time."""
         self._session = session
-        return replace(self.unsaved(session.conversation, think), session=session)
+        return replace(self.unsaved_context(session.conversation, think), session=session)
 
-    def unsaved(self, conversation: Conversation, think: bool | None) -> TurnContext:
-        """A conversation that has no file yet: it can be drafted."""
+    def unsaved_context(self, conversation: Conversation, think: bool | None) -> TurnContext:
+        """A conversation without a file: its first message can be typed ahead."""
         template = Template(
             self.loaded.tokenizer,
             conversation.date,
@@ -172,22 +170,21 @@ class Runtime:
 
     @property
     def variables(self) -> frozenset[str]:
-        """What the model's chat template can be told."""
+        """What the model's chat template reads, besides the standard variables."""
         return self._memory.variables
 
     @property
     def sampling(self) -> Sampling:
-        """What was asked for, and the model's own for the rest."""
+        """As asked for, and by the model's generation config for the rest."""
         return self.settings.sampling.over(self.loaded.sampling)
 
     def _open_elsewhere(self) -> set[str]:
-        """The segments of sessions that are open in other processes; the writer's thread asks."""
-        own = self._session
-        own_path = own.path if own is not None else None
-        return maintenance.open_segments(self.settings.sessions, own_path)
+        """The segments of sessions that are open in other processes. For the store's writer thread."""
+        own = self._session  # the turns' thread changes it
+        return maintenance.open_segments(self.settings.sessions, None if own is None else own.path)
 
     def close(self) -> str | None:
-        """Wait for what is being written. Returns what went wrong there and is not told yet."""
+        """Finish what is being written. Returns what went wrong there and was not reported yet."""
         if self._speculation is not None:
             self._speculation.close()
         if self._store is None:
@@ -197,17 +194,18 @@ class Runtime:
         return self._store.take_problem()
 
 
-def _memory(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | None:
-    """What the models may take, and how their caches will grow; None where that cannot be told."""
-    most = device.room() if limit is None else limit
-    if most is None:
+def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLimit | None:
+    """The bytes that models may take together, and how their caches grow; None where that is not known."""
+    if limit is None:
+        limit = device.room()
+    if limit is None:
         return None
     try:
-        grown = [growth.predict(one.model, one.model_options) for one in models]
+        caches = [growth.predict(each.model, each.model_options) for each in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
-    weights = sum(weights_size(one.model) for one in models)
-    return MemoryLimit(most, weights, reduce(operator.add, grown))
+    weights = sum(weights_size(each.model) for each in models)
+    return MemoryLimit(limit, weights, reduce(operator.add, caches))
 
 
 def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:

@@ -157,7 +157,7 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
         other = pair.ranks[1].start(*args, env=follower, **PIPES)
         terminal.wait_for(lambda: ready(terminal))
         terminal.send(LINES[1])
-        terminal.wait_for("tokens drafted")
+        terminal.wait_for("tokens typed ahead")
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(r"(?m)^  \S") > 4)
         terminal.send(ESCAPE)

@@ -76,7 +76,7 @@ class Harness:
         session = opening.open_existing(self.folder, wanted)
         session = session or opening.begin(self.folder, wanted, "", "tiny")
         self._opened.append(session)
-        return self.runtime.chat(session, None)
+        return self.runtime.turn_context(session, None)
 
     def say(
         self, chat: turn.TurnContext, text: str, *, settle: bool = True, images: Sequence[Path] = ()

@@ -302,7 +302,7 @@ def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("My dog is called Biscuit and I live in Lisbon.")
-        terminal.wait_for("tokens drafted")
+        terminal.wait_for("tokens typed ahead")
         terminal.send(ENTER)
         terminal.wait_for("drafted ·")
         terminal.wait_for(lambda: ready(terminal))

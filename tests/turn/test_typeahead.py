@@ -126,7 +126,7 @@ def test_a_drafted_message_is_written_when_it_is_sent(model: Path, tmp_path: Pat
 def test_the_first_message_of_a_conversation_is_drafted_too(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path / "one") as harness:
         before = Conversation("2026-01-01", SYSTEM)
-        ahead = drafted(harness.runtime.unsaved(before, None), LONG)
+        ahead = drafted(harness.runtime.unsaved_context(before, None), LONG)
         chat = harness.chat("talk")
         record = sent(harness, chat, LONG)
         assert record.prefilled_tokens <= 16
