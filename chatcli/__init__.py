@@ -1,6 +1,6 @@
-"""The package's name and version, and its door for Python; knows nothing else.
+"""Chat with local models, with a prefix cache on disk: `from chatcli import Chat`.
 
-The door is opened when it is first asked for: importing the package stays light.
+`Chat` is imported when it is first asked for: importing the package stays light.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The door for Python: a session, its turns and their numbers; refuses to know the terminal.
+"""The Python API: `from chatcli import Chat`.
 
-It reads neither the environment nor the file of settings: what is not said here is the default.
+It reads neither the environment nor the settings file: what is not passed has its default.
 """
 
 from __future__ import annotations
@@ -28,9 +28,18 @@ from chatcli.store.sessions.folder import SessionFile
 
 
 class Reply:
-    """A turn under way. Iterating takes it further and gives its events; `text()` takes it to its end.
+    """A reply that is being generated: an iterator over its events.
 
-    Letting go of it half-way stops the turn after its current token and keeps what came.
+    ```python
+    for event in chat.send("Hello"):
+        if isinstance(event, TextDelta):
+            print(event.text, end="")
+    ```
+
+    The events are those of `chatcli.events`: `PrefixMatched`, `PrefillProgress`, `ThinkingDelta`,
+    `TextDelta`, `TurnDone`, `Settled` and others. Nothing is computed before the first is asked for. A reply
+    that is left half-way, by `break` or by sending another message, is stopped after its current token;
+    what was generated until then is kept in the session.
     """
 
     def __init__(self, events: Iterator[Event], record: Callable[[], TurnRecord | None]) -> None:
@@ -44,7 +53,7 @@ class Reply:
         return next(self._events)
 
     def text(self) -> str:
-        """The whole reply, without its thinking."""
+        """Generate the rest of the reply, and return all of it without its thinking."""
         for _ in self._events:
             pass
         record = self._record()
@@ -52,10 +61,37 @@ class Reply:
 
 
 class Chat:
-    """A conversation that is on disk, and the model that answers.
+    """A saved conversation with a local model. The model loads in the background.
 
-    For one thread, one reply at a time: sending a message ends the reply before it. What can go
-    wrong is a `chatcli.errors.ChatcliError`, after which the chat can be used as before.
+    ```python
+    with Chat("notes", model="pocket", max_tokens=200) as chat:
+        print(chat.send("My dog is called Biscuit.").text())
+        print(chat.stats["reused_tokens"], "tokens reused")
+    ```
+
+    **Parameters:**
+
+    * **name** - *(optional)* The session to open, or to begin with the first message. Without one, a new
+      session is named after its first message. A `SessionRequest` says this and whatever else is to be
+      requested of a session, and makes `system`, `at`, `latest` and `template_args` of no effect.
+    * **model** - *(optional)* A folder, a name on the Hugging Face hub, or `"pocket"`. By default the
+      model that the session was held with, else `pocket`.
+    * **system** - *(optional)* The system prompt; `""` removes a session's.
+    * **at** - *(optional)* The number of the turn to go on from, where the session has one.
+    * **latest** - *(optional)* Open the session that was used last, if there is no name.
+    * **template_args** - *(optional)* Arguments for the model's chat template by name; None removes one.
+    * **settle** - *(optional)* Whether the reply is prefilled as history will show it before its iteration
+      ends. With `False` that goes on in the background, and gives way to the next message.
+    * **settings** - *(optional)* A `Settings` to begin with.
+    * **ranks** - *(optional)* The processes that hold a shard of the model each; this one is rank 0.
+    * **options** - *(optional)* Fields of `Settings`, `Sampling` and `ModelOptions` by name, in place of
+      those in `settings`: `sessions`, `think`, `cache`, `memory_limit` (bytes), `temp`, `max_tokens`,
+      `seed`, `kv_bits` and so on.
+
+    Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an unknown option. All errors
+    that are the program's are `chatcli.errors.ChatcliError`; after one the chat can still be used.
+
+    A chat is for one thread, and generates one reply at a time.
     """
 
     def __init__(
@@ -72,22 +108,7 @@ class Chat:
         ranks: Ranks | None = None,
         **options: Any,
     ) -> None:
-        """Open session `name`, or begin it with the first message; the model loads meanwhile.
-
-        Without a name it is the most recent one (`latest`) or a new one, named after its first
-        message. `model` (default: the session's own, else pocket), `at`, the turn to go on from, and
-        `template_args` are as on the command line; a `SessionRequest` in place of the name says all of that
-        but the model. With `settle` a reply is run as history will show it before its
-        iteration ends; without, that goes on behind and gives way to the next message.
-
-        `ranks` are processes that have a shard of the model each, of which this is rank 0.
-
-        `options` are fields of `Settings`, `Sampling` and `ModelOptions`: sessions, think, cache,
-        memory_limit (bytes), temp, max_tokens, seed, kv_bits and so on, in place of those in
-        `settings`. Raises `SessionError`, `FolderError` or `UsageError`, and `TypeError` for an option
-        that there is not.
-        """
-        settings = changed(settings or Settings(sessions=opening.default_sessions()), options)
+        settings = _with_options(settings or Settings(sessions=opening.default_sessions()), options)
         if not isinstance(name, SessionRequest):
             model_options = {key: getattr(settings.model_options, key) for key in options if key in KEPT}
             name = SessionRequest(
@@ -108,22 +129,36 @@ class Chat:
         *,
         images: Sequence[str | Path | Image] = (),
     ) -> Reply:
-        """Say `text` and show the `images` (paths); nothing happens before the reply is iterated.
+        """Send a message.
 
-        Raises `EmptyPrompt`, `NotAnImage`, and `UsageError` once the chat is closed.
+        ```python
+        reply = chat.send("What is this?", images=["cat.png"])
+        print(reply.text())
+        ```
 
-        Setting `cancelled`, from any thread, stops it and keeps what came. Iterating raises
-        `ModelError` (`ContextFull`, `MemoryFull` and `ImagesRefused` among them: nothing is lost then),
-        `UsageError` or `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model loads.
+        **Parameters:**
+
+        * **text** - The message.
+        * **cancelled** - *(optional)* An event that stops the reply when it is set, from any thread. What
+          was generated until then is kept.
+        * **images** - *(optional)* Paths of images that the message shows.
+
+        Raises `EmptyPrompt`, `NotAnImage`, or `UsageError` if the chat is closed. Iterating the reply raises
+        `ModelError` (among them `ContextFull`, `MemoryFull` and `ImagesRefused`, which leave the conversation
+        as it was), `UsageError` or `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model
+        loads.
         """
         if not text.strip():
             raise EmptyPrompt("The message is empty: write something.")
         stop = cancelled or threading.Event()
-        shown = [one if isinstance(one, Image) else read(one) for one in images]
+        shown = [image if isinstance(image, Image) else read(image) for image in images]
         return self._reply(self._chat.take(text, stop, images=shown), stop)
 
     def regenerate(self, cancelled: threading.Event | None = None) -> Reply:
-        """Another reply to the last message, beside the one there is. Raises as `send` does."""
+        """Generate another reply to the last message. The one that is there stays, as a branch.
+
+        Raises as `send` does.
+        """
         stop = cancelled or threading.Event()
         return self._reply(self._chat.regenerate(stop), stop)
 
@@ -164,7 +199,7 @@ class Chat:
             for event in turn:
                 self._note(event)
         except (ChatcliError, KeyboardInterrupt):
-            pass  # there was nothing to keep, and no one waits for the reason
+            pass  # there was nothing to keep, and nobody waits for the reason
 
     def _note(self, event: Event) -> None:
         if isinstance(event, TurnDone):
@@ -185,35 +220,40 @@ class Chat:
 
     @property
     def session(self) -> SessionFile | None:
-        """The open file; None until the first message."""
+        """The session's open file; None until the first message."""
         return self._chat.session.file
 
     @property
     def turns(self) -> list[Turn]:
-        """The turns of the current path: each has its number, the user's entry and the reply's."""
+        """The turns of the current branch: each has its `number`, the `user` entry and the `reply` entry."""
         return self.session.conversation.turns() if self.session is not None else []
 
     @property
     def text(self) -> str:
-        """The last reply, without its thinking; empty before the first."""
+        """The last reply without its thinking; empty before the first."""
         last = self.turns[-1].reply if self.turns else None
         return last.message.content if last is not None else ""
 
     @property
     def stats(self) -> dict[str, Any]:
-        """The last turn's numbers as `ask --json` prints them; empty before the first of this run."""
+        """The last turn's numbers, as `chatcli ask --json` prints them; empty before the first turn."""
         return self._record.as_json() if self._record is not None else {}
 
     @property
     def context(self) -> int | None:
-        """The most tokens that the model takes, of prompt and reply; None while it loads."""
+        """The size of the model's context in tokens, prompt and reply together; None while it loads."""
         return self._chat.model.context_size()
 
     def branch(self, at: int | None = None, name: str | None = None) -> str:
-        """Go on after turn `at` (default: the last) in a new session, which begins with the same turns.
+        """Go on in a new session that begins with the same turns. The session before stays as it is.
 
-        The one before stays as it is. Returns the new one's name. Raises `TurnOutOfRange`,
-        `SessionExists`, `BadName`, `FolderError`, or `UsageError` if nothing was said yet.
+        **Parameters:**
+
+        * **at** - *(optional)* The number of the last turn to take over. By default all of them.
+        * **name** - *(optional)* The new session's name. By default the old one's with a number.
+
+        Returns the new session's name. Raises `TurnOutOfRange`, `SessionExists`, `BadName`, `FolderError`, or
+        `UsageError` before the first message.
         """
         self._end_reply()
         session = self._chat.session
@@ -221,9 +261,10 @@ class Chat:
         return str(session.name)
 
     def close(self) -> str | None:
-        """End the reply, finish what is being written, let the session and the model go.
+        """Stop the reply, finish what is being written, and let go of the session and the model.
 
-        Returns what went wrong with the writing and was not told yet. Closing twice does nothing.
+        Returns what went wrong with the writing and was not reported yet, if anything did. Leaving the
+        `with` block and ending the program close a chat too.
         """
         if not self._open:
             return None
@@ -234,7 +275,7 @@ class Chat:
 
     @property
     def abandoned(self) -> bool:
-        """Whether it was closed while its model was still loading, which nothing can end."""
+        """Whether the chat was closed while its model was still loading, which nothing can end."""
         return self._chat.abandoned
 
     def __enter__(self) -> Chat:
@@ -249,21 +290,25 @@ _left_open: weakref.WeakSet[Chat] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """A program ends that did not close them: what came of a reply is kept."""
-    with ExitStack() as each:  # whatever becomes of another
+    """Close the chats that the program left open, so that what there is of a reply is kept."""
+    with ExitStack() as closing:  # each one, whatever another raises
         for chat in list(_left_open):
-            each.callback(chat.close)
+            closing.callback(chat.close)
 
 
 os.register_at_fork(after_in_child=_left_open.clear)
 
 
-def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """`settings` with other fields of its own, its sampling or its model options. Raises `TypeError`."""
-    sampling, model_options, others = (
-        {key: value for key, value in options.items() if kind is _kind(key)}
-        for kind in (Sampling, ModelOptions, Settings)
-    )
+def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    """`settings` with other values for fields of its own, its sampling or its model options.
+
+    Raises `TypeError` for a field that there is not.
+    """
+    sampling_fields = {field.name for field in fields(Sampling)}
+    model_fields = {field.name for field in fields(ModelOptions)}
+    sampling = {key: value for key, value in options.items() if key in sampling_fields}
+    model_options = {key: value for key, value in options.items() if key in model_fields}
+    others = {key: value for key, value in options.items() if key not in sampling_fields | model_fields}
     if "sessions" in others:
         others["sessions"] = Path(others["sessions"]).expanduser()
     if "adapter_path" in model_options:
@@ -274,9 +319,3 @@ def changed(settings: Settings, options: Mapping[str, Any]) -> Settings:
         model_options=replace(settings.model_options, **model_options),
         **others,
     )
-
-
-def _kind(option: str) -> type:
-    """Whose field an option is; the settings' own if it is nobody's."""
-    kinds = (kind for kind in (Sampling, ModelOptions) if option in {f.name for f in fields(kind)})
-    return next(kinds, Settings)
