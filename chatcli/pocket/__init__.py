@@ -1,4 +1,7 @@
-"""pocket, the small thinking model that ships with chatcli: only where its folder is."""
+"""pocket, the small thinking model that ships with chatcli.
+
+How it was made and what it can do: training/pocket/README.md in the repository.
+"""
 
 from pathlib import Path
 

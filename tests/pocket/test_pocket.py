@@ -39,8 +39,8 @@ def replies(*lines: str, think: bool = True) -> list[str]:
 
 def talks(seed: int, held: bool = False) -> list[list[str]]:
     source = Source(Random(seed), held)
-    made = [conversation(source, Difficulty()) for _ in range(30)]
-    return [[turn.user + turn.thinking + turn.reply for turn in talk.turns] for talk in made]
+    conversations = [conversation(source, Difficulty()) for _ in range(30)]
+    return [[turn.user + turn.thinking + turn.reply for turn in talk.turns] for talk in conversations]
 
 
 def test_the_folder_is_small() -> None:
@@ -111,26 +111,26 @@ def test_training_and_evaluation_share_no_long_sum() -> None:
 
 def test_working_ends_in_the_result() -> None:
     rng = Random(5)
-    for found in (arithmetic.draw(rng) for _ in range(500)):
-        assert found.thinking().endswith(f"Result: {found.result}.")
-        assert found.answer().endswith(f"= {found.result}.")
+    for problem in (arithmetic.draw(rng) for _ in range(500)):
+        assert problem.thinking().endswith(f"Result: {problem.result}.")
+        assert problem.answer().endswith(f"= {problem.result}.")
 
 
 def test_it_remembers_a_dog_and_a_city() -> None:
-    said = replies(
+    answers = replies(
         "My dog is called Biscuit and I live in Lisbon.",
         "What is 47 + 38?",
         "thanks",
         "What is my dog's name?",
         "Which city do I live in?",
     )
-    assert said[1] == "47 + 38 = 85."
-    assert said[3:] == ["Your dog is called Biscuit.", "You live in Lisbon."]
+    assert answers[1] == "47 + 38 = 85."
+    assert answers[3:] == ["Your dog is called Biscuit.", "You live in Lisbon."]
 
 
 def test_the_latest_of_two_tellings_wins() -> None:
-    said = replies("My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?")
-    assert said[-1] == "Your cat is called Fizz."
+    answers = replies("My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?")
+    assert answers[-1] == "Your cat is called Fizz."
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ def test_it_explains_resume() -> None:
 
 
 def test_it_answers_without_thinking() -> None:
-    said = replies("My name is Ada.", "What is my name?", think=False)
-    assert said[-1] == "Your name is Ada."
+    answers = replies("My name is Ada.", "What is my name?", think=False)
+    assert answers[-1] == "Your name is Ada."
 
 
 def test_thinking_closes_and_an_answer_follows() -> None:
     answer = Talk(engine()).say("What is 12 + 9?")
-    assert answer.formed
+    assert answer.well_formed
     assert answer.thinking == "12+9. Ones: 2+9=11, write 1, carry 1. Tens: 1+0+1=2. Result: 21."

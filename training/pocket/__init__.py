@@ -1,1 +1,1 @@
-"""Generates the conversations that pocket learns, trains it on them, and evaluates it."""
+"""Generates the conversations that pocket is trained on, trains it, and evaluates it."""

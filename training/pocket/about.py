@@ -1,4 +1,4 @@
-"""What pocket says of itself and of chatcli, and how people ask; fixed texts only."""
+"""What pocket says about itself and chatcli, and how people ask for it."""
 
 from __future__ import annotations
 

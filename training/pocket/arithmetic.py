@@ -1,4 +1,4 @@
-"""Sums and differences of numbers up to 99, worked out digit by digit; knows no conversation."""
+"""Sums and differences of numbers up to 99, worked out digit by digit."""
 
 from __future__ import annotations
 

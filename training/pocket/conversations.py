@@ -1,4 +1,4 @@
-"""Puts turns together into whole conversations, seeded; knows nothing of tokens or models."""
+"""Generates whole conversations from turns, reproducibly from a seed."""
 
 from __future__ import annotations
 

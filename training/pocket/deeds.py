@@ -1,4 +1,4 @@
-"""Facts about what the user and other people are and do, as kinds; the counterpart of kinds.py."""
+"""Kinds of facts about what the user and other people are and do; kinds.py has those about things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures the shipped pocket on values it never saw, and prints a table; trains nothing."""
+"""Measures the shipped pocket on values that training never saw, and prints a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from training.pocket.talk import Answer, Engine, Talk
 from training.pocket.turns import MAKERS, Desk, Turn
 from training.pocket.values import Source
 
-MIDDLE = ["talk", "sum", "beyond", "command", "tell", "self", "tell"]
+# The kinds of turns between telling a fact and asking for it.
+MIDDLE_KINDS = ["talk", "sum", "beyond", "command", "tell", "self", "tell"]
 
 
 @dataclass
@@ -36,35 +37,35 @@ class Row:
 
 @dataclass
 class Table:
-    """All rows so far, and the speed and form of every reply with thinking."""
+    """All rows so far, with the form of every reply with thinking and the speed of every longer reply."""
 
     rows: dict[str, Row] = field(default_factory=dict)
-    formed: list[bool] = field(default_factory=list)
-    speeds: list[float] = field(default_factory=list)
+    well_formed: list[bool] = field(default_factory=list)
+    tokens_per_second: list[float] = field(default_factory=list)
 
-    def note(self, name: str, good: bool, answer: Answer, think: bool = True) -> None:
+    def add(self, name: str, right: bool, answer: Answer, think: bool = True) -> None:
         """Count one reply."""
-        self.rows.setdefault(name, Row(name)).right.append(good)
+        self.rows.setdefault(name, Row(name)).right.append(right)
         if think:
-            self.formed.append(answer.formed)
+            self.well_formed.append(answer.well_formed)
         if answer.tokens > 20:
-            self.speeds.append(answer.tokens / answer.seconds)
+            self.tokens_per_second.append(answer.tokens / answer.seconds)
 
-    def say_last(self) -> None:
-        """Print the row that was just finished."""
+    def print_last(self) -> None:
+        """Print the row that was finished last."""
         print(list(self.rows.values())[-1].text(), flush=True)
 
     def summary(self) -> str:
         """The last two lines: form and speed, over all rows."""
-        formed = Row("well-formed (thinking, answer, end)", self.formed).text()
-        speed = float(np.median(self.speeds)) if self.speeds else float("nan")
-        return f"{formed}\n{'tokens a second, median':<44} {speed:>13.0f}"
+        well_formed = Row("well-formed (thinking, answer, end)", self.well_formed).text()
+        speed = float(np.median(self.tokens_per_second)) if self.tokens_per_second else float("nan")
+        return f"{well_formed}\n{'tokens a second, median':<44} {speed:>13.0f}"
 
 
 def recall(
     engine: Engine, seed: int, count: int, think: bool, long: bool = False
 ) -> Iterator[tuple[str, Turn, Answer]]:
-    """Conversations whose facts of turns 1 to 3 are asked for from turn 10 on."""
+    """Conversations whose facts are told in turns 1 to 3 and asked for from turn 10 on."""
     for number in range(count):
         desk = Desk(Source(Random(f"{seed} {number}"), held=True))
         system = rules(desk.rng, 40) if long else None
@@ -73,7 +74,7 @@ def recall(
             talk.say(desk.tell(2).user)
         early = list(desk.told)
         for _ in range(6):
-            turn = MAKERS[desk.rng.choice(MIDDLE)](desk)
+            turn = MAKERS[desk.rng.choice(MIDDLE_KINDS)](desk)
             talk.say(turn.user)
         for fact in desk.rng.sample(early, min(2, len(early))):
             if fact in desk.told:
@@ -93,7 +94,7 @@ def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Ite
 
 
 def free(engine: Engine, text: str, think: bool) -> Iterator[tuple[str, str, Answer]]:
-    """The hand-written conversations: what was typed, what was wanted, what came."""
+    """The hand-written conversations: what was typed, what the answer must contain, the answer."""
     for lines in freely.parsed(text):
         talk = Talk(engine, think)
         for typed, wanted in lines:
@@ -115,28 +116,28 @@ KINDS: dict[str, tuple[str, Callable[[Turn, Answer], bool]]] = {
 
 
 def measure(engine: Engine, seed: int, count: int, modes: tuple[bool, ...], show: bool) -> Table:
-    """Everything, ``count`` conversations a row; each row is printed when it is done."""
+    """All rows, of `count` conversations each; each row is printed when it is done."""
     table = Table()
     for think in modes:
         mode = "" if think else ", no thinking"
         for value, turn, answer in recall(engine, seed, count, think):
-            table.note(f"recall over 10 turns{mode}", value in answer.text, answer, think)
+            table.add(f"recall over 10 turns{mode}", value in answer.text, answer, think)
             report(show and value not in answer.text, turn.user, value, answer)
-        table.say_last()
+        table.print_last()
         for name, (kind, good) in KINDS.items():
             for turn, answer in single(engine, seed, count, kind, think):
-                table.note(name + mode, good(turn, answer), answer, think)
+                table.add(name + mode, good(turn, answer), answer, think)
                 report(show and not good(turn, answer), turn.user, turn.reply, answer)
-            table.say_last()
+            table.print_last()
     for value, turn, answer in recall(engine, seed + 1, max(2, count // 5), True, long=True):
-        table.note("recall over 10 turns, long system prompt", value in answer.text, answer)
+        table.add("recall over 10 turns, long system prompt", value in answer.text, answer)
         report(show and value not in answer.text, turn.user, value, answer)
-    table.say_last()
-    freed(engine, table, modes, show)
+    table.print_last()
+    add_free_phrasing(engine, table, modes, show)
     return table
 
 
-def freed(engine: Engine, table: Table, modes: tuple[bool, ...], show: bool) -> None:
+def add_free_phrasing(engine: Engine, table: Table, modes: tuple[bool, ...], show: bool) -> None:
     """Add the rows of free phrasing."""
     parts = {
         "free phrasing, looked at while writing": freely.SEEN,
@@ -146,14 +147,14 @@ def freed(engine: Engine, table: Table, modes: tuple[bool, ...], show: bool) -> 
         for think in modes:
             for typed, wanted, answer in free(engine, text, think):
                 good = wanted.lower() in answer.text.lower()
-                table.note(name + ("" if think else ", no thinking"), good, answer, think)
+                table.add(name + ("" if think else ", no thinking"), good, answer, think)
                 report(show and not good and text is freely.SEEN, typed, wanted, answer)
-            table.say_last()
+            table.print_last()
 
 
-def report(wanted: bool, typed: str, right: str, answer: Answer) -> None:
-    """Print one wrong reply, if that is wanted."""
-    if wanted:
+def report(show: bool, typed: str, right: str, answer: Answer) -> None:
+    """Print one wrong reply if `show`."""
+    if show:
         print(json.dumps({"typed": typed, "right": right, "thought": answer.thinking, "said": answer.text}))
 
 

@@ -1,4 +1,4 @@
-"""Draws facts with a thing and a value each, and their sentences; knows nothing of turns."""
+"""Draws facts, each with a thing and a value, and writes their sentences."""
 
 from __future__ import annotations
 

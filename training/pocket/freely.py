@@ -1,4 +1,4 @@
-"""Hand-written conversations in everyday words that the generator does not produce; data only.
+"""Hand-written conversations in everyday words that the generator does not produce.
 
 Each turn is "what is typed => what the reply must contain"; turns without an arrow are not checked.
 """

@@ -1,4 +1,4 @@
-"""The kinds of fact people tell, and how each is told, asked for and answered; no randomness.
+"""Kinds of facts about things, and how each is told, asked for and answered.
 
 Slots: [x] the thing as the user names it, [n] the same without "my", [y] as the assistant names
 it, [is] is or are, [v] the value. A question's topic is read "The user asks for TOPIC".

@@ -1,4 +1,4 @@
-"""The Qwen3.5-shaped network in plain PyTorch, for training only; knows nothing of text or data."""
+"""The Qwen3.5 architecture in plain PyTorch, for training only."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expands small phrase patterns and roughens them as people type; knows nothing of facts."""
+"""Expands phrase patterns and adds the slips of everyday typing."""
 
 from __future__ import annotations
 

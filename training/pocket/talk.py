@@ -1,4 +1,4 @@
-"""Talks to an exported pocket through mlx-lm, a turn at a time; knows nothing of what is right."""
+"""Talks to an exported pocket through mlx-lm, one turn at a time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mlx_lm import load
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
-LIMIT = 220
+MAX_REPLY_TOKENS = 220
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply. ``formed`` is true where thinking, then an answer, then an end came."""
+    """One reply. `well_formed`: thinking, then an answer, then the end of turn."""
 
     thinking: str
     text: str
-    formed: bool
+    well_formed: bool
     tokens: int
     seconds: float
 
@@ -44,7 +44,7 @@ class Engine:
 
 @dataclass
 class Talk:
-    """A conversation under way. The cache holds what every later prompt begins with."""
+    """A conversation. The cache holds `cached_ids`, the tokens with which every later prompt begins."""
 
     engine: Engine
     think: bool = True
@@ -53,46 +53,44 @@ class Talk:
 
     def __post_init__(self) -> None:
         self.cache = make_prompt_cache(self.engine.model)
-        self.fed: list[int] = []
+        self.cached_ids: list[int] = []
         if self.system is not None:
             self.messages.append({"role": "system", "content": self.system})
 
     def say(self, text: str) -> Answer:
         """Send a message and read the reply."""
         self.messages.append({"role": "user", "content": text})
-        self._feed(self._ids(prompt=False))
-        tail = self._ids(prompt=True)[len(self.fed) :]
-        answer = self._read(tail)
+        self._prefill(self._ids(prompt=False))
+        answer = self._generate(self._ids(prompt=True)[len(self.cached_ids) :])
         self.messages.append({"role": "assistant", "content": answer.text})
         return answer
 
     def _ids(self, prompt: bool) -> list[int]:
-        found: list[int] = self.engine.tokenizer.apply_chat_template(
+        ids: list[int] = self.engine.tokenizer.apply_chat_template(
             self.messages, add_generation_prompt=prompt, enable_thinking=self.think
         )
-        return found
+        return ids
 
-    def _feed(self, ids: list[int]) -> None:
-        assert ids[: len(self.fed)] == self.fed
-        fresh = mx.array(ids[len(self.fed) :])
-        self.engine.model(fresh[None], cache=self.cache)
+    def _prefill(self, ids: list[int]) -> None:
+        assert ids[: len(self.cached_ids)] == self.cached_ids
+        new = mx.array(ids[len(self.cached_ids) :])
+        self.engine.model(new[None], cache=self.cache)
         mx.eval([layer.state for layer in self.cache])
-        self.fed = ids
+        self.cached_ids = ids
 
-    def _read(self, tail: list[int]) -> Answer:
-        start, got, ended = time.perf_counter(), [], False
+    def _generate(self, prompt: list[int]) -> Answer:
+        tokenizer = self.engine.tokenizer
+        started, ids, ended = time.perf_counter(), [], False
         cache = copy.deepcopy(self.cache)
         for token, _ in generate_step(
-            mx.array(tail), self.engine.model, max_tokens=LIMIT, prompt_cache=cache
+            mx.array(prompt), self.engine.model, max_tokens=MAX_REPLY_TOKENS, prompt_cache=cache
         ):
-            if int(token) in self.engine.tokenizer.eos_token_ids:
+            if int(token) in tokenizer.eos_token_ids:
                 ended = True
                 break
-            got.append(int(token))
-        return self._parted(got, ended, time.perf_counter() - start)
-
-    def _parted(self, ids: list[int], ended: bool, seconds: float) -> Answer:
-        text = self.engine.tokenizer.decode(ids)
-        thinking, mark, reply = text.rpartition("</think>") if self.think else ("", "x", text)
-        formed = ended and bool(mark) and bool(reply.strip()) and "<" not in thinking + reply
-        return Answer(thinking.strip(), reply.strip(), formed, len(ids), seconds)
+            ids.append(int(token))
+        seconds = time.perf_counter() - started
+        text = tokenizer.decode(ids)
+        thinking, tag, reply = text.rpartition("</think>") if self.think else ("", "x", text)
+        well_formed = ended and bool(tag) and bool(reply.strip()) and "<" not in thinking + reply
+        return Answer(thinking.strip(), reply.strip(), well_formed, len(ids), seconds)

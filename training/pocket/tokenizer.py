@@ -1,4 +1,4 @@
-"""Trains pocket's byte-level tokenizer on made-up talk, and turns conversations into token ids."""
+"""Trains pocket's byte-level tokenizer on generated conversations, and encodes them."""
 
 from __future__ import annotations
 

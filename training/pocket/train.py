@@ -1,4 +1,4 @@
-"""Trains pocket on endless fresh conversations and exports it; not needed to run chatcli."""
+"""Trains pocket on an endless stream of generated conversations, and exports it."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Pool:
         return {"ids": ids, "marks": marks, "sorts": [row.sort for row in rows]}
 
 
-def work(seed: int, folder: str, tokens: int, level: Any, out: Any, held: bool) -> None:
-    """A worker: batches without end."""
+def produce_batches(seed: int, folder: str, tokens: int, level: Any, out: Any, held: bool) -> None:
+    """A worker process: put endless batches on the queue."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     source, coder = (
@@ -82,7 +82,7 @@ def work(seed: int, folder: str, tokens: int, level: Any, out: Any, held: bool) 
 
 @dataclass
 class Score:
-    """How many last turns were right in every token, by kind, lately."""
+    """The running share of last turns that were right in every token, by kind."""
 
     right: dict[str, float] = field(default_factory=dict)
 
@@ -117,7 +117,7 @@ def rate(progress: float, step: int, top: float, hold: float) -> float:
     return top * fall * min(1.0, (step + 1) / 200)
 
 
-def stored(weight: Tensor) -> Tensor:
+def exported(weight: Tensor) -> Tensor:
     """A weight as the file holds it: vectors stay wide, as mlx-lm adds one to some of them."""
     return weight.detach().to("cpu", torch.bfloat16 if weight.ndim > 1 else torch.float32).contiguous()
 
@@ -125,7 +125,7 @@ def stored(weight: Tensor) -> Tensor:
 def export(net: Network, folder: Path) -> None:
     """Write weights in bfloat16, and the configuration, as mlx-lm loads them."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {f"model.{k}": stored(v) for k, v in net.state_dict().items()}
+    state = {f"model.{k}": exported(v) for k, v in net.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     eos = words.SPECIAL.index(words.END)
@@ -154,8 +154,8 @@ def load(net: Network, folder: Path) -> None:
     net.load_state_dict({k.removeprefix("model."): v.float() for k, v in state.items()})
 
 
-def quicken(net: Network) -> None:
-    """Compile the parts that are bound by memory."""
+def compile_memory_bound_parts(net: Network) -> None:
+    """Compile the parts whose speed memory bandwidth limits."""
     from . import network
 
     network.within = torch.compile(network.within, dynamic=True)
@@ -173,29 +173,29 @@ def optimizer(net: nn.Module, top: float) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=top, betas=(0.9, 0.98), fused=torch.cuda.is_available())
 
 
-def harder(score: Score, level: Any) -> None:
-    """Go up a level where nine in ten answers are right."""
+def raise_level(score: Score, level: Any) -> None:
+    """Go up a level once nine in ten answers are right."""
     if score.right.get("ask", 0) > 0.9 and level.value < len(LEVELS) - 1:
         level.value += 1
         score.right["ask"] = 0.5
         print(f"level {level.value}", flush=True)
 
 
-def staff(options: argparse.Namespace) -> tuple[Any, Any, list[Any]]:
-    """Workers under way: their queue of batches, the level they share, themselves."""
+def start_workers(options: argparse.Namespace) -> tuple[Any, Any, list[Any]]:
+    """Start the worker processes. Returns their queue of batches, the level they share, and them."""
     spawn = get_context("spawn")
     level, queue = spawn.Value("i", options.level), spawn.Queue(options.workers * 3)
-    helpers = [
+    workers = [
         spawn.Process(
-            target=work,
+            target=produce_batches,
             args=(options.seed * 1000 + i, options.tokenizer, options.tokens, level, queue, False),
             daemon=True,
         )
         for i in range(options.workers)
     ]
-    for helper in helpers:
-        helper.start()
-    return queue, level, helpers
+    for worker in workers:
+        worker.start()
+    return queue, level, workers
 
 
 def fit(options: argparse.Namespace) -> None:
@@ -204,12 +204,12 @@ def fit(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     torch.set_float32_matmul_precision("high")
     folder, out = Path(options.tokenizer), Path(options.out)
-    queue, level, helpers = staff(options)
+    queue, level, workers = start_workers(options)
     net = Network(Shape(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size())).to(device)
     if options.resume:
         load(net, Path(options.resume))
     if options.compile:
-        quicken(net)
+        compile_memory_bound_parts(net)
     adam, score, begun = optimizer(net, options.rate), Score(), time.time()
     step = seen = 0
     wait, average = 0.0, 0.0
@@ -235,12 +235,12 @@ def fit(options: argparse.Namespace) -> None:
                 flush=True,
             )
             average = 0.0
-        harder(score, level)
+        raise_level(score, level)
         if time.time() - saved > 120:
             export(net, out)
             saved = time.time()
-    for helper in helpers:
-        helper.terminate()
+    for worker in workers:
+        worker.terminate()
     export(net, out)
 
 

@@ -1,4 +1,4 @@
-"""Makes single turns: what the user types, what pocket thinks and replies; keeps told facts."""
+"""Generates single turns: the user's message, pocket's thinking and its reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the open vocabulary of values that facts carry; knows nothing of sentences."""
+"""Draws the open vocabulary of values that facts carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word lists that the made-up conversations draw on; knows nothing of sentences or models."""
+"""Word lists for the generated conversations."""
 
 
 def spaced(text: str) -> list[str]:
