@@ -1,4 +1,4 @@
-"""Bytes on disk: private folders, atomic writes, safe names; refuses to know what the bytes mean."""
+"""Files: private folders, atomic writes, locks, safe names."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from chatcli.errors import BadName, FolderError
 
-# What is written: bytes, or pieces of them that follow each other.
+# The content of a file: bytes, or parts of it in order.
 Data = bytes | Sequence[bytes | memoryview]
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 LONGEST_NAME = 80
-LONGEST_BYTES = 240
+LONGEST_NAME_BYTES = 240
 ATTEMPTS = 3
+# The suffix of a session that has no name yet.
 UNNAMED = ".new"
-# What is named by its content, wherever a text names it.
+# A content hash, wherever a text names one.
 SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-# The last of a disk is the transcripts'.
+# Bytes of a disk that are left to the transcripts.
 RESERVE = 4 << 20
 
 
@@ -67,27 +69,21 @@ def check_writable(path: Path) -> None:
 
 def check_name(name: str) -> str:
     """`name` itself if it can name a session on every system, else `BadName`."""
-    problem = _name_problem(name)
-    if problem:
-        raise BadName(f"A session's name {problem}. Try letters, digits, '-' and '_'.")
-    return name
-
-
-def _name_problem(name: str) -> str | None:
+    size = len(name.encode("utf-8", "replace"))
     rules = {
         "must not be empty": not name.strip(),
-        f"is at most {LONGEST_NAME} characters long": len(name) > LONGEST_NAME
-        or len(name.encode("utf-8", "replace")) > LONGEST_BYTES,
+        f"is at most {LONGEST_NAME} characters long": len(name) > LONGEST_NAME or size > LONGEST_NAME_BYTES,
         "must not contain '/' or '\\'": "/" in name or "\\" in name,
         "must not begin with '.' or '-'": name[:1] in {".", "-"},
         "must not begin or end with a space": name != name.strip(),
-        "must not contain control or invisible characters": not _visible(name),
+        "must not contain control or invisible characters": any(
+            unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in name
+        ),
     }
-    return next((text for text, broken in rules.items() if broken), None)
-
-
-def _visible(text: str) -> bool:
-    return all(unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in text)
+    for rule, is_broken in rules.items():
+        if is_broken:
+            raise BadName(f"A session's name {rule}. Try letters, digits, '-' and '_'.")
+    return name
 
 
 def from_home(name: str) -> Path:
@@ -101,49 +97,36 @@ def from_home(name: str) -> Path:
 def write_once(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` at `path` so that it is there whole or not at all, also after a crash.
 
-    Written to a temporary file in `scratch` (same file system), flushed, renamed, and the folder's
-    entry flushed. Returns the bytes written: 0 if `path` was there already. Raises `OSError`.
+    As `replace`, but a file that is there stays. Returns the bytes written. Raises `OSError`.
     """
-    if path.exists():
-        return 0
-    replace(path, data, scratch, reserve)
-    return sum(map(len, _pieces(data)))
+    return 0 if path.exists() else replace(path, data, scratch, reserve)
 
 
-def _pieces(data: Data) -> Sequence[bytes | memoryview]:
-    return [data] if isinstance(data, bytes) else data
-
-
-def replace(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> None:
+def replace(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` in the place of `path`, whole or not at all, and leave `reserve` bytes of the disk.
 
-    Raises `OSError`.
+    It is written to a temporary file in `scratch` (same file system), flushed, renamed, and the
+    folder's entry flushed. Returns the bytes written. Raises `OSError`.
     """
+    parts = [data] if isinstance(data, bytes) else data
+    size = sum(map(len, parts))
     for _ in range(ATTEMPTS):
-        # Another process may take a file for abandoned in the moment before it is locked, or
+        # Another process may take the file for abandoned in the moment before it is locked, or
         # clear the folders away.
         with contextlib.suppress(FileNotFoundError):
             make_private(scratch)
             make_private(path.parent)
-            _leave_room(scratch, sum(map(len, _pieces(data))) + reserve)
-            _replace(path, data, scratch / f"{os.getpid()}-{uuid.uuid4().hex}")
-            return
+            if shutil.disk_usage(scratch).free < size + reserve:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(scratch))
+            temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
+            try:
+                with _flushed(temporary, parts):
+                    temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+            flush_folder(path.parent)
+            return size
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-
-
-def _replace(path: Path, data: Data, temporary: Path) -> None:
-    try:
-        with _flushed(temporary, data):
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush_folder(path.parent)
-
-
-def _leave_room(folder: Path, size: int) -> None:
-    """Raise the `OSError` of a full disk before the last of it is taken."""
-    if shutil.disk_usage(folder).free < size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def create(path: Path, data: bytes) -> None:
@@ -153,29 +136,24 @@ def create(path: Path, data: bytes) -> None:
     for _ in range(ATTEMPTS):
         # As in `replace`: a sweep elsewhere may come before the lock.
         with contextlib.suppress(FileNotFoundError):
-            _create(path, data, path.with_name(f".{uuid.uuid4().hex}{UNNAMED}"))
+            temporary = path.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
+            try:
+                with _flushed(temporary, [data]):
+                    path.hardlink_to(temporary)
+            finally:
+                temporary.unlink(missing_ok=True)
+            flush_folder(path.parent)
             return
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-def _create(path: Path, data: bytes, temporary: Path) -> None:
-    try:
-        with _flushed(temporary, data):
-            path.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush_folder(path.parent)
-
-
 @contextlib.contextmanager
-def _flushed(path: Path, data: Data) -> Iterator[None]:
-    """A new file with `data` on disk, locked for as long as it is needed."""
+def _flushed(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
+    """A new file on disk, locked while the block runs: a killed process leaves it without a lock."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with os.fdopen(descriptor, "wb") as file:
-        # The lock says that someone is still at it; it goes with the process.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        for piece in _pieces(data):
-            file.write(piece)
+        lock(descriptor)
+        file.writelines(parts)
         file.flush()
         os.fsync(descriptor)
         yield
@@ -190,22 +168,42 @@ def flush_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock an open file or folder until it is closed. False if it is locked elsewhere, unless `wait`.
+
+    Advisory: other processes are kept away only as they lock it too. Raises `OSError`.
+    """
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def locked_folder(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Wait for a lock on a folder and hold it. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        lock(descriptor, shared=shared)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_locked(path: Path) -> bool:
     """Whether some process holds an exclusive lock on a file, this one included.
 
-    Locks belong to what was opened, not to who opened it. The test itself locks for a moment.
+    Locks belong to open files, not to processes. The test itself locks for a moment.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not lock(descriptor, shared=True, wait=False)
     finally:
         os.close(descriptor)
-    return False
 
 
 def abandoned(paths: Iterable[Path]) -> list[Path]:

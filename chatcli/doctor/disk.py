@@ -145,7 +145,7 @@ def locks(path: Path) -> Iterator[Finding]:
     todo = "Two chatcli in this folder could write over each other: " + ELSEWHERE
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        files.lock(descriptor, wait=False)
         held = files.is_locked(scratch)
     except OSError as error:
         yield problem("file locks", f"refused: {error.strerror}", todo)

@@ -8,7 +8,6 @@ names that stay the same.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -35,6 +34,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
 
+from chatcli import files
 from chatcli.model import hub
 from chatcli.model.hub import FILE_PATTERNS, answer_seconds
 from chatcli.text import file_size
@@ -202,7 +202,7 @@ def fetch_one(name: str, revision: str, folder: Path, file: LargeFile, reporter:
         headers["authorization"] = f"Bearer {token}"
     with part.open("ab") as output:
         # Wait for another process that downloads the same file.
-        fcntl.flock(output, fcntl.LOCK_EX)
+        files.lock(output)
         if blob.exists():
             part.unlink(missing_ok=True)
             return

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,12 +205,8 @@ def _locked(path: Path) -> Iterator[Path]:
         files.make_private(real.parent)
         if real.exists() and not real.is_file():
             raise FolderError(f"Cannot write the settings to {path}: it is not a file.")
-        descriptor = os.open(real.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with files.locked_folder(real.parent):
             yield real
-        finally:
-            os.close(descriptor)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -181,7 +181,7 @@ def test_create_sweeps_what_dead_processes_left_and_no_more(tmp_path: Path) -> N
     names = ["kept.jsonl", ".hidden", f".dead{files.UNNAMED}"]
     for name in names:
         (tmp_path / name).write_bytes(b"x")
-    with files._flushed(tmp_path / f".living{files.UNNAMED}", b"x"):
+    with files._flushed(tmp_path / f".living{files.UNNAMED}", [b"x"]):
         files.create(tmp_path / "new", b"x")
     left = {*names[:2], f".living{files.UNNAMED}", "new"}
     assert left == {path.name for path in tmp_path.iterdir()}
@@ -191,7 +191,7 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from chatcli import files
-with files._flushed(Path(sys.argv[1]), b"half a fi"):
+with files._flushed(Path(sys.argv[1]), [b"half a fi"]):
     print("writing", flush=True)
     time.sleep(60)
 """
@@ -227,7 +227,7 @@ def test_only_what_dead_writers_left_is_swept_and_at_once(
 def test_a_lock_of_this_process_counts_too_and_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert not files.is_locked(path)
-    with files._flushed(path, b"x"):
+    with files._flushed(path, [b"x"]):
         assert [True, True] == [files.is_locked(path) for _ in range(2)]
     assert not files.is_locked(path)
 

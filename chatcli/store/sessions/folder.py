@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
-import fcntl
 import os
 import re
 import threading
@@ -387,21 +386,13 @@ def slug(text: str) -> str:
 def _lock(descriptor: int, name: str) -> None:
     """Raises `SessionLocked` if the lock does not come free soon."""
     deadline = time.monotonic() + LOCK_PATIENCE
-    while not _locked(descriptor):
+    while not files.lock(descriptor, wait=False):
         if time.monotonic() > deadline:
             raise SessionLocked(
                 f"The session '{name}' is open in another chatcli: close it there, "
                 f"or go on in a copy with 'chatcli branch {name}'."
             )
         time.sleep(LOCK_STEP)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _check_still_there(descriptor: int, path: Path) -> None:

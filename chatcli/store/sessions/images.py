@@ -1,11 +1,9 @@
-"""The images of saved messages, each file once, by its content; refuses to know what is in them."""
+"""The image files of saved messages, each once, named by its content."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -42,7 +40,7 @@ class Gallery:
 
     @contextlib.contextmanager
     def keeping(self, images: Iterable[Image]) -> Iterator[None]:
-        """Put images on disk, and let no one take them for unneeded while their message is written.
+        """Put images on disk and keep `sweep` away while the block writes the message that names them.
 
         Raises `FolderError`.
         """
@@ -50,47 +48,31 @@ class Gallery:
         if not images:
             yield
             return
-        with files.explained(f"save an image to {self.folder}"):
-            files.make_private(self.folder)
-            with contextlib.suppress(OSError):
-                files.sweep(self.folder / SCRATCH)
-            lock = _locked(self.folder, fcntl.LOCK_SH)
-        try:
+        with contextlib.ExitStack() as held:
             with files.explained(f"save an image to {self.folder}"):
+                files.make_private(self.folder)
+                with contextlib.suppress(OSError):
+                    files.sweep(self.folder / SCRATCH)
+                held.enter_context(files.locked_folder(self.folder, shared=True))
                 for image in images:
                     path = self.path(image.picture)
                     files.write_once(path, image.data, self.folder / SCRATCH, reserve=0)
             yield
-        finally:
-            os.close(lock)
 
 
 def _lost(picture: Picture, path: Path) -> str:
     return f"The image {picture.name} of this conversation ({path})"
 
 
-def _locked(folder: Path, kind: int) -> int:
-    """A descriptor that holds a lock on a folder until it is closed. Raises `OSError`."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, kind)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
-    """Remove the images that none of the transcripts names, all of them there are.
+    """Remove the images that none of the folder's `transcripts` names, while nobody adds one.
 
-    No one adds an image meanwhile. Raises `OSError`, and where a transcript cannot be read nothing
-    is removed.
+    Raises `OSError`; nothing is removed if a transcript cannot be read.
     """
     folder = sessions / FOLDER
     if not folder.is_dir():
         return
-    lock = _locked(folder, fcntl.LOCK_EX)
-    try:
+    with files.locked_folder(folder):
         named: set[str] = set()
         for path in transcripts():
             with contextlib.suppress(FileNotFoundError):
@@ -98,5 +80,3 @@ def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
         for path in (*files.abandoned(folder.glob(f"{SCRATCH}/*")), *folder.glob("??/*")):
             if path.stem not in named:
                 path.unlink(missing_ok=True)
-    finally:
-        os.close(lock)

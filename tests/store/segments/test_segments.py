@@ -226,7 +226,7 @@ def test_a_new_store_removes_what_killed_writers_left_and_nothing_of_living_ones
     write(store, ONE)
     dead, living = (store.folder / "tmp" / name for name in ("1-dead", "2-living"))
     dead.write_bytes(b"half a fi")
-    with files._flushed(living, b"half a fi"):
+    with files._flushed(living, [b"half a fi"]):
         SegmentStore(tmp_path, FINGERPRINT).close()
         assert (False, True) == (dead.exists(), living.exists())
     assert 1 == depth(store)
