@@ -1,35 +1,4 @@
-"""Every error that a person can meet, as one tree; knows nothing else.
-
-* ChatcliError                 exit code 1, one sentence that says what to do
-  + UsageError                 exit code 2: what was asked for cannot be
-    - EmptyPrompt
-    - NothingToRepeat
-    - BadName
-    - TurnOutOfRange
-    - NotAnImage
-  + FolderError                the sessions folder cannot be read or written
-  + SessionError
-    - SessionNotFound
-    - SessionExists
-    - SessionLocked
-    - SessionUnreadable        damaged beyond the lines that can be skipped
-    - SessionVersionError      written by a newer chatcli
-    - NotImportable            no conversation that can be kept whole
-  + ModelError
-    - BackendMissing           MLX is not installed for this machine
-    - ModelNotFound
-    - ModelBroken
-    - NoChatTemplate
-    - CacheRefused             a cache such as this model cannot have
-    - DraftModelRefused        a draft model that cannot help this model
-    - TokenUnknown             a logit bias for a token that the model does not have
-    - TemplateRefused          the template raised on this conversation
-      ImagesRefused            images that this model, or this machine, cannot be shown
-    - ContextFull
-    - MemoryFull             more bytes than there are, or than --memory-limit allows
-  + SegmentDamaged             never reaches a person: a miss with a reason
-* RankLost                     exit code 1: one of several processes with one model is gone
-"""
+"""Every error that a person can meet, as one tree. Its text is one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -41,6 +10,8 @@ class ChatcliError(Exception):
 
 
 class UsageError(ChatcliError):
+    """What was asked for is not possible."""
+
     exit_code = 2
 
 
@@ -65,7 +36,7 @@ class NotAnImage(UsageError):
 
 
 class FolderError(ChatcliError):
-    pass
+    """The sessions folder, or another place, cannot be read or written."""
 
 
 class SessionError(ChatcliError):
@@ -85,15 +56,15 @@ class SessionLocked(SessionError):
 
 
 class SessionUnreadable(SessionError):
-    pass
+    """Damaged beyond the lines that can be skipped."""
 
 
 class SessionVersionError(SessionError):
-    pass
+    """Written by a newer chatcli."""
 
 
 class NotImportable(SessionError):
-    pass
+    """No conversation that can be kept whole."""
 
 
 class ModelError(ChatcliError):
@@ -101,7 +72,7 @@ class ModelError(ChatcliError):
 
 
 class BackendMissing(ModelError):
-    pass
+    """MLX is not installed for this machine."""
 
 
 class ModelNotFound(ModelError):
@@ -117,23 +88,23 @@ class NoChatTemplate(ModelError):
 
 
 class CacheRefused(ModelError):
-    pass
+    """The options ask for a cache that this model cannot have."""
 
 
 class DraftModelRefused(ModelError):
-    pass
+    """The draft model cannot propose tokens for this model."""
 
 
 class TokenUnknown(ModelError):
-    pass
+    """A logit bias names a token that the model does not have."""
 
 
 class TemplateRefused(ModelError):
-    pass
+    """The chat template raised on this conversation."""
 
 
 class ImagesRefused(TemplateRefused):
-    pass
+    """This model, or this machine, cannot take images."""
 
 
 class ContextFull(ModelError):
@@ -141,14 +112,17 @@ class ContextFull(ModelError):
 
 
 class MemoryFull(ModelError):
-    pass
+    """More bytes are needed than there are, or than --memory-limit allows."""
 
 
 class SegmentDamaged(ChatcliError):
-    pass
+    """Never reaches a person: the segment is a cache miss, and this is its reason."""
 
 
 class RankLost(Exception):
-    """No `ChatcliError`: no other turn can be taken after it, so nothing that goes on may catch it."""
+    """One of several processes that share a model is gone.
+
+    Not a `ChatcliError`: no further turn is possible, so nothing that goes on to the next may catch it.
+    """
 
     exit_code = 1

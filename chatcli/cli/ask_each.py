@@ -1,6 +1,6 @@
-"""`chatcli ask --each`: many questions beside each other; refuses to know how they are answered.
+"""`chatcli ask --each`: many questions at once, each answered as a branch of its own.
 
-What comes out is in the order of the questions, each as soon as those before it are there.
+Answers are printed in the order of the questions, each as soon as those before it are there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chatcli import files
-from chatcli.cli.options import print_json
+from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED
 from chatcli.commands import script
 from chatcli.conversation import finish
@@ -38,8 +38,8 @@ Each = Annotated[
 ]
 
 
-def questions(source: str, prompt: str | None) -> list[str]:
-    """The lines of a file that say something. Raises `UsageError` or `FolderError`."""
+def read_questions(source: str, prompt: str | None) -> list[str]:
+    """The lines of a file that are not blank. Raises `UsageError` or `FolderError`."""
     if prompt is not None:
         raise UsageError("Give a prompt or --each, not both.")
     if source == "-":
@@ -47,76 +47,75 @@ def questions(source: str, prompt: str | None) -> list[str]:
     else:
         with files.explained(f"read {source}"):
             text = Path(source).expanduser().read_bytes().decode("utf-8-sig", "replace")
-    found = [decodable(line.strip()) for line in text.split("\n") if line.strip()]
-    if not found:
+    questions = [decodable(line.strip()) for line in text.split("\n") if line.strip()]
+    if not questions:
         raise EmptyPrompt("There are no questions: write one on each line.")
-    return found
+    return questions
 
 
-def run(asked: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequence[Image] = ()) -> None:
-    """Ask, print, and end with an exit code if something is missing."""
-    shown = InOrder(asked, as_json, chat.model.context_size)
+def run(questions: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequence[Image] = ()) -> None:
+    """Answer and print them all. Exits with an error code if one has no answer."""
+    printer = AnswerPrinter(questions, as_json, chat.model.context_size)
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in chat.each(asked, cancelled, images):
-                shown.event(event)
+            for event in chat.each(questions, cancelled, images):
+                printer.event(event)
         finally:
-            shown.finish()
+            printer.finish()
     if cancelled.is_set():
         raise typer.Exit(INTERRUPTED)
-    if shown.refused:
+    if printer.any_refused:
         raise typer.Exit(ChatcliError.exit_code)
 
 
-class InOrder:
+class AnswerPrinter:
     """Prints each answer once all before it are printed."""
 
-    def __init__(self, asked: Sequence[str], as_json: bool, context: Callable[[], int | None]) -> None:
-        """`context`: the most tokens that the model takes, None while it loads."""
-        self._context = context
-        self.refused = False
-        self._asked = asked
+    def __init__(
+        self, questions: Sequence[str], as_json: bool, context_size: Callable[[], int | None]
+    ) -> None:
+        """`context_size`: the most tokens that the model takes, None while it loads."""
+        self.any_refused = False
+        self._questions = questions
         self._as_json = as_json
-        self._came: dict[int, Answered | Refused] = {}
+        self._context_size = context_size
+        self._waiting: dict[int, Answered | Refused] = {}
         self._next = 1
-        self._begun = False
+        self._printed_any = False
         self._download = DownloadProgress(sys.stderr)
 
     def event(self, event: Event) -> None:
         if self._download.takes(event):
             return
         if isinstance(event, Notice):
-            print(clean(f"chatcli: {event.text}"), file=sys.stderr)
+            warn(event.text)
         elif isinstance(event, Answered | Refused):
-            self._came[event.number] = event
-            while self._next in self._came:
-                self._print(self._came.pop(self._next))
+            self._waiting[event.number] = event
+            while self._next in self._waiting:
+                self._print(self._waiting.pop(self._next))
                 self._next += 1
 
     def finish(self) -> None:
-        """Nothing more comes: print what waited for others."""
+        """No more answers come: print those that wait for a question without one."""
         self._download.end()
-        for number in sorted(self._came):
-            self._print(self._came.pop(number))
+        for number in sorted(self._waiting):
+            self._print(self._waiting.pop(number))
 
     def _print(self, event: Answered | Refused) -> None:
-        self.refused |= isinstance(event, Refused)
-        asked = {"number": event.number, "question": self._asked[event.number - 1]}
+        self.any_refused |= isinstance(event, Refused)
         if self._as_json:
-            told = {"error": event.why} if isinstance(event, Refused) else event.record.as_json()
-            print_json({**asked, **told})
+            question = {"number": event.number, "question": self._questions[event.number - 1]}
+            answer = {"error": event.why} if isinstance(event, Refused) else event.record.as_json()
+            print_json({**question, **answer})
         else:
-            self._print_plain(event)
+            if self._printed_any:
+                print(SEPARATOR)
+            self._printed_any = True
+            if isinstance(event, Refused):
+                warn(f"question {event.number}: {event.why}")
+            else:
+                print(clean(event.record.text), flush=True)
+                ending = finish.sentence(event.record, self._context_size())
+                if ending and sys.stderr.isatty():
+                    warn(f"question {event.number}: {ending}")
         sys.stdout.flush()
-
-    def _print_plain(self, event: Answered | Refused) -> None:
-        if self._begun:
-            print(SEPARATOR)
-        self._begun = True
-        if isinstance(event, Refused):
-            print(clean(f"chatcli: question {event.number}: {event.why}"), file=sys.stderr)
-        else:
-            print(clean(event.record.text), flush=True)
-            told = finish.sentence(event.record, self._context())
-            if told and sys.stderr.isatty():
-                print(clean(f"chatcli: question {event.number}: {told}"), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`chatcli bench …`: measurements against peers, in one run; refuses the user's own sessions."""
+"""`chatcli bench …`: measurements with the peers in the same run, in temporary session folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import typer
 
 from chatcli import __version__
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, ModelOption, print_json, show_result
+from chatcli.cli.options import JsonOption, ModelOption
+from chatcli.cli.output import print_json, show_result
 from chatcli.errors import UsageError
 from chatcli.settings.values import POCKET
 
@@ -116,7 +117,7 @@ def _size(quick: bool, full: bool) -> int:
 
 
 def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None:
-    """Run the workloads, telling each one's tables as soon as they are there."""
+    """Run the workloads, and show the tables of each as soon as they are there."""
     from chatcli.bench import plot as plotting
     from chatcli.bench import report
     from chatcli.bench.run import run
@@ -126,20 +127,21 @@ def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None
         plotting.check(plot)
     outcomes: list[Outcome] = []
     for name in names:
-        with progress.bar(name) as told:
-            found = run(name, plan, told)
-        outcomes += found
+        with progress.bar(name) as report_progress:
+            measured = run(name, plan, report_progress)
+        outcomes += measured
         if not as_json:
-            for table in (table for outcome in found for table in report.tables(outcome)):
-                show_result(table)
+            for outcome in measured:
+                for table in report.tables(outcome):
+                    show_result(table)
     if plot is not None:
         plotting.draw(outcomes, plot)
     if as_json:
-        print_json({"machine": _machine(), "outcomes": [report.as_json(one) for one in outcomes]})
+        print_json({"machine": _machine(), "outcomes": [report.as_json(outcome) for outcome in outcomes]})
 
 
 def _machine() -> dict[str, Any]:
-    """What the numbers were had with."""
+    """What the numbers were measured on."""
     from chatcli.bench.run import device
 
     return {

@@ -1,7 +1,6 @@
-"""`chatcli cache …`: what the checkpoints take, whether they are whole, what can go.
+"""`chatcli cache …`: what the checkpoints take on disk, whether they are whole, what can be removed.
 
-Refuses to know how a turn works. The store's modules take a tenth of a second to import, so they are
-imported by the commands that need them.
+The store's modules take a tenth of a second to import, so the commands that need them do so.
 """
 
 from __future__ import annotations
@@ -13,14 +12,8 @@ import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import (
-    CacheLimitOption,
-    JsonOption,
-    SessionsOption,
-    print_json,
-    show_result,
-    value_of,
-)
+from chatcli.cli.options import CacheLimitOption, JsonOption, SessionsOption, value_of
+from chatcli.cli.output import print_json, show_result
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
 
@@ -36,25 +29,26 @@ def stats(
     from chatcli.store.segments import budget, inventory
 
     folder = value_of("sessions", sessions)
-    most = value_of("cache_limit", limit)
+    limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
-        most = budget.default_limit(folder) if most is None else most
+        limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
     names = maintenance.model_names(folder)
     if as_json:
         print_json(
             {
                 "folder": str(folder),
-                "segments": sum(use.segments for use in usages),
-                "bytes": sum(use.bytes for use in usages),
-                "limit_bytes": most,
+                "segments": sum(usage.segments for usage in usages),
+                "bytes": sum(usage.bytes for usage in usages),
+                "limit_bytes": limit_bytes,
                 "models": [
-                    {**asdict(use), "bytes": use.bytes, "model": names.get(use.fingerprint)} for use in usages
+                    {**asdict(usage), "bytes": usage.bytes, "model": names.get(usage.fingerprint)}
+                    for usage in usages
                 ],
             }
         )
     else:
-        show_result(results.DiskUse(str(folder), usages, most, names))
+        show_result(results.DiskUse(str(folder), usages, limit_bytes, names))
 
 
 @app.command()
@@ -77,8 +71,8 @@ def verify(
     repaired = repair and not any(problem.path.exists() for problem in damaged)
     transcripts = maintenance.damaged_transcripts(SessionFolder(folder))
     if as_json:
-        found = [{"file": str(one.path), "reason": one.reason} for one in damaged]
-        print_json({"damaged": found, "transcripts": transcripts, "repaired": repaired})
+        problems = [{"file": str(problem.path), "reason": problem.reason} for problem in damaged]
+        print_json({"damaged": problems, "transcripts": transcripts, "repaired": repaired})
     else:
         show_result(results.Verified(folder, damaged, transcripts, repaired))
     if transcripts or (damaged and not repaired):
@@ -99,14 +93,14 @@ def gc(
     from chatcli.store.segments import budget, eviction
 
     folder = value_of("sessions", sessions)
-    most = value_of("cache_limit", limit)
+    limit_bytes = value_of("cache_limit", limit)
     with files.explained(f"clean up the checkpoints in {folder}"):
-        most = budget.default_limit(folder) if most is None else most
-        removals = maintenance.collectable(SessionFolder(folder), most)
-        freed = sum(one.size for one in removals) if dry_run else eviction.remove(removals)
+        limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+        removals = maintenance.collectable(SessionFolder(folder), limit_bytes)
+        freed = sum(each.size for each in removals) if dry_run else eviction.remove(removals)
     if as_json:
-        told = [{"file": str(one.path), "bytes": one.size, "reason": one.reason} for one in removals]
-        print_json({"dry_run": dry_run, "freed_bytes": freed, "removed": told})
+        removed = [{"file": str(each.path), "bytes": each.size, "reason": each.reason} for each in removals]
+        print_json({"dry_run": dry_run, "freed_bytes": freed, "removed": removed})
     else:
         show_result(results.Collected(removals, freed, dry_run))
 

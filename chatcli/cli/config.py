@@ -6,22 +6,14 @@ It works where the file or the environment is wrong, so that they can be mended.
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from chatcli.cli.options import (
-    PREFIX,
-    Configured,
-    JsonOption,
-    SessionsOption,
-    config_path,
-    from_environment,
-    print_json,
-)
+from chatcli.cli.options import PREFIX, Configured, JsonOption, SessionsOption, config_path, from_environment
+from chatcli.cli.output import print_json, warn
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.config_file import MODELS
@@ -102,7 +94,7 @@ def show_all(path: Path, sessions: Path | None, as_json: bool) -> None:
         print(clean_line(f"{MODELS}.{alias} = {model}"))
     print(clean(f"\nThe file: {path}{'' if path.exists() else ' (not there yet)'}"))
     for problem in (*problems, *remembered.unknown.values()):
-        print(clean(f"chatcli: {problem}"), file=sys.stderr)
+        warn(problem)
 
 
 def read_environment() -> tuple[dict[str, Value], list[str]]:
@@ -171,7 +163,7 @@ def remember(path: Path, key: str, word: str, as_json: bool) -> None:
     print(clean(f"{key} is {clean_line(text_of(value))} in {path}."))
     name = PREFIX + key.upper()
     if os.environ.get(name) and key in SETTINGS:
-        print(f"chatcli: {name} is set and wins over the file.", file=sys.stderr)
+        warn(f"{name} is set and wins over the file.")
 
 
 def absolute(path: Path, key: str, word: str) -> str:
@@ -211,4 +203,4 @@ def edit_file(path: Path) -> None:
     for problem in remembered.problems.values():
         raise UsageError(problem)
     for warning in remembered.unknown.values():
-        print(clean(f"chatcli: {warning}"), file=sys.stderr)
+        warn(warning)

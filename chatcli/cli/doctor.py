@@ -16,7 +16,8 @@ import typer
 
 from chatcli import __version__, files
 from chatcli.cli.config import effective, read_environment
-from chatcli.cli.options import Configured, JsonOption, config_path, print_json
+from chatcli.cli.options import Configured, JsonOption, config_path
+from chatcli.cli.output import print_json
 from chatcli.doctor.finding import Finding, Status
 from chatcli.settings import config_file
 from chatcli.settings.values import SETTINGS

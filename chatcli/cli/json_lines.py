@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from chatcli.cli.options import print_json
+from chatcli.cli.output import print_json, warn
 from chatcli.commands.results import PlainText, Result
 from chatcli.events import Alternatives, Event, Notice, Settled, TurnDone, TurnRecord
-from chatcli.text import clean
 from chatcli.tui.render.progress import DownloadProgress
 
 
@@ -29,7 +28,7 @@ class JsonLines:
         elif isinstance(event, Settled) and self._record is not None:
             self._record.add(event)
         elif isinstance(event, Notice):
-            print(clean(f"chatcli: {event.text}"), file=sys.stderr)
+            warn(event.text)
 
     def abandon(self) -> None:
         """A turn ended without a reply: nothing of it was printed."""

@@ -17,13 +17,8 @@ import typer
 from chatcli import __version__
 from chatcli.cli import ask_each, bench, cache, config, doctor, help, models, sessions
 from chatcli.cli.json_lines import JsonLines
-from chatcli.cli.options import (
-    Name,
-    Options,
-    complete_session,
-    print_json,
-    with_options,
-)
+from chatcli.cli.options import Name, Options, complete_session, with_options
+from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, our_ranks
 from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
@@ -35,6 +30,7 @@ from chatcli.tui.terminal import startup
 if TYPE_CHECKING:
     from chatcli.session.live_chat import LiveChat
     from chatcli.store.sessions.folder import SessionFile
+    from chatcli.tui.shell import Shell
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 ON_EVERY_RANK = ("chat", "resume", "branch", "ask")
@@ -55,10 +51,10 @@ class ChatByDefault(help.Group):
         try:
             return super().invoke(ctx)
         except ChatcliError as error:
-            print(f"chatcli: {clean(str(error))}", file=sys.stderr)
+            warn(str(error))
             raise typer.Exit(error.exit_code) from error
         except RankLost as error:
-            print(f"chatcli: {clean(str(error))}", file=sys.stderr)
+            warn(str(error))
             # A thread may wait for that rank for ever, so the process goes without it.
             leave_at_once(error.exit_code)
         except KeyboardInterrupt:
@@ -80,8 +76,8 @@ app.add_typer(cache.app, name="cache")
 app.add_typer(bench.app, name="bench")
 
 
-def print_version(wanted: bool) -> None:
-    if wanted:
+def print_version(requested: bool) -> None:
+    if requested:
         print(f"chatcli {__version__}")
         raise typer.Exit
 
@@ -99,7 +95,7 @@ def common(
 @with_options
 def chat(options: Options) -> None:
     """Chat in the terminal, or run a script of messages from a pipe."""
-    converse(options, options.wanted())
+    converse(options, options.request())
 
 
 @app.command(cls=help.Command)
@@ -116,7 +112,7 @@ def resume(
         choose = not options.latest and sys.stdin.isatty() and sys.stdout.isatty()
         name = sessions.pick(folder) if choose else folder.latest()
     if name is not None:
-        converse(options, options.wanted(name, must_exist=True))
+        converse(options, options.request(name, must_exist=True))
 
 
 @app.command(cls=help.Command)
@@ -141,7 +137,7 @@ def branch(
     elif not in_terminal:
         print(clean(f"Branched '{name}' after turn {turns} into '{session.name}'."))
     else:
-        converse(replace(options, at=None), replace(options.wanted(session.name), at=None))
+        converse(replace(options, at=None), replace(options.request(session.name), at=None))
 
 
 def converse(options: Options, request: SessionRequest) -> None:
@@ -185,7 +181,7 @@ def run_shell(chat: LiveChat, *, plain: bool, behind_launcher: bool) -> None:
         shell(chat, os.environ.get("VISUAL") or os.environ.get("EDITOR")).run()
 
 
-def shell(chat: LiveChat, editor: str | None) -> Any:
+def shell(chat: LiveChat, editor: str | None) -> Shell:
     from chatcli.tui.composer.history import open_history
     from chatcli.tui.live_region import LiveRegion
     from chatcli.tui.render.screen import Screen
@@ -200,7 +196,7 @@ def shell(chat: LiveChat, editor: str | None) -> Any:
 def report_recovery(session: SessionFile | None) -> None:
     """Say on standard error what was damaged in a session and skipped."""
     for note in recovered(session.transcript) if session is not None else ():
-        print(clean(f"chatcli: {note}"), file=sys.stderr)
+        warn(note)
 
 
 @app.command(cls=help.Command)
@@ -225,8 +221,8 @@ def ask(
     images = [read(path) for path in image or ()]
     model = options.flags.get("model")
     if each is not None:
-        questions = ask_each.questions(each, prompt)
-        live_chat = LiveChat(options.settings(), options.wanted(), model, our_ranks())
+        questions = ask_each.read_questions(each, prompt)
+        live_chat = LiveChat(options.settings(), options.request(), model, our_ranks())
         try:
             report_recovery(live_chat.session.file)
             ask_each.run(questions, live_chat, as_json=options.as_json, images=images)
@@ -234,7 +230,7 @@ def ask(
             close(live_chat)
         return
     text = whole_prompt(prompt)
-    chat = Chat(options.wanted(), model=model, settings=options.settings(), ranks=our_ranks())
+    chat = Chat(options.request(), model=model, settings=options.settings(), ranks=our_ranks())
     try:
         report_recovery(chat.session)
         screen = JsonLines() if options.as_json else Pipe(context=lambda: chat.context)

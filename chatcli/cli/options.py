@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -20,15 +18,15 @@ import platformdirs
 import typer
 
 from chatcli.chat_format.arguments import parse_argument
+from chatcli.cli.output import warn
 from chatcli.cli.process import follow, our_ranks
-from chatcli.commands import results
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.session.opening import SessionRequest, default_sessions
 from chatcli.settings import config_file
 from chatcli.settings.declaration import Choice, Float, Switch, Value
 from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, SETTINGS, Settings, aliased
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.text import clean, decodable
+from chatcli.text import decodable
 
 PREFIX = "CHATCLI_"
 # Set by the shell that asks for completions: a warning would land in the command line.
@@ -76,7 +74,7 @@ def configured() -> Configured:
     for problem in file.problems.values():
         raise UsageError(problem)
     for warning in file.unknown.values() if COMPLETING not in os.environ else ():
-        print(clean(f"chatcli: {warning}"), file=sys.stderr)
+        warn(warning)
     return Configured(environment, file)
 
 
@@ -189,7 +187,7 @@ class Options:
             {key: value_of(key, flags.get(key)) for key in SETTINGS}, configured().file.models
         )
 
-    def wanted(self, name: str | None = None, *, must_exist: bool = False) -> SessionRequest:
+    def request(self, name: str | None = None, *, must_exist: bool = False) -> SessionRequest:
         system = self.flags.get("system")
         return SessionRequest(
             name or self.session,
@@ -239,14 +237,3 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
-
-
-def show_result(result: results.Result) -> None:
-    from chatcli.tui.render.screen import Screen
-
-    Screen().result(result)
-
-
-def print_json(value: Any) -> None:
-    """JSON in ASCII, so that nothing in it can act on a terminal."""
-    print(json.dumps(value))

@@ -14,7 +14,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from chatcli.cli.output import warn
 from chatcli.errors import ChatcliError, RankLost
+from chatcli.text import clean
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
@@ -53,7 +55,6 @@ def main() -> None:
     try:
         from chatcli.cli.main import app
         from chatcli.model import device
-        from chatcli.text import clean
         from chatcli.threads import executor
 
         # What is registered first is called last: after all but what the imports above have registered.
@@ -71,11 +72,11 @@ def main() -> None:
         except SystemExit as end:
             code = end.code
             raise
-        except Exception as error:
+        except Exception as error:  # whatever it is, a person gets one sentence and scripts an exit code
             if os.environ.get(DEBUG):
                 raise
-            what = clean(f"{type(error).__name__}: {error}".splitlines()[0])
-            print(f"chatcli: unexpected error, {what} ({DEBUG}=1 shows where).", file=sys.stderr)
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"unexpected error, {reason} ({DEBUG}=1 shows where).")
             sys.exit(ChatcliError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -140,7 +141,6 @@ def follow(ranks: Ranks, settings: Settings) -> NoReturn:
     import typer
 
     from chatcli.session import follower
-    from chatcli.text import clean
 
     def complain(problem: str) -> None:
         print(clean(f"chatcli: {problem}"), file=own_stderr())
@@ -154,10 +154,9 @@ def follow(ranks: Ranks, settings: Settings) -> NoReturn:
 
 def close(chat: LiveChat | Chat) -> None:
     """Close a chat. A model that still loads cannot be stopped, so the process ends without it."""
-    from chatcli.text import clean
 
     if problem := chat.close():
-        print(clean(f"chatcli: {problem}"), file=sys.stderr)
+        warn(problem)
     error = sys.exc_info()[0]
     if (ranks := our_ranks()) is not None:
         ranks.close()

@@ -1,4 +1,4 @@
-"""Commands about saved sessions: find, show, name, delete, exchange; refuses to know models and turns."""
+"""The commands about saved sessions: list, search, show, tree, rename, delete, export, import."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
-from chatcli.cli.options import JsonOption, Name, SessionsOption, print_json, show_result, value_of
+from chatcli.cli.options import JsonOption, Name, SessionsOption, value_of
+from chatcli.cli.output import print_json, show_result, warn
 from chatcli.commands import results
-from chatcli.conversation.tree import Message
+from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
@@ -22,8 +23,8 @@ from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import clean, decodable
 
-LISTED = 50
-STANDARD = Path("-")
+NEWEST = 50
+STDIO = Path("-")
 
 app = typer.Typer()
 
@@ -38,13 +39,13 @@ class Format(StrEnum):
 
 @app.command("list")
 def list_(
-    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {NEWEST}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the saved sessions, last used first. JSON tells of all of them."""
     folder = SessionFolder(value_of("sessions", sessions))
-    summaries = folder.summaries(None if everything or as_json else LISTED)
+    summaries = folder.summaries(None if everything or as_json else NEWEST)
     if as_json:
         print_json([vars(summary) for summary in summaries])
     else:
@@ -56,26 +57,22 @@ def list_(
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="Quote several to find them as one.")],
     thinking: Annotated[bool, typer.Option("--thinking", help="Search the thinking too.")] = False,
-    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {LISTED}.")] = False,
+    everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {NEWEST}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the messages that hold all of these words, in every session and on every branch."""
     from chatcli.store.sessions import search as searching
 
-    wanted = [decodable(word) for word in words]
+    words = [decodable(word) for word in words]
     folder = value_of("sessions", sessions)
-    hits = searching.find(folder, wanted, thinking=thinking, tell=complain)
-    found = searching.newest(hits, wanted, None if everything else LISTED)
+    hits = searching.find(folder, words, thinking=thinking, tell=warn)
+    matches = searching.newest(hits, words, None if everything else NEWEST)
     if as_json:
-        told = [field.name for field in fields(searching.Hit) if field.name != "marks"]
-        print_json([{key: getattr(hit, key) for key in told} for hit in found.hits])
+        names = [field.name for field in fields(searching.Hit) if field.name != "marks"]
+        print_json([{name: getattr(hit, name) for name in names} for hit in matches.hits])
     else:
-        show_result(found)
-
-
-def complain(problem: str) -> None:
-    print(clean(f"chatcli: {problem}"), file=sys.stderr)
+        show_result(matches)
 
 
 @app.command()
@@ -88,15 +85,15 @@ def show(
     """Print a session's transcript along its current path."""
     transcript = SessionFolder(value_of("sessions", sessions)).read(name)
     for note in recovered(transcript):
-        complain(note)
+        warn(note)
     conversation = transcript.conversation
     if as_json:
-        print_json(told(transcript.name, conversation))
+        print_json(as_object(transcript.name, conversation))
     else:
         show_result(results.Transcript(transcript.name, conversation, thinking))
 
 
-def told(name: str, conversation: Any) -> dict[str, Any]:
+def as_object(name: str, conversation: Conversation) -> dict[str, Any]:
     """A session's path as plain data."""
     return {
         "session": name,
@@ -120,7 +117,7 @@ def told(name: str, conversation: Any) -> dict[str, Any]:
 
 def images_of(message: Message) -> dict[str, Any]:
     """The images that a message shows, if it shows any."""
-    return {"images": [asdict(one) for one in message.images]} if message.images else {}
+    return {"images": [asdict(image) for image in message.images]} if message.images else {}
 
 
 @app.command()
@@ -146,9 +143,9 @@ def rename(
 ) -> None:
     """Give a session another name."""
     folder = SessionFolder(value_of("sessions", sessions))
-    found = folder.resolve(name)
-    renamed = folder.rename(found, new_name)
-    print(clean(f"Renamed '{found}' to '{renamed}'."))
+    old_name = folder.resolve(name)
+    renamed = folder.rename(old_name, new_name)
+    print(clean(f"Renamed '{old_name}' to '{renamed}'."))
 
 
 @app.command()
@@ -161,26 +158,26 @@ def delete(
     from chatcli.store import maintenance
 
     folder = SessionFolder(value_of("sessions", sessions))
-    found = folder.resolve(name)
-    if found != name and not sys.stdin.isatty():
+    whole_name = folder.resolve(name)
+    if whole_name != name and not sys.stdin.isatty():
         raise SessionNotFound(
-            f"There is no session '{name}': give the whole name, '{found}', to delete that one."
+            f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
         )
-    if found != name or (not yes and sys.stdin.isatty()):
-        typer.confirm(clean(f"Delete '{found}' for good?"), abort=True)
-    freed = maintenance.delete(folder, found)
-    print(clean(f"Deleted '{found}' and {freed:,} bytes of checkpoints."))
+    if whole_name != name or (not yes and sys.stdin.isatty()):
+        typer.confirm(clean(f"Delete '{whole_name}' for good?"), abort=True)
+    freed = maintenance.delete(folder, whole_name)
+    print(clean(f"Deleted '{whole_name}' and {freed:,} bytes of checkpoints."))
 
 
 @app.command()
 def export(
     name: Name,
-    wanted: Annotated[
+    format_: Annotated[
         Format | None, typer.Option("--format", help="Default: by FILE's suffix, else md.")
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Default: standard output.")
-    ] = STANDARD,
+    ] = STDIO,
     thinking: Annotated[
         bool, typer.Option("--thinking", help="With the thinking (JSON always has it).")
     ] = False,
@@ -191,14 +188,14 @@ def export(
     folder = value_of("sessions", sessions)
     transcript, bytes_of = SessionFolder(folder).read(name), Gallery(folder).data
     for problem in transcript.problems:
-        complain(problem)
-    form = exporting.format_of(output.suffix) if wanted is None else wanted.value
+        warn(problem)
+    form = exporting.format_of(output.suffix) if format_ is None else format_.value
     conversation = transcript.conversation
-    if form == "json" and output == STANDARD:
+    if form == "json" and output == STDIO:
         print_json(exporting.to_dict(transcript.name, conversation, bytes_of))
         return
     text = exporting.text_of(form, transcript.name, conversation, thinking=thinking, bytes_of=bytes_of)
-    if output == STANDARD:
+    if output == STDIO:
         sys.stdout.write(text)
         return
     path = output.expanduser()
@@ -220,21 +217,15 @@ def import_(
     if name is not None:
         files.check_name(name)
     folder = SessionFolder(value_of("sessions", sessions))
-    made = importing.save(folder, importing.read(content(file)), name)
-    with made:
-        turns = len(made.conversation.turns())
-    if as_json:
-        print_json({"session": made.name, "turns": turns})
-        return
-    counted = f"{turns} turn{'s' * (turns != 1)}"
-    go_on = f"chatcli resume {shlex.quote(made.name)}"
-    print(clean(f"Imported {counted} as '{made.name}': {go_on}"))
-
-
-def content(file: Path) -> bytes:
-    """What is in a file or on standard input. Raises `FolderError`."""
     with files.explained(f"read {file}"):
-        return sys.stdin.buffer.read() if file == STANDARD else file.expanduser().read_bytes()
+        data = sys.stdin.buffer.read() if file == STDIO else file.expanduser().read_bytes()
+    with importing.save(folder, importing.read(data), name) as session:
+        turns = len(session.conversation.turns())
+    if as_json:
+        print_json({"session": session.name, "turns": turns})
+        return
+    resume = f"chatcli resume {shlex.quote(session.name)}"
+    print(clean(f"Imported {turns} turn{'s' * (turns != 1)} as '{session.name}': {resume}"))
 
 
 def pick(folder: SessionFolder) -> str | None:

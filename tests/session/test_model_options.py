@@ -55,9 +55,8 @@ def test_what_is_said_this_time_counts_and_is_kept_then(models: Path, tmp_path: 
 
 
 def test_a_flag_is_said_this_time_and_a_setting_is_not() -> None:
-    assert {"kv_bits": 8} == Options(
-        flags={"kv_bits": 8, "draft_model": "none", "temp": 0.5}
-    ).wanted().model_options
+    options = Options(flags={"kv_bits": 8, "draft_model": "none", "temp": 0.5})
+    assert {"kv_bits": 8} == options.request().model_options
 
 
 def test_a_branch_is_run_as_its_session_was(models: Path, tmp_path: Path) -> None:
