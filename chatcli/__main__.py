@@ -1,6 +1,75 @@
-"""`python -m chatcli`."""
+"""Where `chatcli` and `python -m chatcli` begin, and end.
 
-from chatcli.cli.process import main
+A person may type before anything is imported: little is, until the terminal keeps what is typed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import os
+import sys
+from typing import Any
+
+from chatcli.cli import process
+from chatcli.cli.output import warn
+from chatcli.errors import ChatcliError
+from chatcli.tui.terminal import startup
+
+# Commands that end in a prompt; so do options without a command, and nothing at all.
+PROMPTING = ("chat", "resume", "branch")
+
+
+def main() -> None:
+    """Run the command line and exit. An unexpected error is one line, and a traceback if asked for."""
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    prompts = (first in PROMPTING or not first or first.startswith("-")) and "--plain" not in sys.argv
+    if prompts and sys.stdout is not None and sys.stdout.isatty():
+        startup.quiet()
+    code: Any = None
+
+    def leave() -> None:
+        """To take MLX and transformers apart takes half a second: a process that ran a model is ended."""
+        executor.end_all()
+        # Python prints any other code than a number.
+        if isinstance(code, int) and "mlx.core" in sys.modules:
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+    try:
+        from chatcli.cli.main import app
+        from chatcli.model import device
+        from chatcli.threads import executor
+
+        # What is registered first is called last: after all but what the imports above have registered.
+        atexit.register(leave)
+        process.open_closed_streams()
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        if (ranks := process.our_ranks()) is not None:
+            process.prepare_rank(ranks)
+        else:
+            device.show_one_gpu(os.environ)
+        try:
+            app()
+        except SystemExit as end:
+            code = end.code
+            raise
+        except Exception as error:  # whatever it is, a person gets one sentence and scripts an exit code
+            if os.environ.get(process.DEBUG):
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"unexpected error, {reason} ({process.DEBUG}=1 shows where).")
+            sys.exit(ChatcliError.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(process.INTERRUPTED)
+    finally:
+        startup.restore()
+
 
 if __name__ == "__main__":
     main()

@@ -1,21 +1,16 @@
-"""The process around the commands: how it starts, the ranks beside it, how it ends and with which exit code.
-
-Little is imported until `main` has the terminal keep what is typed meanwhile.
-"""
+"""The process around the commands: its standard streams, the ranks beside it, how it ends."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
-import io
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from chatcli.cli.output import warn
-from chatcli.errors import ChatcliError, RankLost
+from chatcli.errors import RankLost
 from chatcli.text import clean
 from chatcli.tui.terminal import startup
 
@@ -28,60 +23,8 @@ if TYPE_CHECKING:
 # The exit code of a process that was interrupted.
 INTERRUPTED = 130
 DEBUG = "CHATCLI_DEBUG"
-# Commands that end in a prompt; so do options without a command, and nothing at all.
-PROMPTING = ("chat", "resume", "branch")
 # How long after SIGTERM a process may still learn that another rank is gone.
 RANK_LOST_SECONDS = 0.5
-
-
-def main() -> None:
-    """Run the command line and exit. An unexpected error is one line, and a traceback if asked for."""
-    first = sys.argv[1] if len(sys.argv) > 1 else ""
-    prompts = (first in PROMPTING or not first or first.startswith("-")) and "--plain" not in sys.argv
-    if prompts and sys.stdout is not None and sys.stdout.isatty():
-        startup.quiet()
-    code: Any = None
-
-    def leave() -> None:
-        """To take MLX and transformers apart takes half a second: a process that ran a model is ended."""
-        executor.end_all()
-        # Python prints any other code than a number.
-        if isinstance(code, int) and "mlx.core" in sys.modules:
-            with contextlib.suppress(OSError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
-
-    try:
-        from chatcli.cli.main import app
-        from chatcli.model import device
-        from chatcli.threads import executor
-
-        # What is registered first is called last: after all but what the imports above have registered.
-        atexit.register(leave)
-        open_closed_streams()
-        for stream in (sys.stdin, sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")
-        if (ranks := our_ranks()) is not None:
-            prepare_rank(ranks)
-        else:
-            device.show_one_gpu(os.environ)
-        try:
-            app()
-        except SystemExit as end:
-            code = end.code
-            raise
-        except Exception as error:  # whatever it is, a person gets one sentence and scripts an exit code
-            if os.environ.get(DEBUG):
-                raise
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            warn(f"unexpected error, {reason} ({DEBUG}=1 shows where).")
-            sys.exit(ChatcliError.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    finally:
-        startup.restore()
 
 
 def open_closed_streams() -> None:

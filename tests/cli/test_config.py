@@ -440,7 +440,7 @@ def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
-    code = "import sys; sys.argv = ['chatcli']; from chatcli.cli.process import main; main()"
+    code = "import sys; sys.argv = ['chatcli']; from chatcli.__main__ import main; main()"
     asking = {
         "_CHATCLI_COMPLETE": "complete_bash",
         "COMP_WORDS": "chatcli show ",
@@ -460,7 +460,7 @@ def test_toml_is_imported_only_where_there_is_a_file(
     if text is not None:
         written(chatcli, text)
     code = (
-        "import sys, json; from chatcli.cli.process import main\n"
+        "import sys, json; from chatcli.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print(json.dumps(['tomlkit' in sys.modules, 'mlx' in sys.modules]))"

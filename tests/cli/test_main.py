@@ -507,7 +507,7 @@ def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
 @pytest.mark.parametrize("command", [["--help"], ["list"], ["--version"]])
 def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys; from chatcli.cli.process import main\n"
+        "import sys; from chatcli.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'numpy', 'transformers'}\n"

@@ -238,7 +238,7 @@ def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str
     save(chatcli, "fruit", "two pears", "three plums")
     (chatcli.home / "fruit.json").write_text('[{"role": "user", "content": "hello"}]')
     code = (
-        "import sys; from chatcli.cli.process import main\n"
+        "import sys; from chatcli.__main__ import main\n"
         "try: main()\n"
         "except SystemExit as end: assert end.code == 0\n"
         "heavy = {'mlx', 'mlx_lm', 'numpy', 'transformers', 'prompt_toolkit'}\n"

@@ -172,7 +172,7 @@ def test_models_never_imports_what_loads_them_and_is_quick(chatcli: Program, mod
         put(chatcli, f"org/tiny{number}", models / "qwen3")
     code = (
         "import sys; sys.argv = ['chatcli', 'models']\n"
-        "from chatcli.cli.process import main\n"
+        "from chatcli.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print('HEAVY', sorted({name for name in sys.modules} & {'mlx_lm', 'transformers', 'torch'}))"
