@@ -113,13 +113,12 @@ def search(chat: LiveChat, argument: str) -> Result:
     complete=lambda _: [f"{form} " for form in exporting.FORMATS],
 )
 def export(chat: LiveChat, argument: str) -> Result:
-    form, _, name = argument.partition(" ")
-    if form not in exporting.FORMATS:
-        name = argument
-    if not name.strip():
+    first, _, rest = argument.partition(" ")
+    form, name = (first, rest.strip()) if first in exporting.FORMATS else (None, argument)
+    if not name:
         raise UsageError("Say where to: /export talk.md (or .html, or .json).")
-    path = files.from_home(name.strip())
-    form = form if form in exporting.FORMATS else exporting.format_of(path.suffix)
+    path = files.from_home(name)
+    form = form or exporting.format_of(path.suffix)
     bytes_of = Gallery(chat.session.folder.folder).data
     text = exporting.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
     exporting.write(path, text)
@@ -168,8 +167,10 @@ def _model_names(chat: LiveChat) -> list[str]:
 )
 def model(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        run = ", ".join(f"{key} {value}" for key, value in chat.model.settings.model_options.asked().items())
-        return PlainText(f"The model is {chat.model.name}." + (f" It is run with {run}." if run else ""))
+        asked = chat.model.settings.model_options.asked()
+        options = ", ".join(f"{key} {value}" for key, value in asked.items())
+        suffix = f" It is run with {options}." if options else ""
+        return PlainText(f"The model is {chat.model.name}.{suffix}")
     chat.model.change(argument)
     return PlainText(f"The model is {chat.model.name} now. It has checkpoints of its own.")
 
@@ -182,8 +183,8 @@ def model(chat: LiveChat, argument: str) -> Result:
 )
 def draft_model(chat: LiveChat, argument: str) -> Result:
     if argument:
-        named = aliased(argument, chat.model.settings.models)
-        chat.model.change_draft_model(None if argument == NO_MODEL else named)
+        full_name = aliased(argument, chat.model.settings.models)
+        chat.model.change_draft_model(None if argument == NO_MODEL else full_name)
     name = chat.model.settings.draft_model
     return PlainText(f"The draft model is {name}." if name else "There is no draft model.")
 
@@ -197,8 +198,8 @@ def system(chat: LiveChat, argument: str) -> Result:
     if text == before:
         return PlainText("That is the system prompt already." if text else "There is no system prompt.")
     chat.session.set_system(text)
-    done = "changed" if text else "gone"
-    return PlainText(f"The system prompt is {done}: the next turn starts from the beginning.")
+    state = "changed" if text else "gone"
+    return PlainText(f"The system prompt is {state}: the next turn starts from the beginning.")
 
 
 @command(
@@ -209,9 +210,9 @@ def system(chat: LiveChat, argument: str) -> Result:
 )
 def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        begun = "is" if chat.session.file else "will be"
+        verb = "is" if chat.session.file else "will be"
         return PlainText(
-            f"The session's date {begun} {spoken(chat.session.date)}. It is what the model is told if "
+            f"The session's date {verb} {spoken(chat.session.date)}. It is what the model is told if "
             "its template prints the date; /date today or /date YYYY-MM-DD changes it."
         )
     if (day := _day(argument)) == chat.session.date:
@@ -236,7 +237,7 @@ def _day(word: str) -> str:
 @command(
     "think",
     "[on | off | low | medium | high | default]",
-    "turn the model's thinking on or off, or say how much of it there is to be",
+    "turn the model's thinking on or off, or set its effort",
     complete=lambda _: [*SWITCHES, *LEVELS, "default"],
 )
 def think(chat: LiveChat, argument: str) -> Result:
@@ -251,17 +252,18 @@ def think(chat: LiveChat, argument: str) -> Result:
             chat.session.set_think(None)
         elif chat.session.think is False:
             chat.session.set_think(True)
-    thinks = chat.session.think
-    mode = {True: "on", False: "off", None: "as the model's template has it"}[thinks]
-    level = chat.session.effort if thinks is not False else None
+    enabled = chat.session.think
+    mode = {True: "on", False: "off", None: "as the model's template has it"}[enabled]
+    level = chat.session.effort if enabled is not False else None
     suffix = f", with {level} effort" if level else ""
     return PlainText(f"Thinking is {mode}{suffix}.")
 
 
 @command("stats", "", "the hit ratio and the times of each turn")
 def stats(chat: LiveChat, argument: str) -> Result:
-    turns = [(t.number, t.reply.record) for t in chat.session.conversation.turns() if t.reply]
-    return Stats(str(chat.session.name), turns)
+    turns = chat.session.conversation.turns()
+    records = [(turn.number, turn.reply.record) for turn in turns if turn.reply]
+    return Stats(str(chat.session.name), records)
 
 
 @command(

@@ -1,4 +1,4 @@
-"""The door for Python: what a program gets, and what stays when it lets go."""
+"""`chatcli.Chat`: what a program gets, and what stays when it lets go."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def finish_reasons(folder: Path, name: str = "talk") -> list[str | None]:
     return [turn.reply.finish_reason if turn.reply else None for turn in turns]
 
 
-def test_the_package_and_its_door_open_without_anything_heavy(tmp_path: Path) -> None:
+def test_the_package_and_chat_are_imported_without_anything_heavy(tmp_path: Path) -> None:
     loaded = f"print(sorted({{name.split('.')[0] for name in sys.modules}} & {HEAVY}))"
     code = f"import sys, chatcli; chatcli.__version__; print('chatcli.api' in sys.modules); {loaded}"
     assert ["False", "[]"] == python(code, tmp_path).splitlines()
@@ -74,7 +74,7 @@ def test_the_examples_of_the_documentation_run(page: str, sessions: list[str], t
 def test_turns_are_the_same_as_anyone_elses_to_the_bit(models: Path, tmp_path: Path) -> None:
     model = models / "qwen3_5"
     expected = [outcome(record) for record in open_all_along(model, tmp_path / "harness")]
-    with open_chat(model, tmp_path / "door") as chat:
+    with open_chat(model, tmp_path / "chat") as chat:
         for message, (tokens, logprobs, text, thinking) in zip(MESSAGES, expected, strict=True):
             assert text == chat.send(message).text() == chat.text
             assert (tokens, logprobs) == (chat.stats["tokens"], chat.stats["logprobs"])
@@ -86,10 +86,10 @@ def test_events_come_in_order_and_the_settled_tokens_are_in_the_numbers(models: 
     with open_chat(models / "speaker", tmp_path) as chat:
         assert (None, [], "", {}) == (chat.name, chat.turns, chat.text, chat.stats)
         events: list[Event] = list(chat.send("Hello"))
-        said = "".join(event.text for event in events if isinstance(event, TextDelta))
+        text = "".join(event.text for event in events if isinstance(event, TextDelta))
         thought = "".join(event.text for event in events if isinstance(event, ThinkingDelta))
         (settled,) = [event for event in events if isinstance(event, Settled)]
-        assert (said.rstrip("\n"), thought.rstrip("\n")) == (chat.text, chat.stats["thinking"])
+        assert (text.rstrip("\n"), thought.rstrip("\n")) == (chat.text, chat.stats["thinking"])
         assert settled.tokens == chat.stats["settled_tokens"] > 0
         assert settled is events[-1]
 
@@ -97,13 +97,13 @@ def test_events_come_in_order_and_the_settled_tokens_are_in_the_numbers(models: 
 def test_without_settle_the_reply_is_settled_behind_and_the_next_turn_is_the_same(
     models: Path, tmp_path: Path
 ) -> None:
-    said = []
+    replies = []
     for settle in (True, False):
         with open_chat(models / "qwen3_5", tmp_path / str(settle), settle=settle) as chat:
             kinds = {type(event) for event in chat.send(MESSAGES[0])}
             assert settle == (Settled in kinds)
-            said.append((chat.send(MESSAGES[1]).text(), chat.stats["logprobs"]))
-    assert said[0] == said[1]
+            replies.append((chat.send(MESSAGES[1]).text(), chat.stats["logprobs"]))
+    assert replies[0] == replies[1]
 
 
 def test_a_branch_goes_on_in_a_new_session_and_leaves_the_other_as_it_is(
@@ -137,7 +137,7 @@ def test_a_reply_that_is_left_half_way_is_stopped_and_what_came_is_kept(
 ) -> None:
     with open_chat(models / "speaker", tmp_path, max_tokens=500, think=False) as chat:
         reply = chat.send("Hello")
-        came = [event for event in islice(reply, 12) if isinstance(event, TextDelta | ThinkingDelta)]
+        deltas = [event for event in islice(reply, 12) if isinstance(event, TextDelta | ThinkingDelta)]
         if not held:
             del reply
             assert ["cancelled"] == finish_reasons(tmp_path)
@@ -146,7 +146,7 @@ def test_a_reply_that_is_left_half_way_is_stopped_and_what_came_is_kept(
         kept = chat.turns[0].reply
         assert kept is not None
         whole = kept.message.thinking + kept.message.content
-        assert whole.startswith("".join(event.text for event in came)) and came
+        assert whole.startswith("".join(event.text for event in deltas)) and deltas
         assert len(whole) < 500
 
 

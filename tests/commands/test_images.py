@@ -19,11 +19,11 @@ CHIP, OTHER = "[image: cat.png 16×12]", "[image: my dog.png 16×12]"
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    made = Program(tmp_path / "home", write_seeing(tmp_path / "seer"))
-    write_picture(made.home / "pictures" / "cat.png", 1)
-    write_picture(made.home / "pictures" / "my dog.png", 2)
-    (made.home / "pictures" / "notes.txt").write_text("Not a picture.")
-    return made
+    opened = Program(tmp_path / "home", write_seeing(tmp_path / "seer"))
+    write_picture(opened.home / "pictures" / "cat.png", 1)
+    write_picture(opened.home / "pictures" / "my dog.png", 2)
+    (opened.home / "pictures" / "notes.txt").write_text("Not a picture.")
+    return opened
 
 
 def open_shell(program: Program, model: Path) -> Terminal:
@@ -38,7 +38,7 @@ def leave(terminal: Terminal) -> None:
 
 
 def shown(program: Program) -> list[list[str]]:
-    return [[one["name"] for one in turn.get("images", [])] for turn in turns_of(program, "talk")]
+    return [[image["name"] for image in turn.get("images", [])] for turn in turns_of(program, "talk")]
 
 
 def test_images_are_completed_shown_and_taken_back(program: Program) -> None:

@@ -27,11 +27,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names(message: str, folder: Path) -> list[str]:
-    return [one.name for one in mentions.find(message, folder)]
+    return [mention.name for mention in mentions.find(message, folder)]
 
 
 @pytest.mark.parametrize(
-    ("message", "found"),
+    ("message", "expected"),
     [
         ("@notes.txt", ["notes.txt"]),
         ("sum up @notes.txt", ["notes.txt"]),
@@ -50,8 +50,8 @@ def names(message: str, folder: Path) -> list[str]:
         ("@source", ["source"]),
     ],
 )
-def test_a_name_is_an_existing_file_at_a_words_start(folder: Path, message: str, found: list[str]) -> None:
-    assert found == names(message, folder)
+def test_a_name_is_an_existing_file_at_a_words_start(folder: Path, message: str, expected: list[str]) -> None:
+    assert expected == names(message, folder)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_message_that_only_looks_like_it_stays_whole(message: str) -> None:
 
 def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:
     assert [f"{folder}/notes.txt"] == names(f"see @{folder}/notes.txt", Path("/"))
-    assert [Path.home()] == [one.path for one in mentions.find("in @~", folder)]
+    assert [Path.home()] == [mention.path for mention in mentions.find("in @~", folder)]
 
 
 def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> None:
@@ -95,8 +95,8 @@ def test_files_stand_before_the_message_which_stays_as_written(folder: Path) -> 
         "## source/main.py\n\n```python\nprint(1)\n```\n\n"
         'compare @"my notes.md" with @source/main.py.'
     ) == expanded.text
-    assert ["my notes.md", "source/main.py"] == [one.name for one in expanded.attachments]
-    assert ["# Title\n", "print(1)"] == [one.text for one in expanded.attachments]
+    assert ["my notes.md", "source/main.py"] == [attachment.name for attachment in expanded.attachments]
+    assert ["# Title\n", "print(1)"] == [attachment.text for attachment in expanded.attachments]
 
 
 def test_a_message_that_names_no_file_is_untouched(folder: Path) -> None:
@@ -121,7 +121,7 @@ def test_an_empty_file_and_a_byte_order_mark(folder: Path) -> None:
 def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
     pasted = "a log that says @source and @notes.txt\n"
     expanded = expand(f"see @source/main.py {pasted}", folder, ["other", pasted])
-    assert ["source/main.py"] == [one.name for one in expanded.attachments]
+    assert ["source/main.py"] == [attachment.name for attachment in expanded.attachments]
     assert expanded.text.endswith(f"\n\nsee @source/main.py {pasted}")
     assert [] == names(f"x{pasted}".replace("@", "at "), folder)
 
@@ -193,11 +193,11 @@ def test_names_are_offered_folders_first_and_hidden_ones_only_when_asked(folder:
         Choice('"my notes.md"', "my notes.md", 8),
         Choice("notes.txt", "notes.txt", 13),
     ] == choices("", folder)
-    assert ["Notes.old", "notes.txt"] == [one.text for one in choices("NO", folder)]
-    assert [".hidden"] == [one.text for one in choices(".", folder)]
-    assert ["source/main.py"] == [one.text for one in choices("source/", folder)]
-    assert ['"my notes.md"'] == [one.text for one in choices('"my', folder)]
-    assert ['"source/'] == [one.text for one in choices('"sou', folder)]
+    assert ["Notes.old", "notes.txt"] == [choice.text for choice in choices("NO", folder)]
+    assert [".hidden"] == [choice.text for choice in choices(".", folder)]
+    assert ["source/main.py"] == [choice.text for choice in choices("source/", folder)]
+    assert ['"my notes.md"'] == [choice.text for choice in choices('"my', folder)]
+    assert ['"source/'] == [choice.text for choice in choices('"sou', folder)]
     assert [] == choices("nowhere/", folder) == choices("no\0", folder)
 
 
@@ -249,15 +249,15 @@ def test_counting_does_not_hold_up_who_asks(folder: Path) -> None:
 
 def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
     loaded: list[bool] = []
-    asked: list[str] = []
+    counted: list[str] = []
 
     def tokens(text: str) -> int | None:
-        asked.append(text)
+        counted.append(text)
         return 1 if loaded else None
 
     sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
     assert "13 B" == sizes.label(notes, lambda: None)
-    wait_for(lambda: asked)
+    wait_for(lambda: counted)
     assert "13 B" == sizes.label(notes, lambda: None)
     loaded.append(True)
     wait_for(lambda: sizes.label(notes, lambda: None) == "1 token")

@@ -106,10 +106,10 @@ def test_a_handler_that_refuses_changes_nothing(chat: Chat) -> None:
 
 
 def test_a_slash_completes_every_command(chat: Chat) -> None:
-    found = completions(chat, "/")
-    assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in found]
-    assert {-1} == {start for _, start, _ in found}
-    assert all(help for _, _, help in found)
+    matches = completions(chat, "/")
+    assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in matches]
+    assert {-1} == {start for _, start, _ in matches}
+    assert all(help for _, _, help in matches)
 
 
 def test_another_name_completes_where_the_commands_own_does_not(chat: Chat) -> None:
@@ -133,8 +133,8 @@ def test_a_beginning_completes_what_begins_so(chat: Chat) -> None:
 
 
 def test_an_argument_completes_from_the_commands_own_values(chat: Chat) -> None:
-    found = sorted(completions(chat, "/resume do"))
-    assert [("dog", -2, ""), ("dog-2", -2, "")] == found
+    matches = sorted(completions(chat, "/resume do"))
+    assert [("dog", -2, ""), ("dog-2", -2, "")] == matches
     assert {"dog", "dog-2", "cat"} == {text for text, _, _ in completions(chat, "/resume ")}
     assert [("off", -2, "")] == completions(chat, "/think of")
 
@@ -146,9 +146,9 @@ def test_a_command_without_values_completes_nothing(chat: Chat, line: str) -> No
 
 @pytest.mark.parametrize("line", ["/", "/re", "/think o", "/resume ", "/resume d"])
 def test_a_completion_goes_on_from_what_was_typed(chat: Chat, line: str) -> None:
-    found = completions(chat, line)
-    assert found
-    for text, start, _ in found:
+    matches = completions(chat, line)
+    assert matches
+    for text, start, _ in matches:
         assert (line[: len(line) + start] + text).startswith(line)
 
 

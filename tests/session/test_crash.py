@@ -30,10 +30,10 @@ def test_killed_processes_lose_no_message_and_change_no_token(
     print(dict(harness.seen))
     assert harness.seen["struck"] >= harness.seen["kills"] * 2 // 3
     reused = 0
-    for told, calm in harness.replayed(tmp_path / "copies"):
+    for acknowledged, calm in harness.replayed(tmp_path / "copies"):
         for key in ("prompt_tokens", "text", "tokens", "logprobs"):
-            assert calm[key] == told.turn[key], (key, told.message, told.sampled)
-        reused += told.turn["reused_tokens"]
+            assert calm[key] == acknowledged.turn[key], (key, acknowledged.message, acknowledged.sampled)
+        reused += acknowledged.turn["reused_tokens"]
     # The turns before a kill were not computed again.
     assert reused > 0
 

@@ -103,13 +103,13 @@ def calm(program: Program, messages: list[str], *args: object) -> list[tuple[Any
     return numbers(program.chat(messages, *args, "--no-cache", "--sessions", program.home / "calm"))
 
 
-def check_transcript(program: Program, name: str, said: list[str]) -> None:
+def check_transcript(program: Program, name: str, messages: list[str]) -> None:
     """Every message is there with its reply, and the file ends with a whole line."""
     path = program.sessions / f"{name}.jsonl"
     assert path.read_bytes().endswith(b"\n")
-    assert said == user_messages(path)
+    assert messages == user_messages(path)
     shown = program.run("show", name, "--json").json()["turns"]
-    assert said == [turn["user"] for turn in shown if turn["text"] is not None]
+    assert messages == [turn["user"] for turn in shown if turn["text"] is not None]
 
 
 def no_litter(program: Program) -> bool:

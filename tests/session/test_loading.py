@@ -19,7 +19,7 @@ import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.commands import registry
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
-from chatcli.model import load as models_
+from chatcli.model import load
 from chatcli.session import opening
 from chatcli.session.background import BackgroundWork
 from chatcli.session.live_chat import LiveChat
@@ -42,9 +42,9 @@ PATIENCE = 20.0
 
 @pytest.mark.parametrize("at_once", [1, 20_000, 1 << 30])
 def test_weights_read_in_groups_are_those_read_at_once(models: Path, at_once: int) -> None:
-    folder, told = models / "qwen3_5", list[float]()
+    folder, fractions = models / "qwen3_5", list[float]()
     lazy, _, _ = mlx_lm.load(str(folder), lazy=True, return_config=True)
-    assert "" == models_.read_weights(folder, lazy, told.append, at_once)
+    assert "" == load.read_weights(folder, lazy, fractions.append, at_once)
     whole, _ = mlx_lm.load(str(folder))
     ours, theirs = dict(tree_flatten(lazy.parameters())), dict(tree_flatten(whole.parameters()))
     assert ours.keys() == theirs.keys()
@@ -52,18 +52,18 @@ def test_weights_read_in_groups_are_those_read_at_once(models: Path, at_once: in
         ours[name].dtype == weight.dtype and mx.array_equal(ours[name], weight)
         for name, weight in theirs.items()
     )
-    assert sorted(set(told)) == told and 1.0 == told[-1] and told[0] > 0
+    assert sorted(set(fractions)) == fractions and 1.0 == fractions[-1] and fractions[0] > 0
     size = sum(weight.nbytes for weight in theirs.values())
-    assert (len(theirs) if at_once == 1 else 1) <= len(told) <= 1 + size // at_once
+    assert (len(theirs) if at_once == 1 else 1) <= len(fractions) <= 1 + size // at_once
 
 
 def test_the_digest_of_large_weights_does_not_depend_on_their_groups(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "large", "qwen3", intermediate_size=40_000)
-    found = set()
+    digests = set()
     for at_once in (100_000, 1 << 40):
         lazy, _, _ = mlx_lm.load(str(folder), lazy=True, return_config=True)
-        found.add(models_.read_weights(folder, lazy, lambda _: None, at_once))
-    assert 1 == len(found) and 64 == len(found.pop().strip())
+        digests.add(load.read_weights(folder, lazy, lambda _: None, at_once))
+    assert 1 == len(digests) and 64 == len(digests.pop().strip())
 
 
 @pytest.mark.parametrize("key", [CTRL_D, CTRL_C])
@@ -120,7 +120,7 @@ def test_a_model_that_fails_half_way_leaves_no_word_about_loading(tmp_path: Path
 
 
 @pytest.fixture(scope="module", params=["qwen3_5", "qwen3"])
-def told(
+def saved(
     request: pytest.FixtureRequest, models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Path]:
     """A model and a folder of its sessions: `talk`, `other` and `aside`, a branch of `talk`."""
@@ -134,8 +134,7 @@ def told(
         for message in MESSAGES:
             harness.say(other, message)
     with Harness(model, sessions) as harness:
-        made = opening.branch(harness.folder, "talk", 3, "aside")
-        made.close()
+        opening.branch(harness.folder, "talk", 3, "aside").close()
         harness.say(harness.chat("aside"), "And what does the river do?")
     return model, sessions
 
@@ -145,9 +144,9 @@ def chosen(model: Path, sessions: Path, name: str, at: int | None = None) -> lis
     opened_ = opening.open_existing(SessionFolder(sessions), SessionRequest(name, at=at))
     assert opened_ is not None
     with opened_:
-        wanted = readahead.needed(opened_.conversation, str(model))
-    assert wanted is not None
-    return readahead.paths(sessions, wanted)
+        needed = readahead.needed(opened_.conversation, str(model))
+    assert needed is not None
+    return readahead.paths(sessions, needed)
 
 
 def reused(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
@@ -170,9 +169,9 @@ def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
     ("name", "at"), [("talk", None), at_night("other", None), at_night("aside", None), ("talk", 2)]
 )
 def test_what_is_read_is_all_that_the_next_turn_needs(
-    told: tuple[Path, Path], tmp_path: Path, name: str, at: int | None
+    saved: tuple[Path, Path], tmp_path: Path, name: str, at: int | None
 ) -> None:
-    model, sessions = told
+    model, sessions = saved
     files = chosen(model, sessions, name, at)
     assert len(segment_files(sessions)) > len(files) == len(set(files)) > 1
     assert sum(".state." in path.name for path in files) == (model.name == "qwen3_5")
@@ -181,8 +180,8 @@ def test_what_is_read_is_all_that_the_next_turn_needs(
 
 
 @pytest.mark.slow
-def test_nothing_is_read_that_the_next_turn_does_not_need(told: tuple[Path, Path], tmp_path: Path) -> None:
-    model, sessions = told
+def test_nothing_is_read_that_the_next_turn_does_not_need(saved: tuple[Path, Path], tmp_path: Path) -> None:
+    model, sessions = saved
     files = chosen(model, sessions, "talk")
     whole = reused(model, copied(sessions, tmp_path / "all"), "talk")
     for number, left_out in enumerate(files):
@@ -201,28 +200,28 @@ def test_of_files_that_begin_alike_the_one_that_goes_on_longest_on_the_path_is_r
         path = folder / "aa" / catalog.rows_name("a" * 16, begin, end)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    found = readahead.paths(tmp_path, readahead.Needed("f" * 32, [third, second, first]))
+    paths = readahead.paths(tmp_path, readahead.Needed("f" * 32, [third, second, first]))
     assert [(second, other), (first, third)] == [
         (begin, end)
-        for path in found
+        for path in paths
         for begin, end in ends
         if path.name == catalog.rows_name("a" * 16, begin, end)
     ]
 
 
 def test_another_model_or_a_session_without_replies_needs_nothing(
-    told: tuple[Path, Path],
+    saved: tuple[Path, Path],
 ) -> None:
-    model, sessions = told
+    model, sessions = saved
     conversation = SessionFolder(sessions).read("talk").conversation
     assert None is readahead.needed(conversation, "another")
     assert None is readahead.needed(Conversation("2025-03-01"), str(model))
 
 
 def test_checkpoints_that_are_gone_or_damaged_are_left_to_the_turn(
-    told: tuple[Path, Path], tmp_path: Path
+    saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    model, original = told
+    model, original = saved
     sessions = copied(original, tmp_path / "copy")
     files = chosen(model, sessions, "talk")
     gone, damaged, pipe, *_ = [*files, tmp_path / "none"]
@@ -269,9 +268,9 @@ def in_memory(path: Path) -> bool:
 
 @only_linux
 def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
-    told: tuple[Path, Path], tmp_path: Path
+    saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    model, original = told
+    model, original = saved
     sessions = copied(original, tmp_path / "copy")
     files = chosen(model, sessions, "talk")
     cold(segment_files(sessions))
@@ -293,9 +292,9 @@ def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
 
 @only_linux
 def test_a_session_that_is_resumed_in_the_shell_has_its_checkpoint_read(
-    told: tuple[Path, Path], tmp_path: Path
+    saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    model, original = told
+    model, original = saved
     sessions = copied(original, tmp_path / "copy")
     newest, *_ = chosen(model, sessions, "aside")
     with SessionFolder(sessions).open("aside") as session:
@@ -313,8 +312,8 @@ def test_a_session_that_is_resumed_in_the_shell_has_its_checkpoint_read(
 
 
 @only_linux
-def test_reading_ends_when_the_process_closes(told: tuple[Path, Path], tmp_path: Path) -> None:
-    model, original = told
+def test_reading_ends_when_the_process_closes(saved: tuple[Path, Path], tmp_path: Path) -> None:
+    model, original = saved
     files = chosen(model, copied(original, tmp_path / "copy"), "talk")
     stop = threading.Event()
     stop.set()

@@ -1,4 +1,4 @@
-"""What a shell holds open, without its terminal: sessions that change, models given up, summaries."""
+"""A chat without a terminal: sessions that change, a model change that is cancelled, summaries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def say(chat: LiveChat, text: str) -> None:
         pass
 
 
-def said(chat: LiveChat) -> list[str]:
+def messages(chat: LiveChat) -> list[str]:
     return [turn.user.message.content for turn in chat.session.conversation.turns()]
 
 
@@ -63,18 +63,18 @@ def stream(chat: LiveChat, line: str) -> list[Event]:
 
 
 def test_the_system_prompt_is_said_to_change_only_where_it_does(chat: LiveChat) -> None:
-    def told(argument: str) -> str:
+    def answer(argument: str) -> str:
         result = registry.run(chat, f"/system {argument}")
         assert isinstance(result, PlainText)
         return result.text
 
     for _ in range(2):
-        assert "There is no system prompt." == told("off")
-        assert told("Be kind.").startswith("The system prompt is changed: ")
-        assert "That is the system prompt already." == told("Be kind.")
-        assert "System prompt: Be kind." == told("")
-        assert told("off").startswith("The system prompt is gone: ")
-        assert "No system prompt." == told("")
+        assert "There is no system prompt." == answer("off")
+        assert answer("Be kind.").startswith("The system prompt is changed: ")
+        assert "That is the system prompt already." == answer("Be kind.")
+        assert "System prompt: Be kind." == answer("")
+        assert answer("off").startswith("The system prompt is gone: ")
+        assert "No system prompt." == answer("")
         say(chat, "Hello.")
 
 
@@ -118,10 +118,10 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
     chat.session.switch(Unflushed(before.path))
     result = registry.run(chat, line)
     assert isinstance(result, PlainText | Opened)
-    told = result.text if isinstance(result, PlainText) else "".join(result.notes)
-    assert told.endswith("Cannot save to the session: the disk is full.")
+    note = result.text if isinstance(result, PlainText) else "".join(result.notes)
+    assert note.endswith("Cannot save to the session: the disk is full.")
     say(chat, "two")
-    assert "two" == said(chat)[-1] and name != chat.session.name
+    assert "two" == messages(chat)[-1] and name != chat.session.name
     with SessionFolder(chat.model.settings.sessions).open(name) as left:
         assert 1 == len(left.conversation.turns())
 
@@ -152,7 +152,7 @@ def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_furthe
             assert "" == work.activity and model == chat.model.name
             file.write("{}")
     say(chat, "two")
-    assert ["one", "two"] == said(chat)
+    assert ["one", "two"] == messages(chat)
     assert "loading slow…" in work.reports and "loading slow… 100 %" not in work.reports
     chat.model.cancel_on(threading.Event())
     registry.run(chat, f"/model {pipe.parent}")
@@ -200,16 +200,16 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
 ) -> None:
     before = everything(full.model.settings.sessions)["talk.jsonl"]
     events = stream(full, "/compact")
-    told = [event.text for event in events if isinstance(event, Notice)]
+    notices = [event.text for event in events if isinstance(event, Notice)]
     assert "talk-2" == full.session.name
-    assert told == [
+    assert notices == [
         "Turn 4 was left out of the summary and stands after it as it was.",
         "'talk-2' goes on from the summary; the session before is untouched.",
     ]
-    assert [MESSAGES[3]] == said(full)
+    assert [MESSAGES[3]] == messages(full)
     assert "Summary of the conversation so far:" in str(full.session.system)
     say(full, "Hello again.")
-    assert "Hello again." == said(full)[-1]
+    assert "Hello again." == messages(full)[-1]
     assert before == everything(full.model.settings.sessions)["talk.jsonl"]
     with SessionFolder(full.model.settings.sessions).open("talk") as original:
         assert list(MESSAGES) == [turn.user.message.content for turn in original.conversation.turns()]
@@ -220,12 +220,12 @@ def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_pa
     chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
         say(chat, message)
-    told = [event.text for event in stream(chat, "/compact") if isinstance(event, Notice)]
-    assert told[0] == (
+    notices = [event.text for event in stream(chat, "/compact") if isinstance(event, Notice)]
+    assert notices[0] == (
         "Turn 3 was left out of the summary and is not in the new session: it does not fit. "
         "The session before has it."
     )
-    assert "talk-2" == chat.session.name and [] == said(chat)
+    assert "talk-2" == chat.session.name and [] == messages(chat)
     chat.close()
 
 
@@ -253,8 +253,8 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
 
 
 def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
-    wanted = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
-    chat = LiveChat(wanted, SessionRequest(), str(models / "qwen3"))
+    in_chunks = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
+    chat = LiveChat(in_chunks, SessionRequest(), str(models / "qwen3"))
     say(chat, "hello")
     chat.background.stop()
     chat.type_ahead("river " * 900)

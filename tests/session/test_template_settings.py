@@ -59,9 +59,9 @@ def tokenizer(thinker: Path) -> Any:
 class Shell:
     """A chat without a terminal, one process's worth."""
 
-    def __init__(self, folder: Path, model: Path, wanted: SessionRequest | None = None) -> None:
+    def __init__(self, folder: Path, model: Path, request: SessionRequest | None = None) -> None:
         settings = Settings(sessions=folder, sampling=Sampling(max_tokens=6))
-        self.chat = LiveChat(settings, wanted or SessionRequest("talk"), str(model))
+        self.chat = LiveChat(settings, request or SessionRequest("talk"), str(model))
 
     def __enter__(self) -> Shell:
         return self
@@ -119,7 +119,7 @@ def test_variables_are_those_that_a_session_can_set(tokenizer: Any) -> None:
 
 def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
     memory = Memory.of(tokenizer)
-    made = [
+    keys = [
         Template(tokenizer, DATE, None, memory, **options).key
         for options in (
             {},
@@ -129,26 +129,26 @@ def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
             {"arguments": {"preserve_thinking": False}},
         )
     ]
-    assert 5 == len(set(made))
+    assert 5 == len(set(keys))
     unknown = Template(tokenizer, DATE, None, memory, arguments={"nothing": 1})
-    assert made[0] == unknown.key
+    assert keys[0] == unknown.key
 
 
 def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_path: Path) -> None:
-    wanted = SessionRequest("talk", template_args={"preserve_thinking": True})
-    with Shell(tmp_path / "open", thinker, wanted) as shell:
+    request = SessionRequest("talk", template_args={"preserve_thinking": True})
+    with Shell(tmp_path / "open", thinker, request) as shell:
         assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
         told_first, whole = shell.say("One."), shell.say("Two.")
-        asked = shell.prompt()
-    assert "Reasoning: low\nAll thinking.\n" in asked
-    with Shell(tmp_path / "closed", thinker, wanted) as shell:
+        prompt = shell.prompt()
+    assert "Reasoning: low\nAll thinking.\n" in prompt
+    with Shell(tmp_path / "closed", thinker, request) as shell:
         shell.run("/think low")
         assert told_first.tokens == shell.say("One.").tokens
     (kept,) = [line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"]
     assert ("low", {"preserve_thinking": True}) == (kept["effort"], kept["args"])
     with Shell(tmp_path / "closed", thinker) as shell:
         again = shell.say("Two.")
-        assert asked == shell.prompt()
+        assert prompt == shell.prompt()
     numbers = [(r.tokens, r.logprobs, r.prompt_tokens, r.reused_tokens) for r in (whole, again)]
     assert numbers[0] == numbers[1]
     assert again.reused_tokens > 0 and again.miss_reason is None
@@ -214,7 +214,7 @@ def test_a_model_without_an_effort_still_opens_a_session_with_one(
 
 
 def test_arguments_are_json_where_they_parse() -> None:
-    given = [
+    words = [
         "a=true",
         "b=1.5",
         'c=["x"]',
@@ -237,7 +237,7 @@ def test_arguments_are_json_where_they_parse() -> None:
         "h": "NaN",
         "i": None,
         "j": "{",
-    } == dict(map(parse_argument, given))
+    } == dict(map(parse_argument, words))
     deep = "[" * 40 + "]" * 40
     assert ("a", deep) == parse_argument(f"a={deep}")
     assert "\ud800" not in parse_argument('a="\\ud800"')[1]
@@ -265,8 +265,8 @@ def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
         call = '<tool_call>{"name": "search"}</tool_call><|im_end|>'
         session = shell.chat.session.file
         assert session is not None
-        asked = session.append(Message("user", "Two."), head)
-        session.append(Message("assistant", call), asked.id, finish_reason="stop")
+        question = session.append(Message("user", "Two."), head)
+        session.append(Message("assistant", call), question.id, finish_reason="stop")
         assert shell.say("Three.").tokens
 
 

@@ -39,7 +39,7 @@ def whole(program: Program, name: str) -> Transcript:
     return transcript
 
 
-def said(program: Program, name: str) -> list[str]:
+def messages(program: Program, name: str) -> list[str]:
     return [turn.user.message.content for turn in whole(program, name).conversation.turns()]
 
 
@@ -76,7 +76,7 @@ def test_two_sessions_are_written_at_the_same_time(quick: Program) -> None:
     running = [quick.start("ask", f"hello {name}", "-S", name, "-n", "4", **PIPES) for name in "ab"]
     for process in running:
         assert 0 == finish(process).code
-    assert (["hello a"], ["hello b"]) == (said(quick, "a"), said(quick, "b"))
+    assert (["hello a"], ["hello b"]) == (messages(quick, "a"), messages(quick, "b"))
 
 
 @pytest.mark.slow
@@ -84,13 +84,13 @@ def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> Non
     quick.ask("hello", "-S", "busy", "-n", "2")
     running = [quick.start("ask", f"question {n}", "-S", "busy", "-n", "8", **PIPES) for n in range(MANY)]
     done = [finish(process) for process in running]
-    answered = [f"question {number}" for number, one in enumerate(done) if one.code == 0]
-    for one in done:
-        assert one.code in (0, 1)
-        assert (one.code == 1) == (LOCKED in one.errors)
-        assert one.errors.count("\n") <= 1 or one.code == 0
+    answered = [f"question {number}" for number, result in enumerate(done) if result.code == 0]
+    for result in done:
+        assert result.code in (0, 1)
+        assert (result.code == 1) == (LOCKED in result.errors)
+        assert result.errors.count("\n") <= 1 or result.code == 0
     assert answered
-    assert ["hello", *answered] == [said(quick, "busy")[0], *sorted(said(quick, "busy")[1:])]
+    assert ["hello", *answered] == [messages(quick, "busy")[0], *sorted(messages(quick, "busy")[1:])]
     conversation = whole(quick, "busy").conversation
     assert len(conversation.entries) == len(conversation.path()) == 2 * (1 + len(answered))
 
@@ -98,10 +98,10 @@ def test_of_many_writers_at_once_each_is_whole_or_refused(quick: Program) -> Non
 def test_of_two_that_begin_one_session_both_are_kept_or_one_is_refused(quick: Program) -> None:
     running = [quick.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES) for number in (1, 2)]
     done = [finish(process) for process in running]
-    answered = [f"begin {number}" for number, one in enumerate(done, start=1) if one.code == 0]
-    for one in done:
-        assert one.code == 0 or LOCKED in one.errors or "There is a session 'fresh'" in one.errors
-    assert answered == sorted(said(quick, "fresh"))
+    answered = [f"begin {number}" for number, result in enumerate(done, start=1) if result.code == 0]
+    for result in done:
+        assert result.code == 0 or LOCKED in result.errors or "There is a session 'fresh'" in result.errors
+    assert answered == sorted(messages(quick, "fresh"))
     assert answered
 
 
@@ -113,13 +113,13 @@ def test_an_open_session_can_be_read_but_not_changed(quick: Program, holder: Hol
         assert f"'{name}' {LOCKED}" in refused.errors
         assert 1 == refused.errors.count("\n")
     assert "first" == quick.run("show", name, "--json").json()["turns"][0]["user"]
-    assert name in [one["name"] for one in quick.run("list", "--json").json()]
+    assert name in [session["name"] for session in quick.run("list", "--json").json()]
     assert ["first"] == user_messages(quick.sessions / f"{name}.jsonl")
     assert not (quick.sessions / "other.jsonl").exists()
     assert [name] == SessionFolder(quick.sessions).in_use()
     out, err = process.communicate(b"second\n", timeout=DEADLINE)
     assert (0, b"") == (process.returncode, err), out
-    assert ["first", "second"] == said(quick, name)
+    assert ["first", "second"] == messages(quick, name)
 
 
 @pytest.mark.slow
@@ -144,25 +144,25 @@ def test_readers_never_see_half_of_what_is_being_written(quick: Program) -> None
     seen = []
     while process.poll() is None:
         if folder.exists("live"):
-            found = folder.read("live")
-            listed = {one.name: one for one in folder.summaries()}["live"]
-            assert [] == [text for text in found.problems if "unfinished" not in text]
-            seen.append((len(found.conversation.entries), listed.problem, listed.turns))
+            transcript = folder.read("live")
+            listed = {summary.name: summary for summary in folder.summaries()}["live"]
+            assert [] == [text for text in transcript.problems if "unfinished" not in text]
+            seen.append((len(transcript.conversation.entries), listed.problem, listed.turns))
     assert 0 == process.wait()
-    assert seen == sorted(seen, key=lambda one: one[0])
+    assert seen == sorted(seen, key=lambda state: state[0])
     assert {None} == {problem for _, problem, _ in seen}
     assert all(turns >= count // 2 for count, _, turns in seen)
-    assert [f"message {number}" for number in range(6)] == said(quick, "live")
+    assert [f"message {number}" for number in range(6)] == messages(quick, "live")
 
 
 @pytest.mark.slow
 def test_two_deletes_and_a_rename_at_once_leave_one_outcome(quick: Program) -> None:
     quick.ask("hello", "-S", "prize", "-n", "2")
     commands = [("delete", "-y", "prize"), ("rename", "prize", "won"), ("delete", "-y", "prize")]
-    done = [finish(process) for process in [quick.start(*one, **PIPES) for one in commands]]
-    codes = [one.code for one in done]
+    done = [finish(process) for process in [quick.start(*command, **PIPES) for command in commands]]
+    codes = [result.code for result in done]
     assert [0] == [code for code in codes if code == 0], done
-    for one in done:
-        assert one.code == 0 or "prize" in one.errors
+    for result in done:
+        assert result.code == 0 or "prize" in result.errors
     assert (codes[1] == 0) == ("won.jsonl" in everything(quick.sessions))
     assert "prize.jsonl" not in everything(quick.sessions)
