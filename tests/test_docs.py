@@ -45,6 +45,14 @@ def test_every_module_that_a_page_names_is_there(page: str) -> None:
         assert any(path.endswith(f"/{name}") for path in files), name
 
 
+def test_the_examples_of_style_are_our_own_code() -> None:
+    examples = re.findall(r"```python\n# (\S+)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert examples
+    for name, code in examples:
+        path = ROOT / name if name.startswith("tests/") else ROOT / "chatcli" / name
+        assert code in path.read_text(), name
+
+
 def test_the_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 150
