@@ -1,4 +1,4 @@
-"""Finds the files of a path of segments: their names are the only index; refuses to read tensors.
+"""Finds the files of a path of segments by their names, which are the only index.
 
 A rows file holds one segment or several in a row, so its name tells how it begins (its parent and
 first tokens), its first segment and its last. Files that begin alike are neighbours in a folder:
@@ -15,7 +15,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -23,17 +23,19 @@ import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.container import Container
-from chatcli.store.segments.token_path import TokenPath, segment_id
+from chatcli.store.segments.token_path import TokenPath, common_prefix, segment_id
 
 Kind = Literal["rows", "state"]
 TOKENS = "tokens"
+# Hexadecimal digits of ids and keys in names of rows files, and tokens that a key depends on.
 SHORT = 16
-BEGINNING = 64
-CANDIDATES = 32
+KEY_TOKENS = 64
+# Files of other paths that are opened in the hope that they hold a part of this one.
+MAX_CANDIDATES = 32
 SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
 ROWS_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.rows\.safetensors")
-OLD_NAME = re.compile(r"[0-9a-f]{64}\.(rows\.safetensors|next)")
+VERSION_1_NAME = re.compile(r"[0-9a-f]{64}\.(rows\.safetensors|next)")
 SHARD_NAME = re.compile("[0-9a-f]{2}")
 STATE_NAME = re.compile(r"([0-9a-f]{64})\.state\.safetensors")
 
@@ -43,14 +45,14 @@ def model_folder(sessions: Path, fingerprint: str) -> Path:
     return sessions / "kv" / fingerprint
 
 
-def beginning(path: TokenPath) -> str:
+def path_key(path: TokenPath) -> str:
     """What the names of all files begin with that continue the path's root with its first tokens."""
     return key(path.root, path.tokens_of(path[0]))
 
 
 def key(parent: str, tokens: Sequence[int]) -> str:
-    """`beginning`, of a segment of these tokens."""
-    first = tokens[:BEGINNING]
+    """`path_key` of a path that begins with a segment of these tokens."""
+    first = tokens[:KEY_TOKENS]
     digest = hashlib.sha256(bytes.fromhex(parent))
     digest.update(struct.pack(f"<{len(first)}q", *first))
     return digest.hexdigest()[:SHORT]
@@ -58,13 +60,13 @@ def key(parent: str, tokens: Sequence[int]) -> str:
 
 def rows_path(folder: Path, path: TokenPath) -> Path:
     """The file of these segments' rows."""
-    name = rows_name(beginning(path), path[0].id, path[-1].id)
+    name = rows_name(path_key(path), path[0].id, path[-1].id)
     return folder / name[:2] / name
 
 
-def rows_name(begun: str, first: str, last: str) -> str:
-    """The name of a rows file from its beginning and the ids of its first and last segment."""
-    return f"{begun}-{first[:SHORT]}-{last[:SHORT]}.rows{SUFFIX}"
+def rows_name(key: str, first: str, last: str) -> str:
+    """The name of a rows file from its key and the ids of its first and last segment."""
+    return f"{key}-{first[:SHORT]}-{last[:SHORT]}.rows{SUFFIX}"
 
 
 def state_path(folder: Path, identifier: str) -> Path:
@@ -77,57 +79,54 @@ def state_name(identifier: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A rows file that holds the next `segments` of a path. `whole`: and nothing more."""
+class RowsFile:
+    """A file that holds the rows of the next `segments` of a path. `whole`: and of no others."""
 
     path: Path
     segments: int
     whole: bool
 
 
-def locate(folder: Path, path: TokenPath) -> list[Found]:
+def locate(folder: Path, path: TokenPath) -> list[RowsFile]:
     """The files that hold a path's rows, from its first segment on, as far as there are any."""
-    found: list[Found] = []
+    located: list[RowsFile] = []
     depth = 0
     while depth < len(path):
-        best = max(
-            _holding(folder, path.after(depth)),
-            key=lambda one: (one.segments, one.whole),
-            default=None,
-        )
-        if best is None:
+        candidates = _candidates(folder, path.after(depth))
+        longest = max(candidates, key=lambda file: (file.segments, file.whole), default=None)
+        if longest is None:
             break
-        found.append(best)
-        depth += best.segments
-    return found
+        located.append(longest)
+        depth += longest.segments
+    return located
 
 
-def covered(found: Iterable[Found]) -> int:
+def covered(located: Iterable[RowsFile]) -> int:
     """How many leading segments of a path these files hold."""
-    return sum(one.segments for one in found)
+    return sum(file.segments for file in located)
 
 
-def _holding(folder: Path, path: TokenPath) -> Iterator[Found]:
-    """The files that begin with the first of these segments."""
-    ends = {segment.id[:SHORT]: count for count, segment in enumerate(path, start=1)}
-    alike = [
-        (file, last) for file, first, last in _beginning_like(folder, path) if first == path[0].id[:SHORT]
+def _candidates(folder: Path, path: TokenPath) -> Iterator[RowsFile]:
+    """The files that begin with the first segment of a path."""
+    depths = {segment.id[:SHORT]: depth for depth, segment in enumerate(path, start=1)}
+    beginning_so = [
+        (name, last) for name, first, last in _same_key(folder, path) if first == path[0].id[:SHORT]
     ]
-    whole = [Found(file, ends[last], True) for file, last in alike if last in ends]
+    whole = [RowsFile(name, depths[last], True) for name, last in beginning_so if last in depths]
     yield from whole
     # Other paths through the same beginning: there may be hundreds of them, and one will do.
-    others = [file for file, last in alike if last not in ends]
-    for file in others[: CANDIDATES if whole else 8 * CANDIDATES]:
-        if count := _shared_segments(file, path):
-            yield Found(file, count, False)
+    others = [name for name, last in beginning_so if last not in depths]
+    for name in others[: MAX_CANDIDATES if whole else 8 * MAX_CANDIDATES]:
+        if count := _shared_segments(name, path):
+            yield RowsFile(name, count, False)
 
 
-def _beginning_like(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
-    """The rows files that begin like a path does, with their first and last segment's id."""
-    begun = beginning(path)
-    for name in _names(folder / begun[:2]):
-        if name.startswith(begun) and (parts := ROWS_NAME.fullmatch(name)):
-            yield folder / begun[:2] / name, parts[2], parts[3]
+def _same_key(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
+    """The rows files with a path's key, each with the ids of its first and last segment."""
+    own = path_key(path)
+    for name in _names(folder / own[:2]):
+        if name.startswith(own) and (parts := ROWS_NAME.fullmatch(name)):
+            yield folder / own[:2] / name, parts[2], parts[3]
 
 
 def _names(folder: Path) -> Iterable[str]:
@@ -137,7 +136,7 @@ def _names(folder: Path) -> Iterable[str]:
 
 
 def _shared_segments(name: Path, path: TokenPath) -> int:
-    """How many leading segments of `path` a file holds. None if it cannot be read: not found."""
+    """How many leading segments of `path` a file holds; 0 if it cannot be read."""
     try:
         with Container(name) as file:
             ends, tokens = segment_ends(file), stored_tokens(file)
@@ -151,17 +150,17 @@ def _shared_segments(name: Path, path: TokenPath) -> int:
     return count
 
 
-def like_beginnings(folder: Path, path: TokenPath) -> Iterator[tuple[Path, int]]:
+def sharing_tokens(folder: Path, path: TokenPath) -> Iterator[tuple[Path, int]]:
     """Files of other paths whose first segment begins as this path's does, and the tokens shared."""
     segment = path[0]
-    wanted = np.asarray(path.tokens_of(segment))
-    others = [name for name, first, _ in _beginning_like(folder, path) if first != segment.id[:SHORT]]
-    for name in others[:CANDIDATES]:
+    own = np.asarray(path.tokens_of(segment))
+    others = [name for name, first, _ in _same_key(folder, path) if first != segment.id[:SHORT]]
+    for name in others[:MAX_CANDIDATES]:
         with contextlib.suppress(OSError, SegmentDamaged), Container(name) as file:
             length = segment_ends(file)[0] - segment.start
-            own = np.asarray(stored_tokens(file)[:length])
-            shared = min(len(own), len(wanted))
-            differing = np.flatnonzero(own[:shared] != wanted[:shared])
+            stored = np.asarray(stored_tokens(file)[:length])
+            shared = min(len(stored), len(own))
+            differing = np.flatnonzero(stored[:shared] != own[:shared])
             yield name, int(differing[0]) if differing.size else shared
 
 
@@ -169,12 +168,8 @@ def segment_ends(file: Container) -> list[int]:
     """Where the segments of a rows file end, in tokens of the prompt. Raises `SegmentDamaged`."""
     try:
         start, ends = int(file.metadata["start"]), json.loads(file.metadata["ends"])
-        places = [start, *ends]
-        if (
-            len(places) > 1
-            and start >= 0
-            and all(type(end) is int and end > before for before, end in pairwise(places))
-        ):
+        increasing = all(type(end) is int and end > before for before, end in pairwise([start, *ends]))
+        if ends and start >= 0 and increasing:
             return list(ends)
     except (ValueError, TypeError, RecursionError) as error:
         raise SegmentDamaged("it does not say where its segments end") from error
@@ -185,7 +180,7 @@ def stored_tokens(file: Container) -> list[int]:
     """The token ids of a rows file. Raises `SegmentDamaged`."""
     tensor = file.read(TOKENS)
     if tensor.dtype != "int32" or len(tensor.shape) != 1:
-        raise SegmentDamaged("its tokens are not numbers of tokens")
+        raise SegmentDamaged("its tokens are not token ids")
     tokens: list[int] = tensor.array().tolist()
     if len(tokens) != segment_ends(file)[-1] - int(file.metadata["start"]):
         raise SegmentDamaged("its tokens are not as many as it says")
@@ -200,50 +195,41 @@ def first_tokens(file: Container) -> list[int]:
 def segment_ids(file: Container) -> list[str]:
     """The full ids of a rows file's segments, computed from its tokens. Raises `SegmentDamaged`."""
     tokens, ends, start = stored_tokens(file), segment_ends(file), int(file.metadata["start"])
-    parent, before, found = file.metadata["parent"], start, []
+    ids = [file.metadata["parent"]]
     try:
-        for end in ends:
-            parent = segment_id(parent, tokens[before - start : end - start])
-            before = end
-            found.append(parent)
+        for begin, end in pairwise([start, *ends]):
+            ids.append(segment_id(ids[-1], tokens[begin - start : end - start]))
     except ValueError as error:
         raise SegmentDamaged("its parent is not an id") from error
-    return found
+    return ids[1:]
 
 
-def tokens_of(folder: Path, names: Sequence[str]) -> list[int]:
+def tokens_of(folder: Path, ids: Sequence[str]) -> list[int]:
     """The tokens of a path of segments from their ids alone, as far as they are on disk."""
-    files = {path.name: path for path in rows_files(folder)}
+    paths = list(rows_files(folder))
     tokens: list[int] = []
-    left = list(names)
+    left = list(ids)
     while left:
-        known = max(
-            (
-                _named(path, left)
-                for name, path in files.items()
-                if name[SHORT + 1 :].startswith(left[0][:SHORT])
-            ),
-            default=(0, []),
-        )
-        if not known[0]:
+        beginning_so = (path for path in paths if path.name[SHORT + 1 :].startswith(left[0][:SHORT]))
+        count, stored = max((_tokens_in(path, left) for path in beginning_so), default=(0, []))
+        if not count:
             break
-        tokens, left = tokens + known[1], left[known[0] :]
+        tokens, left = tokens + stored, left[count:]
     return tokens
 
 
-def _named(path: Path, names: Sequence[str]) -> tuple[int, list[int]]:
+def _tokens_in(path: Path, ids: Sequence[str]) -> tuple[int, list[int]]:
     """How many of these segments a file holds, from its first on, and their tokens."""
     try:
         with Container(path) as file:
-            pairs = zip(segment_ids(file), names, strict=False)
-            count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            count = common_prefix(segment_ids(file), ids)
             length = segment_ends(file)[count - 1] - int(file.metadata["start"]) if count else 0
             return count, stored_tokens(file)[:length]
     except (OSError, SegmentDamaged):
         return 0, []
 
 
-def last_of(path: Path) -> str | None:
+def last_id(path: Path) -> str | None:
     """The first digits of the id of a file's last segment, from its name; None if it is no segment's.
 
     Empty for names of segment version 1 (`ID.rows.safetensors`, `ID.next`), which no segment needs.
@@ -252,11 +238,11 @@ def last_of(path: Path) -> str | None:
         return rows[3]
     if STATE_NAME.fullmatch(path.name):
         return path.name[:SHORT]
-    return "" if OLD_NAME.fullmatch(path.name) else None
+    return "" if VERSION_1_NAME.fullmatch(path.name) else None
 
 
 def rows_files(folder: Path) -> Iterator[Path]:
-    """Every rows file of a model."""
+    """The rows files of a model."""
     return (path for path in cache_files(folder) if ROWS_NAME.fullmatch(path.name))
 
 

@@ -93,7 +93,7 @@ def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE) -> I
     newest = time.time() - grace
     for folder in models(sessions):
         for entry in entries(folder):
-            last = catalog.last_of(Path(entry.name))
+            last = catalog.last_id(Path(entry.name))
             if last is not None and last not in short:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.stat().st_mtime <= newest:

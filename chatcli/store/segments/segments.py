@@ -1,7 +1,7 @@
-"""Checkpoints on disk as a tree of immutable segments; refuses to know conversations and MLX.
+"""Reads and writes checkpoints as a tree of immutable segment files.
 
-The names and the layout are FORMAT.md's. Reading never trusts a file: whatever is wrong with one
-is a `SegmentDamaged` with the reason, which the caller treats as a miss.
+FORMAT.md has the names and the layout. No file is trusted: whatever is wrong with one is a
+`SegmentDamaged` with the reason, which callers treat as a miss.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,15 @@ import numpy as np
 from chatcli import files
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments import catalog
-from chatcli.store.segments.catalog import TOKENS, Found, Kind, covered, locate, segment_ends, stored_tokens
+from chatcli.store.segments.catalog import (
+    TOKENS,
+    Kind,
+    RowsFile,
+    covered,
+    locate,
+    segment_ends,
+    stored_tokens,
+)
 from chatcli.store.segments.compaction import compact
 from chatcli.store.segments.container import (
     SEGMENT_FORMAT,
@@ -36,15 +45,15 @@ from chatcli.store.segments.rows import Piece, Rows
 from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.threads.executor import SerialExecutor
 
-# Another process may join files between our finding and our opening them.
+# Another process may join files after they were located and before they are opened.
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is new at the end of `path`, and what it took to compute.
+    """What a cache gained over the last segment of `path`, and the prefill seconds that it took.
 
-    `rows` are those of the last segment's tokens; `state` and `scalars` are the whole state there.
+    `rows` are those of the segment's tokens; `state` and `scalars` are the whole state at its end.
     """
 
     path: TokenPath
@@ -59,9 +68,9 @@ class Checkpoint:
 
 
 class SegmentStore:
-    """The segments of one model in one folder. Writes happen on a thread of its own.
+    """The segments of one model in one folder, written on a thread of its own.
 
-    `written` is called there after each write, with its bytes and the path that it belongs to.
+    `written` is called on that thread after each write, with its bytes and its path.
     """
 
     def __init__(
@@ -73,7 +82,7 @@ class SegmentStore:
         self.fingerprint = fingerprint
         self.folder = catalog.model_folder(folder, fingerprint)
         self.problem: str | None = None
-        self._told = False
+        self._problem_taken = False
         self._written = written
         self._writer = SerialExecutor("chatcli-writer")
         self._pending: list[Future[None]] = []
@@ -82,11 +91,11 @@ class SegmentStore:
         with contextlib.suppress(OSError):
             files.sweep(self.folder / "tmp")
 
-    # Finding
+    # Lookup
 
     def depth(self, path: TokenPath, *, stateful: bool) -> int:
         """How many leading segments can be restored: the last of them with state if `stateful`."""
-        depth = covered(self._locate(path))
+        depth = covered(locate(self.folder, path))
         while stateful and depth and not self.has_state(path[depth - 1].id):
             depth -= 1
         return depth
@@ -96,15 +105,12 @@ class SegmentStore:
             return catalog.state_path(self.folder, identifier).exists()
         return False
 
-    def _locate(self, path: TokenPath) -> list[Found]:
-        return locate(self.folder, path)
-
     # Reading
 
     def rows(self, path: TokenPath) -> Rows:
-        """The rows of a path, open: close them. What is damaged is set aside.
+        """The rows of a path, open: close them. A damaged file is set aside.
 
-        Raises `SegmentDamaged` with the reason, also for a file that is not there.
+        Raises `SegmentDamaged` with the reason, also if rows are missing.
         """
         for _ in range(ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
@@ -115,33 +121,31 @@ class SegmentStore:
         pieces: list[Piece] = []
         try:
             depth = 0
-            for found in self._locate(path):
-                run = path.upto(depth + found.segments).after(depth)
-                with self._explained(found.path):
-                    pieces.append(self._piece(found, run))
-                depth += found.segments
+            for located in locate(self.folder, path):
+                run = path.upto(depth + located.segments).after(depth)
+                with self._explained(located.path):
+                    pieces.append(self._piece(located, run))
+                depth += located.segments
             if depth < len(path):
-                # Files may have been joined while we looked for them in one folder after the other.
+                # Files may have been joined while one folder after the other was listed.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            return self._fitting(pieces)
+            try:
+                return Rows(pieces)
+            except SegmentDamaged as error:
+                for piece in pieces:
+                    set_aside(piece.file.path)
+                raise SegmentDamaged(f"damaged: {error}") from error
         except BaseException:
             for piece in pieces:
                 piece.file.close()
             raise
 
-    def _fitting(self, pieces: Sequence[Piece]) -> Rows:
-        try:
-            return Rows(pieces)
-        except SegmentDamaged as error:
-            for piece in pieces:
-                set_aside(piece.file.path)
-            raise SegmentDamaged(f"damaged: {error}") from error
-
-    def _piece(self, found: Found, run: TokenPath) -> Piece:
-        file = Container(found.path)
+    def _piece(self, located: RowsFile, run: TokenPath) -> Piece:
+        """The rows of `run`, open, if that is what the file holds. Raises `SegmentDamaged`."""
+        file = Container(located.path)
         try:
             self._check(file, "rows", parent=run.root, start=str(run[0].start))
-            if found.whole and file.metadata.get("id") != run.id:
+            if located.whole and file.metadata.get("id") != run.id:
                 raise SegmentDamaged("its id belongs to another segment")
             ends, tokens = segment_ends(file), stored_tokens(file)
             count = run.end - run[0].start
@@ -167,7 +171,7 @@ class SegmentStore:
 
     @contextlib.contextmanager
     def _explained(self, path: Path) -> Iterator[None]:
-        """Set a damaged file aside, and say of every failure to read what it is."""
+        """Set a damaged file aside; every failure to read is a `SegmentDamaged` with its reason."""
         try:
             yield
         except SegmentDamaged as error:
@@ -180,9 +184,9 @@ class SegmentStore:
 
     def like(self, path: TokenPath, step: int) -> Rows | None:
         """Rows of another path that begins as this one does, in whole multiples of `step` tokens."""
-        shared = catalog.like_beginnings(self.folder, path)
-        best = max(shared, key=lambda one: one[1], default=(None, 0))
-        name, count = best[0], best[1] - best[1] % step
+        sharing = catalog.sharing_tokens(self.folder, path)
+        name, shared = max(sharing, key=itemgetter(1), default=(None, 0))
+        count = shared - shared % step
         if name is None or not count:
             return None
         with contextlib.suppress(OSError, SegmentDamaged):
@@ -207,66 +211,68 @@ class SegmentStore:
 
     def examine(self, path: TokenPath) -> None:
         """Set aside whatever is damaged on a path."""
-        for found in self._locate(path):
-            with contextlib.suppress(OSError, SegmentDamaged), self._explained(found.path):
-                check_whole(found.path)
+        for located in locate(self.folder, path):
+            with (
+                contextlib.suppress(OSError, SegmentDamaged),
+                self._explained(located.path),
+                Container(located.path) as file,
+            ):
+                file.check()
 
     def set_aside(self, path: TokenPath) -> None:
-        """Move a path's files out of the way: they are whole, but do not fit the model."""
-        for found in self._locate(path):
-            set_aside(found.path)
+        """Set a path's files aside: they are whole, but do not fit the model."""
+        for located in locate(self.folder, path):
+            set_aside(located.path)
         for segment in path:
             set_aside(catalog.state_path(self.folder, segment.id))
 
     def touch(self, rows: Rows, last: Segment) -> None:
-        """Note that a path was used now: eviction takes what was used longest ago."""
+        """Mark a path's files as used now, for eviction."""
         paths = [piece.file.path for piece in rows.pieces]
         for path in (*paths, catalog.state_path(self.folder, last.id)):
             with contextlib.suppress(OSError):
                 os.utime(path)
 
-    def tokens_of(self, names: Sequence[str]) -> list[int]:
+    def tokens_of(self, ids: Sequence[str]) -> list[int]:
         """The tokens of a path of segments from their ids alone, as far as they are on disk."""
-        return catalog.tokens_of(self.folder, names)
+        return catalog.tokens_of(self.folder, ids)
 
     # Writing
 
     def missing(self, path: TokenPath) -> list[int]:
-        """The depths of a path whose rows are neither on disk nor about to be."""
-        depth = covered(self._locate(path))
-        depths = range(depth + 1, len(path) + 1)
-        return [at for at in depths if path[at - 1].id not in self._queued]
+        """The depths of a path whose rows are neither on disk nor queued."""
+        depths = range(covered(locate(self.folder, path)) + 1, len(path) + 1)
+        return [depth for depth in depths if path[depth - 1].id not in self._queued]
 
-    def put(self, made: Checkpoint) -> int:
+    def put(self, checkpoint: Checkpoint) -> int:
         """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
 
-        Its arrays are read on the writer's thread, later: they must not change. What is there
-        already costs nothing.
+        Its arrays are read on the writer's thread, later: they must not change. A file that is on
+        disk already is not written again and takes nothing.
         """
-        return self.add(made, rows=len(made.path) in self.missing(made.path))
+        return self.add(checkpoint, rows=len(checkpoint.path) in self.missing(checkpoint.path))
 
-    def add(self, made: Checkpoint, *, rows: bool) -> int:
-        """`put`, where it is known whether the rows are wanted."""
-        size = self._queue(made, "rows") if rows else 0
-        if made.state and not self.has_state(made.segment.id):
-            size += self._queue(made, "state")
+    def add(self, checkpoint: Checkpoint, *, rows: bool) -> int:
+        """`put`, where it is known whether the rows are missing."""
+        size = self._queue(checkpoint, "rows") if rows else 0
+        if checkpoint.state and not self.has_state(checkpoint.segment.id):
+            size += self._queue(checkpoint, "state")
         return size
 
-    def _queue(self, made: Checkpoint, kind: Kind) -> int:
+    def _queue(self, checkpoint: Checkpoint, kind: Kind) -> int:
         if self.problem:
             return 0
-        told, tensors = self._told_of(made, kind), self._tensors(made, kind)
-        self._newest = made.path
+        metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
+        self._newest = checkpoint.path
         if kind == "rows":
-            self._queued.add(made.segment.id)
+            self._queued.add(checkpoint.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
-        self._pending.append(self._writer.submit(self._write, made, kind, tensors, told))
-        return size_of(tensors, told)
+        self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
+        return size_of(tensors, metadata)
 
-    def _told_of(self, made: Checkpoint, kind: Kind) -> dict[str, str]:
-        """A file's metadata."""
-        segment = made.segment
-        told = {
+    def _metadata(self, checkpoint: Checkpoint, kind: Kind) -> dict[str, str]:
+        segment = checkpoint.segment
+        metadata = {
             "format": SEGMENT_FORMAT,
             "version": SEGMENT_VERSION,
             "kind": kind,
@@ -275,37 +281,40 @@ class SegmentStore:
             "parent": segment.parent,
             "start": str(segment.start),
             "end": str(segment.end),
-            "seconds": f"{made.seconds:.3f}",
+            "seconds": f"{checkpoint.seconds:.3f}",
             "created": str(int(time.time())),
         }
         if kind == "state":
-            return {**told, "scalars": made.scalars}
-        return {**told, "ends": json.dumps([segment.end])}
+            return {**metadata, "scalars": checkpoint.scalars}
+        return {**metadata, "ends": json.dumps([segment.end])}
 
-    def _tensors(self, made: Checkpoint, kind: Kind) -> Tensors:
+    def _tensors(self, checkpoint: Checkpoint, kind: Kind) -> Tensors:
         if kind == "state":
-            return made.state
-        tokens = np.asarray(made.path.tokens_of(made.segment), "<i4")
-        return {TOKENS: Tensor.of(tokens), **made.rows}
+            return checkpoint.state
+        tokens = np.asarray(checkpoint.path.tokens_of(checkpoint.segment), "<i4")
+        return {TOKENS: Tensor.of(tokens), **checkpoint.rows}
 
-    def _write(self, made: Checkpoint, kind: Kind, tensors: Tensors, told: Mapping[str, str]) -> None:
+    def _write(
+        self, checkpoint: Checkpoint, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]
+    ) -> None:
         if self.problem:
             return
+        path = checkpoint.path
         try:
             if kind == "rows":
-                target = catalog.rows_path(self.folder, made.path.after(len(made.path) - 1))
+                target = catalog.rows_path(self.folder, path.after(len(path) - 1))
             else:
-                target = catalog.state_path(self.folder, made.segment.id)
-            size = files.write_once(target, pieces(tensors, told), self.folder / "tmp")
+                target = catalog.state_path(self.folder, checkpoint.segment.id)
+            size = files.write_once(target, pieces(tensors, metadata), self.folder / "tmp")
             if kind == "rows":
-                self._join_small_files(made.path)
+                self._join_small_files(path)
             if self._written is not None:
-                self._written(size or size_of(tensors, told), made.path)
+                self._written(size or size_of(tensors, metadata), path)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
         finally:
             if kind == "rows":
-                self._queued.discard(made.segment.id)
+                self._queued.discard(checkpoint.segment.id)
 
     def give_up(self, reason: str) -> None:
         """Write nothing more in this process, and say why once."""
@@ -313,27 +322,27 @@ class SegmentStore:
 
     def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:
         try:
-            found = locate(self.folder, path)
-            if covered(found) == len(path):
-                compact(self.folder, found, path, self._piece, last=last)
+            located = locate(self.folder, path)
+            if covered(located) == len(path):
+                compact(self.folder, located, path, self._piece, last=last)
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:
             self.examine(path)
 
     def flush(self) -> None:
-        """Wait until everything that was put is on disk, or `problem` says why it is not."""
+        """Wait until everything that is queued is on disk, or `problem` says why it is not."""
         pending, self._pending = self._pending, []
         for job in pending:
             job.result()
 
     def take_problem(self) -> str | None:
-        """Why nothing more is written, the first time that it is asked for."""
-        problem, self._told = (None if self._told else self.problem), bool(self.problem)
+        """Why nothing more is written, at the first call since."""
+        problem, self._problem_taken = (None if self._problem_taken else self.problem), bool(self.problem)
         return problem
 
     def tidy(self) -> None:
-        """Leave what was written in few files, because nothing more is written soon."""
+        """Join the small files at the end of the newest path: nothing more is written soon."""
         if self._newest is not None:
             self._pending.append(self._writer.submit(self._tidy, self._newest))
 
@@ -345,12 +354,6 @@ class SegmentStore:
         if self.problem is None:
             with contextlib.suppress(OSError):  # nothing new would be lost by it
                 self._join_small_files(path, last=True)
-
-
-def check_whole(path: Path) -> None:
-    """Read every byte. Raises `SegmentDamaged` or `OSError`."""
-    with Container(path) as file:
-        file.check()
 
 
 def set_aside(path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.store.segments.catalog import BEGINNING, rows_path
+from chatcli.store.segments.catalog import KEY_TOKENS, rows_path
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import path_of, prompt_of, rewrite, rows_of, whole, write_all
@@ -82,7 +82,7 @@ def test_the_longest_of_several_beginnings_is_lent(store: SegmentStore) -> None:
 def test_a_beginning_shorter_than_a_name_tells_is_not_worth_looking_for(
     store: SegmentStore,
 ) -> None:
-    tell(store, BEGINNING - 1)
+    tell(store, KEY_TOKENS - 1)
     assert None is borrowed(store, 1)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
-from chatcli.store.segments import eviction, inventory
-from chatcli.store.segments.catalog import ROWS_NAME, SHORT, Found, locate
-from chatcli.store.segments.compaction import FAN, LARGE, files_to_join, shorten, small_files
+from chatcli.store.segments import eviction, inventory, segments
+from chatcli.store.segments.catalog import ROWS_NAME, SHORT, RowsFile, locate
+from chatcli.store.segments.compaction import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
@@ -30,13 +30,13 @@ from tests.support.checkpointing import (
     write_all,
 )
 
-MANY = 1 + FAN + FAN * FAN
+MANY = 1 + FANOUT + FANOUT * FANOUT
 LENGTHS = [5, 1, 3, 2, 7, 1, 1, 4]
 ENDS = list(itertools.accumulate(itertools.islice(itertools.cycle(LENGTHS), MANY)))
 PROMPT = prompt_of(ENDS[-1] + 50)
 CHAIN = path_of(PROMPT, ENDS)
 # One file of the first segment and one of the eight that follow it.
-ONCE = 1 + FAN
+ONCE = 1 + FANOUT
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +100,10 @@ def grown(count: int, sizes: Sequence[int]) -> tuple[list[int], list[int], list[
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000])
 def test_few_files_stay_and_no_row_is_rewritten_often(count: int) -> None:
     segments, _, moved = grown(count, [1000] * count)
-    levels = int(math.log(count, FAN)) + 1
+    levels = int(math.log(count, FANOUT)) + 1
     assert count == sum(segments)
-    assert len(segments) <= (FAN - 1) * levels
-    assert max(moved) <= math.log(count, FAN)
+    assert len(segments) <= (FANOUT - 1) * levels
+    assert max(moved) <= math.log(count, FANOUT)
     assert sorted(segments, reverse=True) == segments
 
 
@@ -114,16 +114,16 @@ def test_a_power_of_the_fan_is_one_file() -> None:
 
 def test_no_joined_file_is_larger_than_is_worth_it() -> None:
     noise = np.random.default_rng(3)
-    sizes = noise.integers(1, LARGE // 3, 400).tolist()
+    sizes = noise.integers(1, MAX_JOINED_BYTES // 3, 400).tolist()
     segments, taken, moved = grown(400, sizes)
     joined = [size for count, size in zip(segments, taken, strict=True) if count > 1]
     assert joined
-    assert max(joined) <= LARGE
-    assert max(moved) <= math.log(400, FAN)
+    assert max(joined) <= MAX_JOINED_BYTES
+    assert max(moved) <= math.log(400, FANOUT)
 
 
 def test_files_too_large_to_join_do_not_keep_later_ones_from_it() -> None:
-    segments, _, _ = grown(30, [LARGE, *[LARGE // 2] * 3, *[1000] * 26])
+    segments, _, _ = grown(30, [MAX_JOINED_BYTES, *[MAX_JOINED_BYTES // 2] * 3, *[1000] * 26])
     assert [1, 1, 1, 8, 8, 8, 1, 1, 1] == segments
 
 
@@ -149,9 +149,9 @@ def test_eight_files_of_a_size_at_the_end_become_one(segments: list[int], joined
 
 def test_bytes_stop_joining_one_level_before_they_are_too_many() -> None:
     segments = [8] * 7 + [1] * 8
-    assert 15 == files_to_join(segments, [LARGE // 15] * 15)
-    assert 8 == files_to_join(segments, [LARGE // 7] * 7 + [1000] * 8)
-    assert 0 == files_to_join(segments, [1] * 7 + [LARGE // 8 + 1] * 8)
+    assert 15 == files_to_join(segments, [MAX_JOINED_BYTES // 15] * 15)
+    assert 8 == files_to_join(segments, [MAX_JOINED_BYTES // 7] * 7 + [1000] * 8)
+    assert 0 == files_to_join(segments, [1] * 7 + [MAX_JOINED_BYTES // 8 + 1] * 8)
 
 
 # Real files
@@ -163,12 +163,12 @@ def test_a_path_is_joined_as_it_grows(store: SegmentStore) -> None:
         write(store, CHAIN.upto(depth))
         found.append(inside(store))
     assert [[1] * depth for depth in range(1, ONCE)] == found[: ONCE - 1]
-    assert [[1, FAN], [1, FAN, 1], [1, FAN, 1, 1]] == found[ONCE - 1 :]
+    assert [[1, FANOUT], [1, FANOUT, 1], [1, FANOUT, 1, 1]] == found[ONCE - 1 :]
     assert 4 == len(rows_files(store))
 
 
 def test_a_joined_path_is_few_whole_files_and_nothing_else(long: SegmentStore) -> None:
-    assert [1, FAN * FAN, FAN] == inside(long)
+    assert [1, FANOUT * FANOUT, FANOUT] == inside(long)
     assert 3 == len(rows_files(long))
     assert [] == list((long.folder / "tmp").iterdir())
     assert [] == list(inventory.verify(long.folder.parent.parent))
@@ -199,10 +199,10 @@ def test_a_joined_file_tells_what_its_parts_took(long: SegmentStore) -> None:
     for path in rows_files(long):
         with Container(path) as file:
             took[len(file.metadata["ends"].split(","))] = float(file.metadata["seconds"])
-    assert {1: 0.25, FAN: 0.25 * FAN, FAN * FAN: 0.25 * FAN * FAN} == took
+    assert {1: 0.25, FANOUT: 0.25 * FANOUT, FANOUT * FANOUT: 0.25 * FANOUT * FANOUT} == took
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5, FAN, ONCE, 20, MANY - 1])
+@pytest.mark.parametrize("depth", [1, 2, 5, FANOUT, ONCE, 20, MANY - 1])
 def test_a_branch_uses_what_it_shares_of_a_joined_file(long: SegmentStore, depth: int) -> None:
     chain = branch_at(depth)
     before = {path: path.read_bytes() for path in rows_files(long)}
@@ -216,7 +216,7 @@ def test_a_branch_uses_what_it_shares_of_a_joined_file(long: SegmentStore, depth
 def test_a_branch_that_grows_is_joined_and_leaves_the_shared_file_alone(
     long: SegmentStore,
 ) -> None:
-    chain = branch_at(5, more=FAN)
+    chain = branch_at(5, more=FANOUT)
     before = rows_files(long)
     write_all(long, chain, 5)
     assert 1 == len(set(rows_files(long)) - set(before))
@@ -237,7 +237,7 @@ def leftover(store: SegmentStore) -> list[Path]:
     write_all(store, CHAIN.upto(ONCE - 1))
     small = {path: path.read_bytes() for path in rows_files(store)}
     write(store, CHAIN.upto(ONCE))
-    assert [1, FAN] == inside(store)
+    assert [1, FANOUT] == inside(store)
     gone = [path for path in small if not path.exists()]
     for path in gone:
         path.write_bytes(small[path])
@@ -246,7 +246,7 @@ def leftover(store: SegmentStore) -> list[Path]:
 
 def test_a_kill_after_the_joined_file_was_written_loses_nothing(store: SegmentStore) -> None:
     gone = leftover(store)
-    assert FAN - 1 == len(gone)
+    assert FANOUT - 1 == len(gone)
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
     write_all(store, CHAIN.upto(20), ONCE)
     assert expected(CHAIN.upto(20)) == read(store, CHAIN.upto(20))
@@ -300,28 +300,26 @@ def test_files_that_do_not_tell_their_time_are_no_error(store: SegmentStore, sec
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
-class Overtaken(SegmentStore):
-    """A store whose files another process joins after it has found and before it has opened them."""
-
-    times = 0
-
-    def _locate(self, chain: TokenPath) -> list[Found]:
-        found = super()._locate(chain)
-        if self.times:
-            self.times -= 1
-            other = SegmentStore(self.folder.parent.parent, FINGERPRINT)
-            write_all(other, CHAIN.upto(len(chain) + FAN), len(chain))
-            other.close()
-        return found
-
-
-def test_files_that_are_joined_between_finding_and_opening_are_found_again(tmp_path: Path) -> None:
-    store = Overtaken(tmp_path, FINGERPRINT)
-    write_all(store, CHAIN.upto(ONCE - 1))
+def test_files_that_are_joined_between_finding_and_opening_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process joins them after they were located and before they are opened."""
+    store = SegmentStore(tmp_path, FINGERPRINT)
+    path = CHAIN.upto(ONCE - 1)
+    write_all(store, path)
     small = rows_files(store)
-    store.times = 1
-    assert expected(CHAIN.upto(ONCE - 1)) == read(store, CHAIN.upto(ONCE - 1))
-    assert 0 == store.times
+
+    def overtaken(folder: Path, path: TokenPath) -> list[RowsFile]:
+        located = locate(folder, path)
+        monkeypatch.setattr(segments, "locate", locate)
+        other = SegmentStore(tmp_path, FINGERPRINT)
+        write_all(other, CHAIN.upto(len(path) + FANOUT), len(path))
+        other.close()
+        return located
+
+    monkeypatch.setattr(segments, "locate", overtaken)
+    assert expected(path) == read(store, path)
+    assert segments.locate is locate
     assert 1 == len(set(small) & set(rows_files(store)))
     store.close()
 
@@ -338,7 +336,7 @@ def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> 
 # Shortening
 
 
-@pytest.mark.parametrize("keep", range(1, FAN))
+@pytest.mark.parametrize("keep", range(1, FANOUT))
 def test_a_shortened_file_holds_its_first_segments(store: SegmentStore, keep: int) -> None:
     write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
@@ -362,7 +360,7 @@ def test_nothing_of_what_was_cut_off_is_left_in_the_folder(store: SegmentStore) 
 def test_a_file_shortened_to_all_that_it_has_stays(store: SegmentStore) -> None:
     write_all(store, CHAIN.upto(ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
-    assert joined == shorten(store.folder, joined, FAN)
+    assert joined == shorten(store.folder, joined, FANOUT)
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
@@ -391,4 +389,4 @@ def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
 )
 def test_the_small_files_at_the_end_are_joined_last(segments: list[int], expected: int) -> None:
     assert expected == small_files(segments, [10] * len(segments))
-    assert 0 == small_files(segments, [LARGE] * len(segments))
+    assert 0 == small_files(segments, [MAX_JOINED_BYTES] * len(segments))

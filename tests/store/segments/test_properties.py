@@ -217,7 +217,7 @@ class Store(RuleBasedStateMachine):
         for depth in range(1, 1 + len([one for one in talk.chain if one.id in self.rows])):
             made = checkpoint(talk, depth, False)
             if made.segment.id in self.rows:
-                told = self.store._told_of(made, "rows")
+                told = self.store._metadata(made, "rows")
                 data = pack(self.store._tensors(made, "rows"), told)
                 path = segment_file(self.store, made)
                 if path not in before:
