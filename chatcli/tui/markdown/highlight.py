@@ -1,4 +1,4 @@
-"""Code coloured line by line as it arrives; refuses to know Markdown."""
+"""Syntax highlighting of code that arrives line by line."""
 
 from __future__ import annotations
 
@@ -29,51 +29,55 @@ COLOURS = {
 }
 THEME = ANSISyntaxTheme({tuple(name.split(".")): Style.parse(style) for name, style in COLOURS.items()})
 
-# What closes a comment that is still open, where a language knows comments only as a whole.
-CLOSERS = "\n*/\n-->"
+# Closes a comment that is still open: some lexers know comments only as a whole.
+COMMENT_ENDS = "\n*/\n-->"
+
+
+# Lines of context that are enough if they colour the last lines alike; beyond the others it is tried
+# whether they are, and they are taken in any case.
+SHORT_CONTEXT, TRY_CONTEXT, MAX_CONTEXT = 4, 16, 160
 
 
 class Highlighter:
-    """Colours code line by line, each from the lines before it only."""
-
-    RECENT, MOST, FAR = 4, 16, 160
+    """Highlights code line by line, each from the lines before it only."""
 
     def __init__(self, language: str) -> None:
         self.language = language
         self._syntax = Syntax("", language, theme=THEME)
-        self._known: list[tuple[str, Text]] = []
-        self._window: list[str] = []
+        # Each line so far with its rendering, and the last lines, which the next one is highlighted after.
+        self._done: list[tuple[str, Text]] = []
+        self._context: list[str] = []
 
-    def lines(self, source: Sequence[str], done: int, whole: int) -> list[Text]:
-        """`source` are the lines after the first `done`; from `whole` on they may still grow."""
+    def lines(self, source: Sequence[str], start: int, complete: int) -> list[Text]:
+        """Highlight `source`, the lines after the first `start`; all but `complete` of it may still grow."""
         rows: list[Text] = []
         for number, raw in enumerate(source):
             line = clean(raw).expandtabs(4)
-            known = self._known[done + number : done + number + 1]
-            if known and known[0][0] == line:
-                rows.append(known[0][1])
+            done = self._done[start + number : start + number + 1]
+            if done and done[0][0] == line:
+                rows.append(done[0][1])
                 continue
-            rows.append(self._coloured([*self._window, line])[-1])
-            if number < whole:
-                del self._known[done + number :]
-                self._learn(line, rows[-1])
+            rows.append(self._highlight([*self._context, line])[-1])
+            if number < complete:
+                del self._done[start + number :]
+                self._done.append((line, rows[-1]))
+                self._context.append(line)
+                self._shorten_context()
         return rows
 
-    def _learn(self, line: str, row: Text) -> None:
-        """Forget old lines when the recent ones look the same without them."""
-        self._known.append((line, row))
-        self._window.append(line)
-        count = len(self._window)
-        if count <= self.MOST or count % self.RECENT:
+    def _shorten_context(self) -> None:
+        """Keep only the last lines where they look the same without the others."""
+        count = len(self._context)
+        if count <= TRY_CONTEXT or count % SHORT_CONTEXT:
             return
-        recent = self._window[-self.RECENT :]
-        rows = [row for _, row in self._known[-self.RECENT :]]
-        if count > self.FAR or self._coloured(recent) == rows:
-            self._window = recent
+        recent = self._context[-SHORT_CONTEXT:]
+        rows = [row for _, row in self._done[-SHORT_CONTEXT:]]
+        if count > MAX_CONTEXT or self._highlight(recent) == rows:
+            self._context = recent
 
-    def _coloured(self, lines: Sequence[str]) -> list[Text]:
+    def _highlight(self, lines: Sequence[str]) -> list[Text]:
         if not self.language or self._syntax.lexer is None:
             return [Text(line) for line in lines]
-        rows = self._syntax.highlight("\n".join(lines) + CLOSERS).split("\n", allow_blank=True)
-        drawn = [Text(row.plain, spans=row.spans) for row in rows]
-        return [row if row.plain == line else Text(line) for row, line in zip(drawn, lines, strict=False)]
+        rows = self._syntax.highlight("\n".join(lines) + COMMENT_ENDS).split("\n", allow_blank=True)
+        plain = [Text(row.plain, spans=row.spans) for row in rows]
+        return [row if row.plain == line else Text(line) for row, line in zip(plain, lines, strict=False)]

@@ -1,4 +1,4 @@
-"""The text of one block, styled, and up to where it is sure; refuses to know blocks."""
+"""The text of one block, styled, and how much of it no later text can change."""
 
 from __future__ import annotations
 
@@ -21,55 +21,58 @@ INLINE = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strik
 SPACES = re.compile("[\t\u2028\u2029]")
 BREAK_TAG = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
-# Signs left over in text which a later sign may turn into markup.
-UNRESOLVED = re.compile(
+# Characters left over in text that later ones may turn into markup.
+OPEN_MARKUP = re.compile(
     r"`|\*(?!\s)|(?<!\w)_(?!\s)|~~(?!\s)|\[(?![^\[\]]*\][^(])|<(?=[A-Za-z/!?]|$)|\$(?!\s)(?!.{204})"
 )
 
 
 @dataclass(frozen=True)
-class Inline:
-    """Text of a paragraph so far; before `sure` it keeps; its last source line is at `last_line`."""
+class InlineText:
+    """A block's text so far. No later text changes the first `stable` characters of it.
+
+    `last_line` is the offset at which its last source line begins.
+    """
 
     text: Text
-    sure: int
+    stable: int
     last_line: int
 
 
-class Prose:
-    """From the text of a block to styled text."""
+class InlineRenderer:
+    """Renders the text of blocks. `plain` writes marks where there are no colours."""
 
     def __init__(self, parser: MarkdownIt, plain: bool) -> None:
         self._parser = parser
         self._plain = plain
 
-    def text(self, block: Node) -> Text:
-        """A block's text, whole."""
+    def complete(self, block: Node) -> Text:
+        """The text of a block to which nothing is added."""
         return self._spans(self._nodes(block))
 
     def _nodes(self, block: Node) -> Sequence[Node]:
-        """What is in a block's text; parsed only here, when it is to be shown."""
+        """The inline nodes of a block; parsed only when it is to be shown."""
         tokens: list[Token] = []
         for inline in block.children:
             self._parser.inline.parse(inline.content, self._parser, {}, tokens)
         return Node(tokens).children
 
-    def inline(self, block: Node, skip: int = 0) -> Inline:
-        """A block's text without its first `skip` characters, which must be plain."""
-        text, sure, last_line, last_word = Text(), None, 0, 0
+    def growing(self, block: Node, skip: int = 0) -> InlineText:
+        """The text of a block that may grow, without its first `skip` characters, which must be plain."""
+        text, stable, last_line, last_word = Text(), None, 0, 0
         for node in self._nodes(block):
-            begun = len(text)
-            part = self._span(node)[skip:] if skip else self._span(node)
-            open_at = doubt(node)
-            if sure is None and open_at is not None:
-                sure = max(begun + open_at - skip, 0)
+            start = len(text)
+            span = self._span(node)[skip:] if skip else self._span(node)
+            open_at = open_markup(node)
+            if stable is None and open_at is not None:
+                stable = max(start + open_at - skip, 0)
             skip = 0
-            text.append_text(part)
+            text.append_text(span)
             if node.type in ("softbreak", "hardbreak"):
                 last_line = last_word = len(text)
-            elif node.type == "text" and last_unit(part.plain):
-                last_word = begun + last_unit(part.plain)
-        return Inline(text, last_word if sure is None else min(sure, last_word), last_line)
+            elif node.type == "text" and last_unit(span.plain):
+                last_word = start + last_unit(span.plain)
+        return InlineText(text, last_word if stable is None else min(stable, last_word), last_line)
 
     def _span(self, node: Node) -> Text:
         if node.type in INLINE:
@@ -96,12 +99,12 @@ class Prose:
         return Text.assemble(text, (f" ({url})", DIM) if text.plain else (url, DIM))
 
 
-def doubt(node: Node) -> int | None:
-    """Where in an inline node something is left open, if anywhere."""
+def open_markup(node: Node) -> int | None:
+    """The offset at which something is left open in an inline node, if anything is."""
     if node.type == "text":
-        found = UNRESOLVED.search(node.content)
-        return found.start() if found else None
+        match = OPEN_MARKUP.search(node.content)
+        return match.start() if match else None
     if node.type == "math" and node.content in ("\\(", "\\["):
         return 0
-    inside = () if node.type == "image" else node.children
-    return 0 if any(doubt(child) is not None for child in inside) else None
+    children = () if node.type == "image" else node.children
+    return 0 if any(open_markup(child) is not None for child in children) else None

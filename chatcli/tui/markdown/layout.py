@@ -1,4 +1,4 @@
-"""From Markdown to lines of text, and which of them no later text can change; never draws."""
+"""Markdown that may still grow, laid out in rows, and which of them no later text can change."""
 
 from __future__ import annotations
 
@@ -15,21 +15,33 @@ from rich.text import Text
 
 from chatcli.text import clean
 from chatcli.tui.markdown.highlight import Highlighter
-from chatcli.tui.markdown.inline import Prose
-from chatcli.tui.markdown.rows import NOWHERE, Block, Drawn, Place, Row, all_sure, prefixed, stacked
-from chatcli.tui.markdown.rules import DECIDED, parser, source_lines
+from chatcli.tui.markdown.inline import InlineRenderer
+from chatcli.tui.markdown.rows import (
+    BEFORE_ALL,
+    Block,
+    Position,
+    RenderedRows,
+    all_stable,
+    prefixed,
+    stack,
+)
+from chatcli.tui.markdown.rules import DECIDED_TEXT, parser, source_lines
 from chatcli.tui.text.styles import DIM
 from chatcli.tui.text.wrap import full_breaks
 
-PROSE_WIDTH = 100
+MAX_PROSE_COLUMNS = 100
 LISTS = ("bullet_list", "ordered_list")
 CONTAINERS = (*LISTS, "list_item", "blockquote")
 TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
 @dataclass(frozen=True)
-class Start:
-    """What came before a piece of source: its first line's number, and how it goes on."""
+class TailState:
+    """What came before the tail of the source that is still needed.
+
+    `line` is the number of the tail's first line, `gap` whether a blank row belongs above it. `number` is
+    the number of a list item that it begins with, `code_lines` how many lines of its fence came before.
+    """
 
     line: int = 0
     gap: bool = False
@@ -39,33 +51,36 @@ class Start:
 
 @dataclass(frozen=True)
 class Cut:
-    """Source that is done with: `rows` drawn rows; go on with `opener` + the lines from `line`."""
+    """Where the tail may be shortened, once its first `rows` rows are printed.
+
+    The new tail is `opener` and the lines from `line` on, after `state`.
+    """
 
     rows: int
     line: int
-    start: Start
+    state: TailState
     opener: str = ""
 
 
 @dataclass(frozen=True)
-class Page(Drawn):
-    """`decided`: no later text changes what kind of block the last line is in."""
+class Page(RenderedRows):
+    """The rows of a tail. `decided`: no later text changes what kind of block the last line is in."""
 
     decided: bool
     cut: Cut | None
 
 
 class Layout:
-    """From source to lines of text; keeps only what makes the next time cheap."""
+    """Lays out a tail at a time; keeps only what makes the next time cheap."""
 
     def __init__(self, console: Console, indent: str) -> None:
         self._console = console
         self._indent = len(indent)
         self._parser = parser()
-        self._fences: dict[int, Highlighter] = {}
-        self._prose = Prose(self._parser, console.no_color or console.color_system is None)
-        self._start = Start()
-        self._printed = NOWHERE
+        self._highlighters: dict[int, Highlighter] = {}
+        self._inline = InlineRenderer(self._parser, console.no_color or console.color_system is None)
+        self._state = TailState()
+        self._printed = BEFORE_ALL
         self._source: list[str] = []
         self.fit()
 
@@ -73,25 +88,26 @@ class Layout:
         """Take over the console's width, one column less: a full line may wrap."""
         self._width = max(self._console.width - self._indent - 1, 4)
 
-    def page(self, source: str, start: Start, printed: Place, ended: bool) -> Page:
-        """The rows of `source`, and how many of them are sure unless it has `ended`.
+    def page(self, source: str, state: TailState, printed: Position, ended: bool) -> Page:
+        """The rows of `source` after `state`, all of them stable if it has `ended`.
 
         A row ends at `printed`, also when what is printed was laid out for another width.
         """
-        self._source, self._start, self._printed = source_lines(source), start, printed
-        self._fences = {line: one for line, one in self._fences.items() if line >= start.line}
+        self._source, self._state, self._printed = source_lines(source), state, printed
+        self._highlighters = {line: kept for line, kept in self._highlighters.items() if line >= state.line}
         nodes = Node(self._parser.parse(source)).children
         if not nodes:
             return Page([], 0, False, None)
-        before = stacked(
-            (self._at(node).gap(start.gap or node is not nodes[0]), self._block(node, self._width))
+        before = stack(
+            (self._at(node).gap(state.gap or node is not nodes[0]), self._block(node, self._width))
             for node in nodes[:-1]
         ).rows
-        follows, live = len(nodes) > 1, self._block(nodes[-1], self._width, not ended)
-        last = stacked([(self._at(nodes[-1]).gap(start.gap or follows), live)])
-        cut = self._cut(nodes[-1], len(before), last, follows)
-        sure = len(before) + last.sure
-        return Page(before + last.rows, sure, self._is_decided(source, nodes[-1]), cut)
+        last_node, follows = nodes[-1], len(nodes) > 1
+        gap = self._at(last_node).gap(state.gap or follows)
+        last = stack([(gap, self._block(last_node, self._width, live=not ended))])
+        cut = self._cut(last_node, len(before), last, follows)
+        stable = len(before) + last.stable
+        return Page(before + last.rows, stable, self._is_decided(source, last_node), cut)
 
     def _is_decided(self, source: str, leaf: Node) -> bool:
         if source.endswith("\n"):
@@ -100,35 +116,34 @@ class Layout:
             leaf = leaf.children[-1]
         text = leaf.children[0].content if leaf.type == "paragraph" else ""
         ends = bool(leaf.map and leaf.map[1] == len(self._source))
-        return ends and DECIDED.match(text[text.rfind("\n") + 1 :]) is not None
+        return ends and DECIDED_TEXT.match(text[text.rfind("\n") + 1 :]) is not None
 
-    def _cut(self, node: Node, row: int, drawn: Drawn, follows: bool) -> Cut | None:
-        """The longest beginning of the source which is not needed any more."""
-        first, start = _first_line(node), self._start
-        gap = start.gap or follows
+    def _cut(self, node: Node, row: int, rendered: RenderedRows, follows: bool) -> Cut | None:
+        """Where the tail may be shortened, `node` being its last block, whose rows begin at `row`."""
+        line, state = _first_line(node), self._state
+        gap = state.gap or follows
         if node.type in LISTS and len(node.children) > 1:
-            return self._cut_list(node, row, gap)
-        code = node.content.count("\n") if node.type == "fence" and drawn.sure else 0
-        if code and drawn.sure == len(drawn.rows):
-            begun = start.code_lines + code if not follows else code
-            after = Start(start.line + first, False, None, begun)
-            return Cut(row + drawn.sure, first + 1 + code, after, self._source[first])
+            # All items but the last.
+            items, last = node.children[:-1], node.children[-1]
+            done = self._list(node, self._width, False, items)
+            number = self._first_number(node)
+            after = TailState(
+                state.line + _first_line(last),
+                self._is_after_blank(last),
+                None if number is None else number + len(items),
+            )
+            return Cut(row + gap + len(done.rows), _first_line(last), after)
+        code_lines = node.content.count("\n") if node.type == "fence" and rendered.stable else 0
+        if code_lines and rendered.stable == len(rendered.rows):
+            # The code so far, but not the line that opens the fence.
+            before = 0 if follows else state.code_lines
+            after = TailState(state.line + line, False, None, before + code_lines)
+            return Cut(row + rendered.stable, line + 1 + code_lines, after, self._source[line])
         if follows:
-            return Cut(row, first, Start(start.line + first, gap))
+            return Cut(row, line, TailState(state.line + line, gap))
         return None
 
-    def _cut_list(self, node: Node, row: int, gap: bool) -> Cut:
-        items, last = node.children[:-1], node.children[-1]
-        done = self._list(node, self._width, False, items)
-        number = self._first_number(node)
-        after = Start(
-            self._start.line + _first_line(last),
-            self._is_after_blank(last),
-            None if number is None else number + len(items),
-        )
-        return Cut(row + gap + len(done.rows), _first_line(last), after)
-
-    def _block(self, node: Node, width: int, live: bool = False) -> Drawn:
+    def _block(self, node: Node, width: int, live: bool = False) -> RenderedRows:
         if node.type in LISTS:
             return self._list(node, width, live, node.children)
         if node.type == "blockquote":
@@ -140,27 +155,26 @@ class Layout:
             return self._fence(node, width)
         if node.type == "table":
             return self._table(node, width, live and self._is_open(node))
-        return all_sure(self._simple(node, width))
-
-    def _simple(self, node: Node, width: int) -> list[Row]:
-        """Blocks that are whole as soon as their lines are."""
+        # The others are complete as soon as their lines are.
+        block = self._at(node)
         if node.type == "heading":
-            text = self._prose.text(node)
+            text = self._inline.complete(node)
             text.stylize(Style(bold=True, underline=node.tag == "h1" or None))
-            return self._at(node).words(text, min(width, PROSE_WIDTH))
+            return all_stable(block.word_rows(text, min(width, MAX_PROSE_COLUMNS)))
         if node.type == "hr":
-            return self._at(node).whole(Text("─" * min(width, 40), DIM))
-        if node.type == "code_block":
-            return self._at(node).barred(_verbatim(node, ""), width)
+            return all_stable(block.atomic_rows(Text("─" * min(width, 40), DIM)))
         style = DIM if node.type == "html_block" else ""
-        return self._at(node).rows(_verbatim(node, style), width, full_breaks)
+        lines = [Text(clean(line).expandtabs(4), style) for line in node.content.rstrip("\n").split("\n")]
+        if node.type == "code_block":
+            return all_stable(block.code_rows(lines, width))
+        return all_stable(block.rows(lines, width, full_breaks))
 
     def _at(self, node: Node, later: int = 0) -> Block:
-        return Block(self._start.line + _first_line(node) + later, self._printed)
+        return Block(self._state.line + _first_line(node) + later, self._printed)
 
-    def _blocks(self, nodes: Sequence[Node], width: int, live: bool) -> Drawn:
+    def _blocks(self, nodes: Sequence[Node], width: int, live: bool) -> RenderedRows:
         """Blocks inside another: blank lines where the source has them."""
-        return stacked(
+        return stack(
             (
                 self._at(node).gap(node is not nodes[0] and self._is_after_blank(node)),
                 self._block(node, width, live and node is nodes[-1]),
@@ -168,10 +182,10 @@ class Layout:
             for node in nodes
         )
 
-    def _list(self, node: Node, width: int, live: bool, items: Sequence[Node]) -> Drawn:
+    def _list(self, node: Node, width: int, live: bool, items: Sequence[Node]) -> RenderedRows:
         first = self._first_number(node)
         markers = ["• " if first is None else f"{first + row}. " for row in range(len(items))]
-        return stacked(
+        return stack(
             (
                 self._at(item).gap(item is not items[0] and self._is_after_blank(item)),
                 self._item(item, marker, width, live and item is items[-1]),
@@ -179,7 +193,7 @@ class Layout:
             for item, marker in zip(items, markers, strict=True)
         )
 
-    def _item(self, item: Node, marker: str, width: int, live: bool) -> Drawn:
+    def _item(self, item: Node, marker: str, width: int, live: bool) -> RenderedRows:
         first = item.children[0] if item.children else None
         text = first.children[0] if first is not None and first.type == "paragraph" else None
         if text is not None and TASK.match(text.content):
@@ -188,49 +202,50 @@ class Layout:
         room = max(width - len(marker), 4)
         inner = self._blocks(item.children, room, live)
         if not inner.rows:
-            return Drawn(self._at(item).whole(Text(marker, DIM)), 0 if live else 1)
+            return RenderedRows(self._at(item).atomic_rows(Text(marker, DIM)), 0 if live else 1)
         return prefixed(inner, marker, " " * len(marker))
 
     def _first_number(self, node: Node) -> int | None:
         if node.type == "bullet_list":
             return None
-        goes_on = node.level == 0 and _first_line(node) == 0 and self._start.number is not None
-        return self._start.number if goes_on else int(node.attrs.get("start", 1))
+        goes_on = node.level == 0 and _first_line(node) == 0 and self._state.number is not None
+        return self._state.number if goes_on else int(node.attrs.get("start", 1))
 
-    def _paragraph(self, node: Node, width: int, live: bool) -> Drawn:
+    def _paragraph(self, node: Node, width: int, live: bool) -> RenderedRows:
         content = node.children[0].content
         is_item = node.parent is not None and node.parent.type == "list_item"
         task = is_item and node.previous_sibling is None and bool(TASK.match(content))
-        inline = self._prose.inline(node, skip=4 if task else 0)
-        width = max(min(width, PROSE_WIDTH), 4)
+        inline = self._inline.growing(node, skip=4 if task else 0)
+        width = max(min(width, MAX_PROSE_COLUMNS), 4)
         block = self._at(node)
-        rows = block.words(inline.text, width)
+        rows = block.word_rows(inline.text, width)
         if not live:
-            return all_sure(rows)
+            return all_stable(rows)
         # A last line with a bar may turn out to be a table's first.
-        sure = inline.last_line if "|" in content[content.rfind("\n") + 1 :] else inline.sure
-        return Drawn(rows, block.full(inline.text.plain[: min(sure, inline.sure)], width))
+        stable = inline.stable
+        if "|" in content[content.rfind("\n") + 1 :]:
+            stable = min(stable, inline.last_line)
+        return RenderedRows(rows, block.count_full(inline.text.plain[:stable], width))
 
-    def _fence(self, node: Node, width: int) -> Drawn:
+    def _fence(self, node: Node, width: int) -> RenderedRows:
         lines = node.content.removesuffix("\n").split("\n") if node.content else []
         block = self._at(node)
-        done = self._start.code_lines if _first_line(node) == 0 and node.level == 0 else 0
+        start = self._state.code_lines if _first_line(node) == 0 and node.level == 0 else 0
         language = node.info.split()[0] if node.info.split() else ""
-        highlighter = self._fences.get(block.line)
+        highlighter = self._highlighters.get(block.line)
         if highlighter is None or highlighter.language != language:
-            highlighter = self._fences[block.line] = Highlighter(language)
-        # Every line but a last one which is still growing.
-        whole = len(lines) if self._source[-1].endswith("\n") else len(lines) - 1
-        coloured = highlighter.lines(lines, done, whole)
-        return all_sure(block.barred(coloured, width, done))
+            highlighter = self._highlighters[block.line] = Highlighter(language)
+        # Every line but a last one that is still growing.
+        complete = len(lines) if self._source[-1].endswith("\n") else len(lines) - 1
+        return all_stable(block.code_rows(highlighter.lines(lines, start, complete), width, start))
 
-    def _table(self, node: Node, width: int, live: bool) -> Drawn:
+    def _table(self, node: Node, width: int, live: bool) -> RenderedRows:
         rows = [row for part in node.children for row in part.children]
         # Of its first line some may be printed as prose already.
         block = self._at(node, later=1)
         if live:
             count = f" {len(rows)} rows" if len(rows) > 1 else ""
-            return Drawn(block.whole(Text(f"table…{count}", DIM)), 0)
+            return RenderedRows(block.atomic_rows(Text(f"table…{count}", DIM)), 0)
         table = Table(
             box=box.SIMPLE_HEAD,
             border_style=DIM,
@@ -240,16 +255,16 @@ class Layout:
         )
         for head in rows[0].children:
             style = str(head.attrs.get("style", ""))
-            justify = next((one for one in ("right", "center") if one in style), "left")
-            table.add_column(self._prose.text(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
+            justify = next((side for side in ("right", "center") if side in style), "left")
+            table.add_column(self._inline.complete(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
         for row in rows[1:]:
-            table.add_row(*map(self._prose.text, row.children))
+            table.add_row(*map(self._inline.complete, row.children))
         options = self._console.options.update(width=max(width, 4))
-        drawn = self._console.render_lines(table, options, pad=False)
-        lines = [Text.assemble(*((part.text, part.style or "") for part in row)) for row in drawn]
+        rendered = self._console.render_lines(table, options, pad=False)
+        lines = [Text.assemble(*((segment.text, segment.style or "") for segment in row)) for row in rendered]
         for line in lines:
             line.rstrip()
-        return all_sure(block.whole(*(line for line in lines if line.plain)))
+        return all_stable(block.atomic_rows(*(line for line in lines if line.plain)))
 
     def _is_open(self, node: Node) -> bool:
         return node.map is None or node.map[1] >= len(self._source)
@@ -261,8 +276,3 @@ class Layout:
 
 def _first_line(node: Node) -> int:
     return node.map[0] if node.map else 0
-
-
-def _verbatim(node: Node, style: Style | str) -> list[Text]:
-    lines = node.content.rstrip("\n").split("\n")
-    return [Text(clean(line).expandtabs(4), style) for line in lines]

@@ -1,4 +1,4 @@
-"""Which Markdown is read, and when a line's kind is decided; refuses to know screens."""
+"""The Markdown that is read: CommonMark, tables, strikethrough and formulas that are left as they are."""
 
 from __future__ import annotations
 
@@ -14,57 +14,56 @@ MATH = re.compile(
 )
 MATH_FENCES = {"$$": "$$", "\\[": "\\]"}
 
-# The last line is text whatever follows: a word, a space, a sign; not a tag, a rule or a marker.
-DECIDED = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_]\S*?(?:[ \t]+\S|[^\x00-\x7f]))")
+# A last line that is text whatever follows: it begins with a word, not with a tag, a rule or a marker.
+DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_]\S*?(?:[ \t]+\S|[^\x00-\x7f]))")
 
 
 def parser() -> MarkdownIt:
-    """CommonMark with tables, without what a later line could change: no underlined headings,
-    no references. Formulas are left as they are."""
-    made = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    made.disable(["lheading", "reference", "text_join", "inline"])
-    made.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
-    made.inline.ruler.before("escape", "math", math_inline)
-    return made
+    """Without what a later line could change: no underlined headings, no references."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser.disable(["lheading", "reference", "text_join", "inline"])
+    parser.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
+    parser.inline.ruler.before("escape", "math", math_inline)
+    return parser
 
 
 def math_inline(state: StateInline, silent: bool) -> bool:
     """A markdown-it rule: a formula in a line."""
-    found = MATH.match(state.src, state.pos)
-    if found is None:
+    formula = MATH.match(state.src, state.pos)
+    if formula is None:
         return False
     if not silent:
-        state.push("math", "", 0).content = found.group()
-    state.pos = found.end()
+        state.push("math", "", 0).content = formula.group()
+    state.pos = formula.end()
     return True
 
 
 def math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """A markdown-it rule: a formula on lines of its own, up to its closing sign or a blank line."""
-    line = _state_line(state, start)
-    closing = MATH_FENCES.get(line[:2])
+
+    def text(line: int) -> str:
+        return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
+
+    first = text(start)
+    closing = MATH_FENCES.get(first[:2])
     if closing is None or state.is_code_block(start):
         return False
-    at = line.find(closing, 2)
-    if 0 <= at < len(line) - 2:
+    closed_at = first.find(closing, 2)
+    if 0 <= closed_at < len(first) - 2:
         return False
     if silent:
         return True
     after = start + 1
-    while at < 0 and after < end and not state.isEmpty(after):
+    while closed_at < 0 and after < end and not state.isEmpty(after):
         if state.sCount[after] < state.blkIndent:
             break
-        at = _state_line(state, after).find(closing)
+        closed_at = text(after).find(closing)
         after += 1
     token = state.push("math_block", "", 0)
     token.map = [start, after]
     token.content = state.getLines(start, after, state.blkIndent, True)
     state.line = after
     return True
-
-
-def _state_line(state: StateBlock, line: int) -> str:
-    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
 
 
 def source_lines(source: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Markdown that arrives in pieces, as lines for a terminal; refuses to know turns and who draws them.
+"""Markdown that arrives in pieces, as lines for a terminal.
 
-Lines that no later text can change are given once, for good. Only what follows them is drawn again.
+Lines that no later text can change are handed over once, for good. Only what follows them is laid out again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from rich.console import Console
 from rich.text import Text
 
 from chatcli.text import clean
-from chatcli.tui.markdown.layout import Cut, Layout, Page, Start
-from chatcli.tui.markdown.rows import NOWHERE, texts
+from chatcli.tui.markdown.layout import Layout, Page, TailState
+from chatcli.tui.markdown.rows import BEFORE_ALL
 from chatcli.tui.markdown.rules import source_lines
 
-# Seconds between two drawings, and how many times longer than a drawing the rest after it is.
-FRAME = 1 / 20
-REST = 15
+FRAME_SECONDS = 1 / 20
+# The pause after a drawing is at least this many times as long as the drawing took.
+PAUSE_FACTOR = 15
 
 
-class Part(Protocol):
+class MarkdownOutput(Protocol):
     """Where lines go."""
 
     def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
@@ -30,26 +30,27 @@ class Part(Protocol):
 
 
 class MarkdownStream:
-    """Gives `part` the lines of a reply while its text is fed; `finish` leaves it complete.
+    """Hands the lines of a reply to `output` while its text is fed; `finish` leaves it complete.
 
-    They are as wide as `console` and an indentation by `indent`, which is the part's, leave them. Text
+    They leave room for `indent`, which `output` puts before them, and for the console's last column. Text
     may hold anything: it is cleaned here.
     """
 
     def __init__(
         self,
         console: Console,
-        part: Part,
+        output: MarkdownOutput,
         indent: str = "  ",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._layout = Layout(console, indent)
-        self._live = part
+        self._output = output
         self._clock = clock
         self._next_frame = clock()
+        # The end of the source that is still needed, what came before it, and how far it is printed.
         self._tail = ""
-        self._start = Start()
-        self._printed = NOWHERE
+        self._state = TailState()
+        self._printed = BEFORE_ALL
 
     def feed(self, text: str) -> None:
         """Take the next piece of the reply; draw it if the last drawing is long enough ago."""
@@ -58,32 +59,32 @@ class MarkdownStream:
         if began >= self._next_frame:
             self._draw()
             ended = self._clock()
-            self._next_frame = ended + max(FRAME, (ended - began) * REST)
+            self._next_frame = ended + max(FRAME_SECONDS, (ended - began) * PAUSE_FACTOR)
 
     def finish(self) -> None:
         """Print what is left and end the line. Harmless when called twice."""
         self._layout.fit()
         page = self._page(self._tail.replace("␍\n", "\n"), ended=True)
-        self._live.put(texts(page.rows[page.upto(self._printed) :]), [])
-        self._tail, self._start, self._printed = "", Start(), NOWHERE
+        self._output.put([row.text for row in page.rows[page.count_until(self._printed) :]], [])
+        self._tail, self._state, self._printed = "", TailState(), BEFORE_ALL
 
     def _draw(self) -> None:
         self._tail = self._tail.replace("␍\n", "\n")
         self._layout.fit()
-        shown = firm = self._page(self._tail)
+        shown = complete = self._page(self._tail)
         if not shown.decided:
-            firm = self._page(self._tail[: self._tail.rfind("\n") + 1])
-        settled = firm.rows[firm.upto(self._printed) : firm.sure]
+            # What is stable is known only of the lines before the last one.
+            complete = self._page(self._tail[: self._tail.rfind("\n") + 1])
+        settled = complete.rows[complete.count_until(self._printed) : complete.stable]
         printed = settled[-1].end if settled else self._printed
-        self._live.put(texts(settled), texts(shown.rows[shown.upto(printed) :]))
+        live = shown.rows[shown.count_until(printed) :]
+        self._output.put([row.text for row in settled], [row.text for row in live])
         # Only now: an interrupt may repeat a line, but never lose one.
         self._printed = printed
-        if firm.cut is not None and firm.cut.rows <= firm.upto(printed):
-            self._drop(firm.cut)
+        cut = complete.cut
+        if cut is not None and cut.rows <= complete.count_until(printed):
+            self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
+            self._state = cut.state
 
     def _page(self, source: str, ended: bool = False) -> Page:
-        return self._layout.page(source, self._start, self._printed, ended)
-
-    def _drop(self, cut: Cut) -> None:
-        self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
-        self._start = cut.start
+        return self._layout.page(source, self._state, self._printed, ended)

@@ -1,4 +1,4 @@
-"""A turn's numbers as a panel and as a table; refuses to know where they come from."""
+"""A turn's numbers: a line, a panel, and the tables of /stats and /context."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from chatcli.text import clean_line, file_size
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
-BAR_WIDTH = 28
+# A terminal of fewer columns has no room to spare for bars.
+NARROW_WIDTH = 60
+PANEL_BAR = 28
 LINE_BAR, NARROW_LINE_BAR = 10, 6
-# A terminal of fewer columns than this has no room to spare for bars.
-NARROW = 60
-# Less time than this (seconds) is not worth telling that it was saved.
-LEAST_SAVED = 0.05
-# From this many columns on, a table of turns has all its columns and a longer bar.
-WIDE = 110
+# Columns that the frame of a panel takes, on both sides.
+FRAME_COLUMNS = 4
+# Seconds that must have been saved to be worth telling.
+MIN_SAVED_SECONDS = 0.05
+# Columns from which on a table of turns has all its columns and a longer bar.
+WIDE_STATS_WIDTH = 110
 STATS_BAR, NARROW_STATS_BAR = 20, 6
-GAP = 2
-# What a table of turns tells, in the order in which a narrow one has room for it.
-BY_WEIGHT = (
+# The columns of a table of turns, in the order in which a narrow one has room for them.
+STATS_PRIORITY = (
     "prompt",
     "prefilled",
     "first",
@@ -48,66 +49,58 @@ BY_WEIGHT = (
     "tok/s",
     "settled",
 )
-CONTEXT_BAR, LEAST_CONTEXT_BAR = 40, 4
+CONTEXT_BAR, MIN_CONTEXT_BAR = 40, 4
+GAP = 2
+
 # A table's column: its name and its cells.
 Column = tuple[str, list[Text]]
-# What the frame of a panel takes, on both sides.
-FRAME = 4
 
 
 def hit_line(record: TurnRecord, width: int) -> RenderableType:
     """The turn in one line; what matters least is left out where the line is too short."""
-    shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
-    drawn = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW else NARROW_LINE_BAR)
-    line = Text(_hit(record), "green" if shares[0] else ACCENT if shares[1] else DIM)
     room = width - len(INDENT)
-    if drawn.cell_len + 1 + line.cell_len <= room:
-        line = Text.assemble(drawn, " ", line)
-    for part in _line_parts(record):
+    shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
+    line = Text(_hit_ratio(record), "green" if shares[0] else ACCENT if shares[1] else DIM)
+    drawn_bar = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW_WIDTH else NARROW_LINE_BAR)
+    if drawn_bar.cell_len + 1 + line.cell_len <= room:
+        line = Text.assemble(drawn_bar, " ", line)
+    parts = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
+    for part in [*parts, _prefilled(record), *_times(record)]:
         if line.cell_len + len(part) + 3 >= room:
             break
         line.append(f" · {part}", DIM)
-    if not record.miss_reason:
-        return _indented(line, room)
-    why = Text(f"why: {clean_line(record.miss_reason)}", style="yellow")
-    return Group(_indented(line, room), _indented(why, room))
-
-
-def _indented(line: Text, room: int) -> Text:
-    """A line in rows of so many columns, each of them behind an indent."""
-    return Text("\n").join(Text(INDENT) + row for row in wrap(line, max(room, 1)))
-
-
-def _hit(record: TurnRecord) -> str:
-    """Drafted tokens were run ahead of time, so what they are part of was not all reused."""
-    return f"{record.hit_ratio:.1%} {'ready' if record.drafted_tokens else 'reused'}"
-
-
-def _line_parts(record: TurnRecord) -> list[str]:
-    """What the line may tell, the most important first."""
-    drafted = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return [*drafted, _prefilled(record), *_times(record)]
+    lines = [line]
+    if record.miss_reason:
+        lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
+    rows = [row for line in lines for row in wrap(line, max(room, 1))]
+    return Text("\n").join(Text(INDENT) + row for row in rows)
 
 
 def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     """The turn in one glance: what was reused, what was run, how long it took, what was written."""
+    room = width - FRAME_COLUMNS
     shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
-    short = record.drafted_tokens or width < NARROW
+    # Typeahead is counted apart: its tokens were run ahead of time, not found.
+    counts = [f"{shares[0]:,} reused"]
+    if record.drafted_tokens:
+        counts.append(f"{record.drafted_tokens:,} drafted")
+    counts.append(_prefilled(record))
+    bar_width = PANEL_BAR // 2 if record.drafted_tokens or width < NARROW_WIDTH else PANEL_BAR
     first = Text.assemble(
-        bar(shares, record.prompt_tokens, BAR_WIDTH // 2 if short else BAR_WIDTH),
-        (f" {_hit(record)}", "bold green" if record.reused_tokens else "bold"),
+        bar(shares, record.prompt_tokens, bar_width),
+        (f" {_hit_ratio(record)}", "bold green" if record.reused_tokens else "bold"),
     )
-    counts = Text(" · ".join(_counts(record)))
-    if first.cell_len + GAP + counts.cell_len <= width - FRAME:
-        first, lines = Text.assemble(first, " " * GAP, counts), []
+    count_line = Text(" · ".join(counts))
+    if first.cell_len + GAP + count_line.cell_len <= room:
+        lines = [Text.assemble(first, " " * GAP, count_line)]
     else:
-        lines = [Text(line) for line in flow(_counts(record), width - FRAME)]
-    lines += [Text(line, DIM) for line in flow(_times(record), width - FRAME)]
+        lines = [first, *(Text(line) for line in flow(counts, room))]
+    lines += [Text(line, DIM) for line in flow(_times(record), room)]
     lines += [Text(line, DIM) for line in speculation([record.numbers()])]
     if record.miss_reason:
         lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
     return Panel(
-        Group(first, *lines),
+        Group(*lines),
         title=Text(f"turn {record.turn}", style=DIM),
         title_align="left",
         box=box.ROUNDED,
@@ -116,17 +109,25 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     )
 
 
-def _counts(record: TurnRecord) -> list[str]:
-    """Drafted tokens are told apart: they were run ahead of time, not found."""
-    counts = [f"{record.reused_tokens - record.drafted_tokens:,} reused"]
-    counts += [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
-    return [*counts, _prefilled(record)]
+def _hit_ratio(record: TurnRecord) -> str:
+    """With typeahead "ready", as not all of it was reused."""
+    return f"{record.hit_ratio:.1%} {'ready' if record.drafted_tokens else 'reused'}"
 
 
 def _prefilled(record: TurnRecord) -> str:
-    """What was run, and of how much where it was stopped."""
-    run, wanted = record.prefilled_tokens - record.unrun_tokens, record.prefilled_tokens
-    return f"{wanted:,} prefilled" if run == wanted else f"{run:,} of {wanted:,} prefilled"
+    """How much was run, and of how much where it was stopped."""
+    run, needed = record.prefilled_tokens - record.unrun_tokens, record.prefilled_tokens
+    return f"{needed:,} prefilled" if run == needed else f"{run:,} of {needed:,} prefilled"
+
+
+def _times(record: TurnRecord) -> list[str]:
+    first, saved = record.time_to_first_token, record.avoided_seconds
+    return [
+        f"first token {duration(first)}" if first is not None else "no token",
+        *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS else []),
+        f"{record.generation_tps:.0f} tok/s",
+        f"{file_size(record.checkpoint_bytes)} written",
+    ]
 
 
 def flow(parts: Sequence[str], width: int) -> list[str]:
@@ -140,33 +141,22 @@ def flow(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def bar(shares: Sequence[int], whole: int, width: int) -> Text:
-    """Reused, drafted and prefilled parts of a prompt as a bar of one line."""
-    ends = [round(sum(shares[:end]) / max(whole, 1) * width) for end in (1, 2)]
+def bar(shares: Sequence[int], total: int, width: int) -> Text:
+    """A prompt's reused, drafted and prefilled parts as a bar of `width` columns."""
+    ends = [round(sum(shares[:end]) / max(total, 1) * width) for end in (1, 2)]
     reused, drafted = ends[0], ends[1] - ends[0]
     return Text.assemble(
         ("━" * reused, "green"), ("━" * drafted, ACCENT), ("━" * (width - ends[1]), "bright_black")
     )
 
 
-def _times(record: TurnRecord) -> list[str]:
-    first = record.time_to_first_token
-    saved = record.avoided_seconds
-    return [
-        f"first token {seconds(first)}" if first is not None else "no token",
-        *([f"saved {seconds(saved)}"] if saved >= LEAST_SAVED else []),
-        f"{record.generation_tps:.0f} tok/s",
-        f"{file_size(record.checkpoint_bytes)} written",
-    ]
-
-
-def seconds(value: float) -> str:
-    """A duration as a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
-    if value < 0.9995:
-        return f"{value * 1000:.0f} ms"
-    if value < 9.95:
-        return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+def duration(seconds: float) -> str:
+    """As a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 @dataclass(frozen=True)
@@ -176,36 +166,67 @@ class StatsTable:
     turns: Sequence[tuple[int, Mapping[str, Any]]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = STATS_BAR if options.max_width >= WIDE else NARROW_STATS_BAR
-        fixed = [
+        bar_width = STATS_BAR if options.max_width >= WIDE_STATS_WIDTH else NARROW_STATS_BAR
+        columns: list[Column] = [
             ("turn", [Text(str(number)) for number, _ in self.turns]),
-            ("hit ratio", [_stat_bar(record, width) for _, record in self.turns]),
+            ("hit ratio", [_stats_bar(record, bar_width) for _, record in self.turns]),
         ]
-        rows = [_stat_cells(record) for _, record in self.turns]
-        numbers = [(name, [Text(row[name]) for row in rows]) for name in rows[0]]
+        rows = [_stats_cells(record) for _, record in self.turns]
+        numbers = {name: [Text(row[name]) for row in rows] for name in rows[0]}
+        room, fitting = options.max_width - _width(columns), set()
+        for name in STATS_PRIORITY:
+            if (room := room - GAP - _width([(name, numbers[name])])) < 0:
+                break
+            fitting.add(name)
+        columns += [column for column in numbers.items() if column[0] in fitting]
         table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)
-        shown = [*fixed, *_fitting(numbers, options.max_width - _width(fixed))]
-        for name, _ in shown:
+        for name, _ in columns:
             side: JustifyMethod = "left" if name == "hit ratio" else "right"
             table.add_column(name, justify=side, no_wrap=True)
-        for row in zip(*(cells for _, cells in shown), strict=True):
+        for row in zip(*(cells for _, cells in columns), strict=True):
             table.add_row(*row)
         yield table
-
-
-def _fitting(columns: Sequence[Column], room: int) -> list[Column]:
-    """The columns that have a place behind others, in their order; the most important have it first."""
-    kept = set()
-    for column in sorted(columns, key=lambda column: BY_WEIGHT.index(column[0])):
-        if (room := room - GAP - _width([column])) < 0:
-            break
-        kept.add(column[0])
-    return [column for column in columns if column[0] in kept]
 
 
 def _width(columns: Sequence[Column]) -> int:
     widths = [max(len(name), *(cell.cell_len for cell in cells)) for name, cells in columns]
     return sum(widths) + GAP * (len(columns) - 1)
+
+
+def _stats_bar(record: Mapping[str, Any], width: int) -> Text:
+    drafted = record.get("drafted_tokens", 0)
+    shares = (record.get("reused_tokens", 0) - drafted, drafted)
+    ratio = float(record.get("hit_ratio", 0))
+    return Text.assemble(bar(shares, record.get("prompt_tokens", 0), width), f" {ratio:.1%}")
+
+
+def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
+    drafted, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
+    return {
+        "prompt": f"{record.get('prompt_tokens', 0):,}",
+        "reused": f"{record.get('reused_tokens', 0) - drafted:,}",
+        "drafted": f"{drafted:,}",
+        "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
+        "settled": f"{record.get('settled_tokens', 0):,}",
+        "saved": duration(record.get("avoided_seconds", 0)),
+        "first": duration(first) if first is not None else "–",
+        "tok/s": f"{record.get('generation_tps', 0):.0f}",
+        "written": file_size(record.get("checkpoint_bytes", 0)),
+    }
+
+
+def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """For each draft model that turns had, the share of their tokens that it proposed."""
+    counts: dict[str, list[int]] = {}
+    for record in records:
+        if (model := record.get("draft_model")) and (generated := record.get("generated_tokens", 0)):
+            count = counts.setdefault(Path(model).name, [0, 0])
+            count[0] += record.get("draft_accepted_tokens", 0)
+            count[1] += generated
+    return [
+        f"speculation: {accepted / generated:.0%} of tokens from {clean_line(name)}"
+        for name, (accepted, generated) in counts.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -218,52 +239,14 @@ class ContextTable:
         limit, parts = self.result.limit, self.result.parts
         used = sum(tokens for _, tokens in parts)
         rows = [*parts, ("free", max(limit - used, 0))]
-        names = [("", [Text(what) for what, _ in rows]), ("", [Text(f"{n:,}") for _, n in rows])]
-        room = options.max_width - _width(names) - GAP
-        bar_width = max(min(CONTEXT_BAR, room), LEAST_CONTEXT_BAR)
+        labels = [("", [Text(name) for name, _ in rows]), ("", [Text(f"{n:,}") for _, n in rows])]
+        bar_width = max(min(CONTEXT_BAR, options.max_width - _width(labels) - GAP), MIN_CONTEXT_BAR)
         table = Table.grid(padding=(0, GAP, 0, 0))
-        for what, tokens in rows:
-            style = "bright_black" if what == "free" else "green"
-            full = round(tokens / max(limit, 1) * bar_width)
-            ratio = Text("━" * max(full, 1 if tokens else 0), style)
-            table.add_row(Text(what), Text(f"{tokens:,}", no_wrap=True), ratio)
+        for name, tokens in rows:
+            style = "bright_black" if name == "free" else "green"
+            length = round(tokens / max(limit, 1) * bar_width)
+            ratio = Text("━" * max(length, 1 if tokens else 0), style)
+            table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), ratio)
         table.columns[1].justify = "right"
         yield table
-        share = used / max(limit, 1)
-        yield Text(f"{used:,} of {limit:,} tokens, {share:.1%}", style=DIM)
-
-
-def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """For each draft model that turns had, how many of their tokens it proposed rightly."""
-    found: dict[str, list[int]] = {}
-    for record in records:
-        if (name := record.get("draft_model")) and (made := record.get("generated_tokens", 0)):
-            counts = found.setdefault(Path(name).name, [0, 0])
-            counts[0] += record.get("draft_accepted_tokens", 0)
-            counts[1] += made
-    return [
-        f"speculation: {right / made:.0%} of tokens from {clean_line(name)}"
-        for name, (right, made) in found.items()
-    ]
-
-
-def _stat_bar(record: Mapping[str, Any], width: int) -> Text:
-    drafted = record.get("drafted_tokens", 0)
-    shares = (record.get("reused_tokens", 0) - drafted, drafted)
-    ratio = float(record.get("hit_ratio", 0))
-    return Text.assemble(bar(shares, record.get("prompt_tokens", 0), width), f" {ratio:.1%}")
-
-
-def _stat_cells(record: Mapping[str, Any]) -> dict[str, str]:
-    drafted, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
-    return {
-        "prompt": f"{record.get('prompt_tokens', 0):,}",
-        "reused": f"{record.get('reused_tokens', 0) - drafted:,}",
-        "drafted": f"{drafted:,}",
-        "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
-        "settled": f"{record.get('settled_tokens', 0):,}",
-        "saved": seconds(record.get("avoided_seconds", 0)),
-        "first": seconds(first) if first is not None else "–",
-        "tok/s": f"{record.get('generation_tps', 0):.0f}",
-        "written": file_size(record.get("checkpoint_bytes", 0)),
-    }
+        yield Text(f"{used:,} of {limit:,} tokens, {used / max(limit, 1):.1%}", style=DIM)

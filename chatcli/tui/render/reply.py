@@ -1,6 +1,6 @@
-"""A reply as it comes: loading, reading, thinking in a small box, then text as Markdown.
+"""A reply as it comes: loading, reading the prompt, thinking in a small box, then text as Markdown.
 
-Refuses to know the prompt: it prints what is settled, and tells what is to be drawn below it now.
+What is settled is printed; what still changes is returned by `live`, to be drawn below it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from chatcli.events import (
 )
 from chatcli.text import clean
 from chatcli.tui.markdown.stream import MarkdownStream
-from chatcli.tui.render.panel import seconds
-from chatcli.tui.text.styles import DIM, INDENT
+from chatcli.tui.render.panel import duration
+from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 
 BOX = "  ┊ "
 MARK = "✻"
-# Lines of the thinking box, as it is and when it is opened; what is laid out of a long thinking.
-BOX_LINES, OPEN_LINES = 4, 40
-LAID_OUT = 6000
-PROGRESS_AFTER = 0.4
-BAR = 20
+# Lines of the thinking box, as it is and when it is opened.
+BOX_LINES, OPEN_BOX_LINES = 4, 40
+BOX_COLUMNS = 100
+# Of a longer thinking, only the end is laid out for the box.
+MAX_BOX_CHARS = 6000
+# Seconds of prefilling after which its progress is shown.
+PROGRESS_DELAY = 0.4
+PROGRESS_BAR = 20
 
 
 class Reply:
-    """One turn's reply at a time. `live` is drawn often and on another thread than `event`."""
+    """One turn's reply at a time. `live` is called often, on another thread than `event`."""
 
     def __init__(
         self,
@@ -47,175 +50,149 @@ class Reply:
         clock: Callable[[], float] = time.monotonic,
         context: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`context`: the most tokens that the model takes, None while that is not known."""
+        """`context` returns the most tokens that the model takes, None while that is not known."""
         self._console = console
         self._clock = clock
         self._context = context
+        # Whether the thinking box is opened.
         self.opened = False
         self._reset()
 
     def _reset(self) -> None:
-        self._waiting: Callable[[], str] = str
-        self._began = self._phase_began = self._clock()
-        self._thinking: str = ""
-        self._tokens = 0
+        self.active = False
+        self._activity: Callable[[], str] = str
+        self._phase_began = self._clock()
         self._progress: PrefillProgress | None = None
+        self._thinking = ""
+        self._thinking_tokens = 0
         self._markdown: MarkdownStream | None = None
-        self._live: Sequence[Text] = ()
-        self._active = self._told_cut = False
+        self._live_text: Sequence[Text] = ()
+        self._cut_reported = False
 
-    @property
-    def active(self) -> bool:
-        """Whether a reply is coming."""
-        return self._active
-
-    def begin(self, waiting: Callable[[], str]) -> None:
-        """A message was sent; `waiting` says for what, while nothing else is known."""
+    def begin(self, activity: Callable[[], str]) -> None:
+        """A message was sent; `activity` returns what goes on while no event has come."""
         self._reset()
-        self._waiting, self._active = waiting, True
+        self._activity, self.active = activity, True
 
     def event(self, event: Event) -> None:
         """Take one event of a turn."""
         if isinstance(event, PrefixMatched):
-            self._waiting, self._phase_began = str, self._clock()
+            self._activity, self._phase_began = str, self._clock()
         elif isinstance(event, PrefillProgress):
             self._progress = event
         elif isinstance(event, ThinkingDelta):
-            self._think(event)
+            if not self._thinking:
+                self._phase_began = self._clock()
+            self._progress = None
+            self._thinking += clean(event.text)
+            self._thinking_tokens = event.tokens
         elif isinstance(event, TextDelta):
-            self._text(event.text)
+            self._progress = None
+            if self._markdown is None:
+                self._fold_thinking()
+                self._markdown = MarkdownStream(self._console, self, INDENT)
+            self._markdown.feed(event.text)
         elif isinstance(event, ToolCalled):
-            self._called(event)
+            self._progress = None
+            self._settle_text()
+            for call in event.calls:
+                self._print_note(clean(str(call)))
         elif isinstance(event, Notice):
-            self._told_cut |= finish.told_already(event)
-            self._part()
+            self._cut_reported |= finish.told_already(event)
+            self._settle_text()
         elif isinstance(event, TurnDone):
-            self._ended(event)
+            note = None if self._cut_reported else finish.note(event, self._context())
+            self.finish()
+            if note is not None:
+                self._print_note(note)
 
-    def _ended(self, done: TurnDone) -> None:
-        told = None if self._told_cut else finish.note(done, self._context())
-        self.finish()
-        if told is not None:
-            self._print(wrap(Text(told, DIM), self._console.width - len(INDENT) - 1))
+    def show_waiting(self, text: str) -> None:
+        """Show `text` in place of what was waited for."""
+        self._progress, self._activity = None, lambda: text
 
-    def show_waiting(self, told: str) -> None:
-        """Say what is waited for, in place of what was."""
-        self._progress, self._waiting = None, lambda: told
+    def finish(self) -> None:
+        """The reply is over, or was given up: print what is left of it."""
+        self._fold_thinking()
+        if self._markdown is not None:
+            self._markdown.finish()
+        self._reset()
 
-    def _think(self, event: ThinkingDelta) -> None:
-        if not self._thinking:
-            self._phase_began = self._clock()
-        self._progress = None
-        self._thinking += clean(event.text)
-        self._tokens = event.tokens
-
-    def _text(self, text: str) -> None:
-        self._progress = None
-        if self._markdown is None:
-            self._fold_thinking()
-            self._markdown = MarkdownStream(self._console, self, INDENT)
-        self._markdown.feed(text)
-
-    def _part(self) -> None:
-        """What came so far stands above what is printed next."""
+    def _settle_text(self) -> None:
+        """Print what came so far, as something else is printed next."""
         if self._thinking or self._markdown is not None:
             self._fold_thinking()
             if self._markdown is not None:
                 self._markdown.finish()
             self._markdown = MarkdownStream(self._console, self, INDENT)
 
-    def _called(self, event: ToolCalled) -> None:
-        """A line of its own between what is said before and after it."""
-        self._progress = None
-        self._part()
-        for call in event.calls:
-            self._print(wrap(Text(clean(str(call)), DIM), self._console.width - len(INDENT) - 1))
-
     def _fold_thinking(self) -> None:
-        """From a box to one line."""
+        """Print one line in place of the thinking box."""
         if self._thinking:
-            thought, self._thinking = self._clock() - self._phase_began, ""
-            self._print([thought_line(thought, self._tokens, self._console.width)])
+            seconds, self._thinking = self._clock() - self._phase_began, ""
+            thought = f"{MARK} Thought for {duration(seconds)}, {self._thinking_tokens:,} tokens"
+            width = self._console.width - len(INDENT)
+            self._print([Text(join_fitting(thought, "Ctrl-T shows it", width=width), DIM)])
 
-    def finish(self) -> None:
-        """The reply is over, or was given up: leave the screen in order."""
-        self._fold_thinking()
-        if self._markdown is not None:
-            self._markdown.finish()
-        self._reset()
-
-    # What MarkdownStream draws on
-
-    moves = True
-
-    def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
-        """Print `settled` for good; `live` is what follows it now."""
-        self._live = live
-        if settled:
-            self._print(settled)
+    def _print_note(self, text: str) -> None:
+        self._print(wrap(Text(text, DIM), self._console.width - len(INDENT) - 1))
 
     def _print(self, lines: Iterable[Text]) -> None:
         for line in rows(lines, INDENT, self._console.width):
             self._console.print(line, soft_wrap=True)
 
-    # What is drawn below what is printed
+    def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
+        """Called by `MarkdownStream`: print `settled` for good; `live` is what follows it now."""
+        self._live_text = live
+        if settled:
+            self._print(settled)
 
     def live(self, height: int) -> list[Text]:
         """At most `height` lines that change with time."""
-        if not self._active:
+        if not self.active:
             return []
         if self._markdown is not None:
-            return rows(self._live, INDENT, self._console.width)[-height:]
+            return rows(self._live_text, INDENT, self._console.width)[-height:]
         if self._thinking:
-            return self._box(height)
-        if self._progress is not None and self._elapsed() > PROGRESS_AFTER:
-            return [self._reading(self._progress)]
-        waiting = self._waiting()
-        return [Text(f"{INDENT}{MARK} {waiting}", DIM)] if waiting else []
+            return self._thinking_box(height)
+        if self._progress is not None and self._clock() - self._phase_began > PROGRESS_DELAY:
+            return [self._prefill_progress(self._progress)]
+        activity = self._activity()
+        return [Text(f"{INDENT}{MARK} {activity}", DIM)] if activity else []
 
-    def _elapsed(self) -> float:
-        return self._clock() - self._phase_began
-
-    def _box(self, height: int) -> list[Text]:
-        head = fitting(
+    def _thinking_box(self, height: int) -> list[Text]:
+        head = join_fitting(
             f"{INDENT}{MARK} Thinking",
-            f"{self._tokens:,} tokens",
-            seconds(self._elapsed()),
+            f"{self._thinking_tokens:,} tokens",
+            duration(self._clock() - self._phase_began),
             "Esc stops",
             f"Ctrl-T {'less' if self.opened else 'more'}",
             width=self._console.width,
         )
-        most = min(OPEN_LINES if self.opened else BOX_LINES, height - 1)
-        text = Text(self._thinking[-LAID_OUT:].strip("\n"), f"{DIM} italic")
-        width = min(self._console.width - len(BOX) - 1, 100)
-        lines = [row for line in text.split("\n") for row in wrap(line, width)][-most:]
-        return [Text(head, DIM), *(Text(BOX, DIM) + line for line in lines if most > 0)]
+        max_lines = min(OPEN_BOX_LINES if self.opened else BOX_LINES, height - 1)
+        if max_lines <= 0:
+            return [Text(head, DIM)]
+        text = Text(self._thinking[-MAX_BOX_CHARS:].strip("\n"), f"{DIM} italic")
+        width = min(self._console.width - len(BOX) - 1, BOX_COLUMNS)
+        lines = [row for line in text.split("\n") for row in wrap(line, width)]
+        return [Text(head, DIM), *(Text(BOX, DIM) + line for line in lines[-max_lines:])]
 
-    def _reading(self, progress: PrefillProgress) -> Text:
-        share = progress.done / max(progress.total, 1)
-        full = round(share * BAR)
-        speed = progress.done / max(self._elapsed(), 0.001)
-        left = (progress.total - progress.done) / max(speed, 0.001)
+    def _prefill_progress(self, progress: PrefillProgress) -> Text:
+        length = round(progress.done / max(progress.total, 1) * PROGRESS_BAR)
+        speed = progress.done / max(self._clock() - self._phase_began, 0.001)
+        seconds_left = (progress.total - progress.done) / max(speed, 0.001)
         head = f"{INDENT}{MARK} reading "
-        told = fitting(
+        numbers = join_fitting(
             f" {progress.done:,} of {progress.total:,} tokens",
-            f"{seconds(left)} left",
+            f"{duration(seconds_left)} left",
             "Esc stops",
             f"{speed:,.0f}/s",
-            width=self._console.width - len(head) - BAR,
+            width=self._console.width - len(head) - PROGRESS_BAR,
         )
-        return Text.assemble(
-            (head, DIM), ("━" * full, "cyan"), ("━" * (BAR - full), "bright_black"), (told, DIM)
-        )
+        rest = "━" * (PROGRESS_BAR - length)
+        return Text.assemble((head, DIM), ("━" * length, ACCENT), (rest, "bright_black"), (numbers, DIM))
 
 
-def thought_line(duration: float, tokens: int, width: int) -> Text:
-    """What is left of a thinking, in one line where the width allows it."""
-    told = f"{MARK} Thought for {seconds(duration)}, {tokens:,} tokens"
-    return Text(fitting(told, "Ctrl-T shows it", width=width - len(INDENT)), DIM)
-
-
-def fitting(first: str, *others: str, width: int) -> str:
+def join_fitting(first: str, *others: str, width: int) -> str:
     """The first part, and as many of the others as leave the last column free."""
     line = first
     for part in others:
