@@ -24,10 +24,10 @@ CATCHING_UP_TOKENS = 512
 class BackgroundWork:
     """Runs one settle or one typeahead at a time on a thread of its own.
 
-    `activity` says in a few words what the process is at, for the toolbar. `catching_up`: a settle
-    prefills the conversation itself, which the next message will have to wait for.
+    `activity` is the toolbar's text about what goes on, and about loading a model. `catching_up`: a
+    settle prefills the whole conversation, which the next message will have to wait for.
 
-    An error in here costs time only: the next turn meets it again, where it can be reported.
+    Errors on the thread are dropped: they cost time only, and the next turn meets and reports them.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class BackgroundWork:
         context: Callable[[threading.Event], TurnContext],
         refresh: Callable[[], None],
     ) -> None:
-        """Prefill a message that is being typed, after what is settling and in place of the text before."""
+        """Prefill a message that is being typed, once settling is done. An earlier text is given up."""
         self.stop_typeahead()
         stop = self._stop_typeahead = threading.Event()
         self._typeahead = self._executor.submit(self._type_ahead, text, images, context, stop, refresh)
@@ -111,22 +111,22 @@ class BackgroundWork:
         refresh()
 
     def stop_typeahead(self) -> None:
-        """End the typeahead after its current chunk, without waiting: whatever follows here runs after it."""
+        """End the typeahead after its current chunk, without waiting for that: what follows is queued."""
         self._stop_typeahead.set()
         if self._typeahead is not None:
             self._typeahead.cancel()
 
     def stop(self) -> None:
-        """End what runs after its current chunk, and wait for that."""
+        """End settling and typeahead after their current chunk, and wait for that."""
         self.stop_typeahead()
         self._stop_settling.set()
-        # Not for the newest alone: a typeahead that gave way to it may still be at its last chunk.
+        # Not only for the newest: an earlier typeahead may still be at its last chunk.
         concurrent.futures.wait([self._executor.submit(lambda: None)])
         self._typeahead = self._settling = None
         self._stop_settling.clear()
 
     def cancel(self) -> None:
-        """End what runs after its current chunk for good, without waiting."""
+        """End settling and typeahead for good, without waiting for that."""
         self._stop_settling.set()
         self.stop_typeahead()
 

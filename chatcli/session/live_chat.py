@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class LiveChat:
-    """`session`, `model` and `background`, and what takes all three: turns.
+    """Holds `session`, `model` and `background`, and takes turns, which need all three.
 
-    The model loads behind it; what needs the model waits for it.
+    The model loads in the background. Methods that need it wait for it.
     """
 
     def __init__(
         self, settings: Settings, request: SessionRequest, model: str | None, ranks: Ranks | None = None
     ) -> None:
-        """`model`: None takes the session's own, else the settings'. `ranks` have a shard of it each.
+        """Without a `model` the session's own is loaded, else that of `settings`. `ranks` hold its shards.
 
         Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_existing` does.
         """
@@ -65,16 +65,17 @@ class LiveChat:
             self._read_ahead(saved, name)
 
     def _read_ahead(self, conversation: Conversation, model: str) -> None:
-        """Have the system read what a conversation needs of the disk, while its model loads."""
+        """Have the system read the conversation's checkpoint from disk while its model loads."""
         settings = self.model.settings
         needed = readahead.needed(conversation, model) if settings.cache else None
         if needed is not None:
             readahead.begin(settings.sessions, needed, self._closing)
 
     def resume(self, name: str) -> list[str]:
-        """Go on with a saved session and the model that it was held with. Returns as `OpenSession.switch`.
+        """Go on with a saved session and the model that it was held with.
 
-        Raises as `SessionFolder.open` and `ModelSlot.change` do, and stays where it was.
+        Returns what `OpenSession.switch` does. Raises as `SessionFolder.open` and `ModelSlot.change` do;
+        then the session and the model stay.
         """
         file = self.session.folder.open(name)
         try:
@@ -186,7 +187,7 @@ class LiveChat:
         return runtime.turn_context(self.session.begin(title, self.model.name, options), self.session.think)
 
     def turn_context(self, cancelled: threading.Event | None = None) -> TurnContext:
-        """The open session with the model. Raises `UsageError` before the first message, else as `wait`."""
+        """The open session for a turn. Raises `UsageError` before the first message, and as `wait` does."""
         if self.session.file is None:
             raise UsageError(NO_CONVERSATION)
         runtime = self.model.wait(cancelled)

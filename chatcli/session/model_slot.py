@@ -43,10 +43,10 @@ class ModelSlot:
         check_variables: Callable[[frozenset[str]], None],
         ranks: Ranks | None = None,
     ) -> None:
-        """Begin to load model `name` with `options`, which a session may have kept.
+        """Begin to load model `name` with `options`, which may be those that a session has kept.
 
-        `check_variables` is given what the model's chat template reads, and raises `UsageError` if
-        that model will not do. `ranks` are the processes with a shard of the model each, if any.
+        `check_variables` is called with the variables that the model's chat template reads, and raises
+        `UsageError` to refuse the model. `ranks` are the processes with a shard of the model each.
         """
         self.settings = replace(settings, model_options=options)
         self.name = name
@@ -105,7 +105,7 @@ class ModelSlot:
 
     @property
     def changing(self) -> bool:
-        """Whether another model is being loaded, or one that nobody waits for any more."""
+        """Whether another model is being loaded, if only because its change was cancelled just now."""
         return self._changing is not None and not self._changing.done()
 
     @property
@@ -175,14 +175,14 @@ class ModelSlot:
         self._loading.add_done_callback(apply)
 
     def cancel_on(self, cancelled: threading.Event) -> None:
-        """Until the next call, setting `cancelled` ends the waiting of `change` and its like."""
+        """Let `cancelled` end what waits for a model in here: `change`, `change_draft_model` and others."""
         self._cancelled = cancelled
 
     def change(self, name: str, kept: Mapping[str, Any] = NO_OPTIONS) -> None:
         """Load another model, or the same one with the options that a session has `kept`.
 
-        Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled, and keeps
-        the model before.
+        Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled; then the model
+        before stays.
         """
         name = absolute(aliased(name, self.settings.models))
         options = self._asked_options.resumed(kept, NO_OPTIONS)
@@ -210,7 +210,7 @@ class ModelSlot:
     def change_draft_model(self, name: str | None) -> None:
         """Load another draft model for speculative decoding, or go on with none.
 
-        Raises `ModelError`, or `KeyboardInterrupt` if that was cancelled, and keeps the one before.
+        Raises `ModelError`, or `KeyboardInterrupt` if that was cancelled; then the one before stays.
         """
         runtime = self.wait(self._cancelled)
         self._background.stop()
@@ -246,12 +246,12 @@ class ModelSlot:
 
 
 class LoadProgress:
-    """Reports in a few words how far a model is; once `cancelled` is set that raises `KeyboardInterrupt`."""
+    """Reports how far a model is on its way into memory; raises `KeyboardInterrupt` once `cancelled`."""
 
     def __init__(
         self, name: str, cancelled: threading.Event, report: Callable[[str, Download | None], None]
     ) -> None:
-        """`report` takes the words, and the state of the download while the model is in no memory yet."""
+        """`report` takes a text, and the download's state while there is a download."""
         self._cancelled, self._report = cancelled, report
         self.begin(name)
 

@@ -25,9 +25,9 @@ NO_CONVERSATION = "There is no conversation yet: say something first."
 
 @dataclass(frozen=True)
 class Edit:
-    """The message of turn `turn`, which is being rewritten as a sibling: both hang under `parent`.
+    """The message of turn `turn` is being rewritten, as another child of `parent`.
 
-    `head` and `images` are where the conversation was and what waited for its next message.
+    `head` and `images` are what the session's were before, and come back if the edit is cancelled.
     """
 
     turn: int
@@ -37,11 +37,11 @@ class Edit:
 
 
 class OpenSession:
-    """A session's file and what its next message goes with; the file is created by the first message.
+    """A session's `file` and what goes with its next message.
 
-    `file` is None until then. `think` turns the model's thinking on or off; None leaves it to the
-    template. `images` go with the next message. Whatever changes the prompt stops the background
-    work first.
+    `file` is None until the first message creates it. `think` turns the model's thinking on or off;
+    None leaves it to the template. `images` go with the next message. Methods that change the prompt
+    stop the background work first.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class OpenSession:
     def switch(self, file: SessionFile | None) -> list[str]:
         """Go on with another session, None: a new one, and close the one before.
 
-        Returns what was repaired in the file that is opened, and what went wrong with closing the other.
+        Returns what was repaired when `file` was opened, and what went wrong with closing the other.
         """
         self._background.stop()
         before, self.file = self.file, file
@@ -135,9 +135,10 @@ class OpenSession:
         return self.switch(None)
 
     def branch(self, at: int | None, name: str | None) -> list[str]:
-        """Go on after turn `at` (default: at the head) in a new session with the same turns.
+        """Go on after turn `at` (None: at the head) in a new session with the same turns.
 
-        Returns what `switch` does. Raises as `opening.branch` does, and `UsageError` if there are none.
+        Returns what `switch` does. Raises as `opening.branch` does, and `UsageError` before the first
+        message.
         """
         source = self.conversation
         return self.switch(opening.branch_from(self.folder, str(self.name), source, at, name))
@@ -178,7 +179,7 @@ class OpenSession:
 
     @property
     def date(self) -> str:
-        """The day (ISO 8601) that a template prints if it prints one."""
+        """The day (ISO 8601) that a template is given as today's."""
         if self.file is not None:
             return self.file.conversation.date
         return self._request.date or datetime.date.today().isoformat()
@@ -216,7 +217,7 @@ class OpenSession:
         """Give the template another effort. Raises `UsageError` if one that reads `variables` knows none."""
         if effort is not None:
             arguments.check_effort(variables)
-        # What was said last counts, also where the effort had been given as an argument.
+        # It replaces an effort that was given as a template argument.
         name = arguments.effort_name(variables)
         others = {key: value for key, value in self.template_args.items() if key != name}
         self._background.stop()
@@ -237,9 +238,9 @@ class OpenSession:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """While a message is sent: its images are gone after it, unless it is refused.
+        """While a message is sent. Its images no longer wait afterwards, unless it was refused.
 
-        An edit that is refused goes on, and nothing has moved on disk.
+        An edit whose message is refused goes on, and the head on disk is where it was.
         """
         try:
             yield
@@ -315,7 +316,7 @@ class OpenSession:
         self._background.stop()
         turn = len(conversation.turns(entry_id))
         self._edit = Edit(turn, entry.parent, conversation.head, self.images)
-        # In memory only, until the message is sent: whoever leaves finds the session as it was.
+        # In memory only, until the message is sent: opened again, the session is as it was.
         conversation.head, self.images = entry.parent, images
         return entry.message.content
 
@@ -341,7 +342,7 @@ class OpenSession:
         return self._alternatives if head in self._alternatives else ()
 
     def offer(self, entries: tuple[str, ...]) -> None:
-        """Let one of these replies be chosen, while one of them is the head."""
+        """Offer these replies to choose from, for as long as one of them is the head."""
         self._alternatives = entries
 
 

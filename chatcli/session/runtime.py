@@ -35,7 +35,7 @@ from chatcli.turn.prompt import TurnContext
 
 
 class Runtime:
-    """One model, its store and the live cache. Loading is slow: it is made on the worker's thread."""
+    """One loaded model, its store and the live cache. It is made on the worker's thread: that takes long."""
 
     def __init__(
         self,
