@@ -122,8 +122,8 @@ class Chatcli:
         return opened, self._context(opened, Sampling(max_tokens=len(script)))
 
     def _new_session(self, system: str) -> OpenSession:
-        wanted = SessionRequest(system=system)
-        session = opening.begin(SessionFolder(self._folder), wanted, "bench", self.loaded.name)
+        request = SessionRequest(system=system)
+        session = opening.begin(SessionFolder(self._folder), request, "bench", self.loaded.name)
         template = Template(self.loaded.tokenizer, session.conversation.date, None, self._memory)
         self._sessions.append(OpenSession(session, template))
         return self._sessions[-1]

@@ -72,9 +72,9 @@ class Harness:
         self.worker.close()
 
     def chat(self, name: str, system: str | None = SYSTEM, at: int | None = None) -> turn.TurnContext:
-        wanted = SessionRequest(name, at=at, system=system)
-        session = opening.open_existing(self.folder, wanted)
-        session = session or opening.begin(self.folder, wanted, "", "tiny")
+        request = SessionRequest(name, at=at, system=system)
+        session = opening.open_existing(self.folder, request)
+        session = session or opening.begin(self.folder, request, "", "tiny")
         self._opened.append(session)
         return self.runtime.turn_context(session, None)
 

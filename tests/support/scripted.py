@@ -93,9 +93,9 @@ class ScriptedHarness:
 
     def chat(self, name: str, at: int | None = None) -> turn.TurnContext:
         """Session `name`, which begins if it is not there."""
-        wanted = SessionRequest(name, at=at, system=SYSTEM)
-        session = opening.open_existing(self.folder, wanted)
-        session = session or opening.begin(self.folder, wanted, "", "scripted")
+        request = SessionRequest(name, at=at, system=SYSTEM)
+        session = opening.open_existing(self.folder, request)
+        session = session or opening.begin(self.folder, request, "", "scripted")
         self._opened.append(session)
         return replace(self.unsaved(session.conversation), session=session)
 
