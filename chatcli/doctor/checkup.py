@@ -1,6 +1,6 @@
-"""Looks at a machine and its sessions folder, area by area; refuses to print and to end the process.
+"""Runs every check of a machine and its sessions folder, area by area.
 
-A check that meets something broken becomes a finding, and the others go on. MLX is never imported here.
+An error in a check becomes a finding, and the others go on. MLX is never imported here.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -27,60 +28,54 @@ from chatcli.settings.config_file import Remembered
 from chatcli.text import shorten
 
 MIB = 1 << 20
-# What a check may meet on a broken machine, beside what it expects.
-FOREIGN = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
-LONGEST = 300
+# What a check may raise on a broken machine.
+CHECK_ERRORS = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
+MAX_REASON_CHARACTERS = 300
 
 Check = Callable[[], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the command line knows: the folder, its limit (bytes; None: as the disk allows), settings.
+    """What is checked. `limit_bytes` is the most that checkpoints may take (None: as the disk allows).
 
-    `wrong` are sentences about the environment. `quick` measures with less and parses no transcript.
+    `environment_problems` are sentences about what the environment sets. `quick` measures with less and
+    parses no transcript.
     """
 
     sessions: Path
-    limit: int | None
-    settings: Path
-    said: Remembered
-    wrong: Sequence[str]
+    limit_bytes: int | None
+    config_path: Path
+    remembered: Remembered
+    environment_problems: Sequence[str]
     environment: Mapping[str, str]
     output: TextIO
     quick: bool = False
 
 
 def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
-    """Each area's title and its findings, which are looked for as they are asked for."""
+    """Each area's title and its findings. A check runs when its first finding is asked for."""
     for title, checks_of in AREAS.items():
-        if checks := _checks(title, checks_of, machine):
-            yield title, _findings(checks)
+        try:
+            checks = checks_of(machine)
+        except CHECK_ERRORS as error:
+            yield title, iter([_failed(title, error)])
+        else:
+            if checks:
+                yield title, chain.from_iterable(run(name, check) for name, check in checks.items())
 
 
-def _checks(title: str, checks_of: Checks, machine: Machine) -> Mapping[str, Check]:
-    try:
-        return checks_of(machine)
-    except FOREIGN as error:
-        return {title: partial(list, [_stumbled(title, error)])}
-
-
-def _findings(checks: Mapping[str, Check]) -> Iterator[Finding]:
-    for name, check in checks.items():
-        yield from look(name, check)
-
-
-def look(name: str, check: Check) -> Iterator[Finding]:
-    """What a check finds; what it stumbles over is a finding too."""
+def run(name: str, check: Check) -> Iterator[Finding]:
+    """The check's findings; an error in it is one too."""
     try:
         yield from check()
-    except FOREIGN as error:
-        yield _stumbled(name, error)
+    except CHECK_ERRORS as error:
+        yield _failed(name, error)
 
 
-def _stumbled(name: str, error: Exception) -> Finding:
+def _failed(name: str, error: Exception) -> Finding:
     reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-    return problem(name, f"cannot be told: {shorten(reason, LONGEST)}")
+    return problem(name, f"could not be checked: {shorten(reason, MAX_REASON_CHARACTERS)}")
 
 
 def _versions(_: Machine) -> dict[str, Check]:
@@ -97,7 +92,7 @@ def _mlx(machine: Machine) -> dict[str, Check]:
 
 
 def _disk(machine: Machine) -> dict[str, Check]:
-    """What needs a folder to write in is left out where that is already found to be wrong."""
+    """Without the checks that write a file where no file can be written, which is a finding already."""
     folder, size = machine.sessions, (8 if machine.quick else 64) * MIB
     checks: dict[str, Check] = {
         "folder": partial(disk.folder, folder),
@@ -111,7 +106,7 @@ def _disk(machine: Machine) -> dict[str, Check]:
 
 
 def _store(machine: Machine) -> dict[str, Check]:
-    """None for a folder that cannot be read. Raises `ImportError`: numpy may be what is broken."""
+    """None for a folder that cannot be read. Raises `ImportError`, as where numpy is broken."""
     from chatcli.doctor import store
 
     folder = machine.sessions
@@ -119,7 +114,7 @@ def _store(machine: Machine) -> dict[str, Check]:
         return {}
     return {
         "sessions": partial(store.sessions, folder, not machine.quick),
-        "checkpoints": partial(store.checkpoints, folder, machine.limit),
+        "checkpoints": partial(store.checkpoints, folder, machine.limit_bytes),
         "headers": partial(store.headers, folder),
         "leftovers": partial(store.leftovers, folder),
     }
@@ -146,8 +141,8 @@ def _terminal(machine: Machine) -> dict[str, Check]:
 
 def _settings(machine: Machine) -> dict[str, Check]:
     return {
-        "config file": partial(settings.file, machine.settings, machine.said),
-        "environment": partial(settings.environment, machine.environment, machine.wrong),
+        "config file": partial(settings.file, machine.config_path, machine.remembered),
+        "environment": partial(settings.environment, machine.environment, machine.environment_problems),
     }
 
 

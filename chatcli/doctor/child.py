@@ -1,4 +1,4 @@
-"""Runs short programs in child processes, so that a crash in one is a finding."""
+"""Runs short programs in child processes, so that a crash is a finding."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from chatcli.errors import ChatcliError
 from chatcli.text import shorten
 
-LONGEST = 300
-# The child imports from where this process does, not from the folder in which it happens to be.
-# A crash is what may be found out: it leaves no core file.
-SAME_PATH = """\
+MAX_REASON_CHARACTERS = 300
+# The child imports from where this process does, not from its working directory. A crash leaves no core file.
+PREAMBLE = """\
 import sys
 sys.path[:] = sys.argv[1:]
 import resource
@@ -22,12 +21,12 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 class ChildFailed(ChatcliError):
-    """A program ended otherwise than well; the text says how."""
+    """A program failed; the text says how."""
 
 
 def python(code: str, seconds: float) -> str:
     """The last line that `code` prints in a Python of its own. Raises `ChildFailed`."""
-    lines = output([sys.executable, "-c", SAME_PATH + code, *sys.path], seconds).splitlines()
+    lines = output([sys.executable, "-c", PREAMBLE + code, *sys.path], seconds).splitlines()
     if not lines:
         raise ChildFailed("ended without an answer")
     return lines[-1]
@@ -44,20 +43,13 @@ def output(command: Sequence[str], seconds: float) -> str:
     except OSError as error:
         raise ChildFailed(error.strerror or str(error)) from error
     if done.returncode:
-        raise ChildFailed(_ending(done.returncode, done.stderr))
+        lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        last_line = shorten(lines[-1], MAX_REASON_CHARACTERS) if lines else ""
+        if done.returncode > 0:
+            raise ChildFailed(last_line or f"ended with exit code {done.returncode}")
+        try:
+            name = signal.Signals(-done.returncode).name
+        except ValueError:
+            name = f"signal {-done.returncode}"
+        raise ChildFailed(f"crashed ({name}){f': {last_line}' if last_line else ''}")
     return done.stdout.decode(errors="replace")
-
-
-def _ending(code: int, errors: bytes) -> str:
-    said = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    last = shorten(said[-1], LONGEST) if said else ""
-    if code < 0:
-        return f"crashed ({_signal(-code)}){f': {last}' if last else ''}"
-    return last or f"ended with exit code {code}"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -1,4 +1,4 @@
-"""Checks the disk under the sessions folder: room, file system, locks, speed. Leaves no file there."""
+"""Checks the disk of the sessions folder: room, file system, locks, speed. Leaves no file there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.text import file_size
 
 MIB = 1 << 20
-STEP = 8 * MIB
-PATIENCE = 5.0
-FLUSHES, SMALL = 5, 4096
-# Less a second than this is told, in bytes; and so is a flush that takes longer (seconds).
-SLOW, SLOW_FLUSH = 100 * 10**6, 0.05
-CHECKPOINT = 10**9
-LITTLE = 10**9
+BYTES_PER_FLUSH = 8 * MIB
+MAX_WRITE_SECONDS = 5.0
+FLUSH_COUNT, FLUSH_BYTES = 5, 4096
+# Below this, and for a flush that takes longer, there is advice.
+SLOW_BYTES_PER_SECOND, SLOW_FLUSH_SECONDS = 100 * 10**6, 0.05
+CHECKPOINT_BYTES = 10**9
+LITTLE_ROOM_BYTES = 10**9
 NETWORK = re.compile(
     r"nfs\d?|cifs|smb\w*|afpfs|webdav|9p|afs|ceph|glusterfs|lustre|gpfs|beegfs|vboxsf|virtiofs"
     r"|prl_fs|fuse\.(sshfs|s3fs|rclone|gcsfuse|glusterfs|davfs)|davfs2?"
@@ -35,47 +35,43 @@ IN_MEMORY = ("tmpfs", "ramfs")
 # A line of /proc/mounts, and one of what `mount` prints on macOS.
 LINUX_MOUNT = re.compile(r"\S+ (\S+) (\S+) .*")
 MAC_MOUNT = re.compile(r".+? on (.+) \((\w+).*\)")
-ELSEWHERE = "mend its permissions or choose another with --sessions DIR."
+FIX_FOLDER = "mend its permissions or choose another with --sessions DIR."
 
 
-def there(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there and can be seen."""
-    return next(path for path in (folder, *folder.absolute().parents) if _seen(path))
-
-
-def _seen(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError:
-        return False
-    return True
+def nearest_existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists and can be looked at."""
+    for path in (folder, *folder.absolute().parents):
+        with contextlib.suppress(OSError):
+            path.stat()
+            return path
+    return Path("/")
 
 
 def readable(folder: Path) -> bool:
-    """Whether what is there can be listed, or seen not to be there."""
-    place = there(folder)
-    return place.is_dir() and os.access(place, os.X_OK | (os.R_OK if place == folder else 0))
+    """Whether the folder can be listed, or is known not to exist."""
+    existing = nearest_existing(folder)
+    return existing.is_dir() and os.access(existing, os.X_OK | (os.R_OK if existing == folder else 0))
 
 
 def usable(folder: Path) -> bool:
-    """Whether files can be made there, or the folder itself."""
-    place = there(folder)
-    return place.is_dir() and os.access(place, os.R_OK | os.W_OK | os.X_OK)
+    """Whether files can be made in it, or the folder itself."""
+    existing = nearest_existing(folder)
+    return existing.is_dir() and os.access(existing, os.R_OK | os.W_OK | os.X_OK)
 
 
 def folder(path: Path) -> Iterator[Finding]:
     """Whether sessions can be kept there."""
-    place = there(path)
-    if place != path:
+    existing = nearest_existing(path)
+    if existing != path:
         if usable(path):
             yield ok("folder", f"{path} (not there yet: the first chat makes it)", path=str(path))
         else:
-            todo = f"{place} does not let it be made: {ELSEWHERE}"
+            todo = f"{existing} does not let it be made: {FIX_FOLDER}"
             yield problem("folder", f"{path} is not there", todo, path=str(path))
     elif usable(path):
         yield ok("folder", str(path), path=str(path))
     elif path.is_dir():
-        todo = f"It cannot be read and written: {ELSEWHERE}"
+        todo = f"It cannot be read and written: {FIX_FOLDER}"
         yield problem("folder", str(path), todo, path=str(path))
     else:
         todo = "It is not a folder: choose one with --sessions DIR."
@@ -83,21 +79,21 @@ def folder(path: Path) -> Iterator[Finding]:
 
 
 def room(path: Path) -> Iterator[Finding]:
-    """What is free on the disk for this user (bytes)."""
-    facts = shutil.disk_usage(there(path))
-    value = f"{file_size(facts.free)} free of {file_size(facts.total)}"
-    data = {"free_bytes": facts.free, "total_bytes": facts.total}
-    if facts.free < files.RESERVE:
+    """What is free on the disk for this user."""
+    usage = shutil.disk_usage(nearest_existing(path))
+    value = f"{file_size(usage.free)} free of {file_size(usage.total)}"
+    data = {"free_bytes": usage.free, "total_bytes": usage.total}
+    if usage.free < files.RESERVE:
         yield problem("disk", value, "Make room: no checkpoint is written now.", **data)
-    elif facts.free < LITTLE:
+    elif usage.free < LITTLE_ROOM_BYTES:
         yield advice("disk", value, "Make room: long conversations need some gigabytes.", **data)
     else:
         yield ok("disk", value, **data)
 
 
 def file_system(path: Path) -> Iterator[Finding]:
-    """What kind it is, where the system tells."""
-    kind = kind_at(there(path).resolve(), mounts())
+    """Its kind, where the system knows."""
+    kind = kind_at(nearest_existing(path).resolve(), mounts())
     if kind is None:
         yield ok("file system", "not known")
     elif NETWORK.fullmatch(kind):
@@ -111,7 +107,7 @@ def file_system(path: Path) -> Iterator[Finding]:
 
 
 def mounts() -> list[tuple[str, str]]:
-    """(where, kind) of each file system, in the order in which they were mounted."""
+    """(mount point, kind) of each file system, in the order in which they were mounted."""
     try:
         text, line = Path("/proc/mounts").read_text(errors="surrogateescape"), LINUX_MOUNT
     except OSError:
@@ -119,30 +115,30 @@ def mounts() -> list[tuple[str, str]]:
             text, line = child.output(["/sbin/mount"], 5), MAC_MOUNT
         except child.ChildFailed:
             return []
-    found = filter(None, map(line.fullmatch, text.splitlines()))
-    return [(_unescaped(one[1]), one[2]) for one in found]
+    matches = filter(None, map(line.fullmatch, text.splitlines()))
+    return [(_unescaped(match[1]), match[2]) for match in matches]
 
 
-def _unescaped(place: str) -> str:
+def _unescaped(path: str) -> str:
     """Blanks and the like are octal in /proc/mounts."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
 
 
 def kind_at(path: Path, mounted: list[tuple[str, str]]) -> str | None:
     """The kind of the file system that holds `path`: the innermost, and the last mounted there."""
-    around = [
-        (len(Path(place).parts), number, kind)
-        for number, (place, kind) in enumerate(mounted)
-        if path.is_relative_to(place)
+    holding = [
+        (len(Path(mount).parts), number, kind)
+        for number, (mount, kind) in enumerate(mounted)
+        if path.is_relative_to(mount)
     ]
-    return max(around)[2] if around else None
+    return max(holding)[2] if holding else None
 
 
 def locks(path: Path) -> Iterator[Finding]:
-    """Whether one lock keeps another away, as sessions need it."""
-    # The name is that of a file which a killed process left: it would be swept.
-    scratch = there(path) / f".{uuid.uuid4().hex}{files.UNNAMED}"
-    todo = "Two chatcli in this folder could write over each other: " + ELSEWHERE
+    """Whether a lock keeps other processes away, as sessions need it."""
+    # Named as what a killed process leaves, so that it is swept if this one is killed.
+    scratch = nearest_existing(path) / f".{uuid.uuid4().hex}{files.UNNAMED}"
+    todo = "Two chatcli in this folder could write over each other: " + FIX_FOLDER
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
     try:
         files.lock(descriptor, wait=False)
@@ -158,12 +154,12 @@ def locks(path: Path) -> Iterator[Finding]:
 
 def speed(path: Path, size: int) -> Iterator[Finding]:
     """Write, flush and read back about `size` bytes; then how long a small flush takes."""
-    place = there(path)
-    if shutil.disk_usage(place).free < size + files.RESERVE:
+    existing = nearest_existing(path)
+    if shutil.disk_usage(existing).free < size + files.RESERVE:
         yield advice("speed", "not measured", "Make room: there is too little for a measurement.")
         return
-    # It has no name, so nothing stays whatever happens.
-    with tempfile.TemporaryFile(dir=place, buffering=0) as file:
+    # The file has no name, so none stays whatever happens.
+    with tempfile.TemporaryFile(dir=existing, buffering=0) as file:
         written, write_seconds = _write(file.fileno(), size)
         read_seconds = _read(file.fileno(), written)
         flush = _flush_seconds(file.fileno())
@@ -172,19 +168,19 @@ def speed(path: Path, size: int) -> Iterator[Finding]:
 
 
 def _write(descriptor: int, size: int) -> tuple[int, float]:
-    """Bytes written and flushed, and the seconds; it ends early on a disk that is very slow."""
+    """Returns bytes written and flushed, and the seconds; ends early on a very slow disk."""
     _uncached(descriptor)
     piece, written = os.urandom(MIB), 0
     began = time.perf_counter()
-    while written < size and time.perf_counter() - began < PATIENCE:
-        for _ in range(STEP // MIB):
+    while written < size and time.perf_counter() - began < MAX_WRITE_SECONDS:
+        for _ in range(BYTES_PER_FLUSH // MIB):
             written += os.write(descriptor, piece)
         os.fsync(descriptor)
     return written, time.perf_counter() - began
 
 
 def _read(descriptor: int, size: int) -> float:
-    """Seconds for reading it back, from the disk where the system lets one ask for that."""
+    """Seconds to read it back, from the disk where the system can be told so."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     began = time.perf_counter()
@@ -194,29 +190,29 @@ def _read(descriptor: int, size: int) -> float:
 
 
 def _uncached(descriptor: int) -> None:
-    """macOS keeps no copy in memory then."""
+    """Have macOS keep no copy in memory."""
     if hasattr(fcntl, "F_NOCACHE"):
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)
 
 
 def _flush_seconds(descriptor: int) -> float:
-    """The median of some flushes after a small write, as after each message."""
-    taken = []
-    for _ in range(FLUSHES):
-        os.write(descriptor, os.urandom(SMALL))
+    """The median time of a flush after a small write, as each message needs one."""
+    times = []
+    for _ in range(FLUSH_COUNT):
+        os.write(descriptor, os.urandom(FLUSH_BYTES))
         began = time.perf_counter()
         os.fsync(descriptor)
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
 
 
 def _throughput(write: float, read: float) -> Finding:
     """Both in bytes a second."""
-    back = f"a checkpoint of 1 GB comes back in about {_seconds(CHECKPOINT / read)}"
+    back = f"a checkpoint of 1 GB comes back in about {_seconds(CHECKPOINT_BYTES / read)}"
     value = f"write {file_size(int(write))}/s, read {file_size(int(read))}/s: {back}"
     data = {"write_bytes_per_second": write, "read_bytes_per_second": read}
-    if min(write, read) < SLOW:
+    if min(write, read) < SLOW_BYTES_PER_SECOND:
         return advice("speed", value, "A faster disk helps: choose it with --sessions DIR.", **data)
     return ok("speed", value, **data)
 
@@ -227,7 +223,7 @@ def _seconds(count: float) -> str:
 
 def _latency(flush: float) -> Finding:
     value = f"{1000 * flush:.1f} ms (each message waits for one)"
-    if flush > SLOW_FLUSH:
+    if flush > SLOW_FLUSH_SECONDS:
         todo = "That is slow: another disk helps, --sessions DIR chooses it."
         return advice("flush", value, todo, flush_seconds=flush)
     return ok("flush", value, flush_seconds=flush)

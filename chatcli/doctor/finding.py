@@ -1,4 +1,4 @@
-"""What a check of this machine found: a status, a short value, what to do; refuses to know any check."""
+"""What a check found: a status, a short value, what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["ok", "advice", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`advice` is one sentence that says what to do; empty where nothing is to be done.
+    """`advice` is one sentence that says what to do; empty where there is nothing to do.
 
     `data` are the numbers behind `value`: bytes, seconds, bytes a second.
     """
@@ -28,7 +28,7 @@ def ok(name: str, value: str, **data: Any) -> Finding:
 
 
 def advice(name: str, value: str, todo: str, **data: Any) -> Finding:
-    """It works, and could be better."""
+    """It works, and could work better."""
     return Finding(name, "advice", value, todo, data)
 
 

@@ -1,4 +1,4 @@
-"""Checks the memory of the machine, as the system tells it; refuses to know what it is for."""
+"""Checks the memory of the machine."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from chatcli.model import device
 from chatcli.text import file_size
 
 # What a small model, its cache and Python take.
-LITTLE = 2 * 10**9
+LITTLE_BYTES = 2 * 10**9
 # Pages that macOS gives to whoever asks.
 FREE_PAGES = re.compile(r"Pages (?:free|inactive|speculative|purgeable):\s+(\d+)")
 
 
 def system() -> Iterator[Finding]:
-    """How much there is, and how much of it is available now (bytes)."""
+    """How much there is, and how much of it is available now."""
     total = device.total()
     free = _available()
     if free is None:
         yield ok("memory", file_size(total), total_bytes=total)
         return
     value = f"{file_size(total)}, {file_size(free)} of it available"
-    if free < LITTLE:
+    if free < LITTLE_BYTES:
         todo = "End what you do not need: a model that does not fit is read from the disk again and again."
         yield advice("memory", value, todo, total_bytes=total, available_bytes=free)
     else:
@@ -34,12 +34,12 @@ def system() -> Iterator[Finding]:
 
 
 def _available() -> int | None:
-    """Linux tells it, macOS in pages. None: this system does not."""
+    """In bytes. None: this system does not say."""
     try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
         return _available_pages()
-    return 1024 * int(found[1]) if found else None
+    return 1024 * int(match[1]) if match else None
 
 
 def _available_pages() -> int | None:

@@ -15,7 +15,7 @@ from chatcli.doctor.versions import mlx_package, pip
 from chatcli.text import file_size
 
 # The first import after an installation reads hundreds of megabytes, and may compile kernels.
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 SIDE = 512
 PROBE = f"""
 import json, time
@@ -49,36 +49,36 @@ print(time.perf_counter() - began)
 def works() -> Iterator[Finding]:
     """The device, what it computes and its memory."""
     try:
-        told: dict[str, Any] = json.loads(child.python(PROBE, PATIENCE))
+        measured: dict[str, Any] = json.loads(child.python(PROBE, TIMEOUT_SECONDS))
     except ChildFailed as error:
         todo = f"Install it again: {pip(f'install --force-reinstall {mlx_package()}')}."
         yield problem("device", f"MLX does not work: {error}", todo)
         return
-    yield _device(told)
-    yield _result(told)
-    yield from _memory(told["info"])
+    yield _device(measured)
+    yield _result(measured)
+    yield from _memory(measured["info"])
 
 
-def _device(told: dict[str, Any]) -> Finding:
-    value = " ".join(filter(None, (told["device"], told["info"].get("device_name"))))
-    if "cpu" not in told["device"]:
-        return ok("device", value, **told)
+def _device(measured: dict[str, Any]) -> Finding:
+    value = " ".join(filter(None, (measured["device"], measured["info"].get("device_name"))))
+    if "cpu" not in measured["device"]:
+        return ok("device", value, **measured)
     if platform.system() == "Linux" and shutil.which("nvidia-smi"):
         todo = (
             "There seems to be an NVIDIA GPU: for that, remove mlx-cpu and run "
             f"{pip('install')} 'mlx[cuda13]' ('mlx[cuda12]' for an older driver)."
         )
-        return advice("device", value, todo, **told)
-    return ok("device", value, **told)
+        return advice("device", value, todo, **measured)
+    return ok("device", value, **measured)
 
 
-def _result(told: dict[str, Any]) -> Finding:
+def _result(measured: dict[str, Any]) -> Finding:
     value = (
-        f"{SIDE} x {SIDE} in {1000 * told['matmul_seconds']:.1f} ms "
-        f"(the first {1000 * told['first_seconds']:.0f} ms), "
-        f"import {1000 * told['import_seconds']:.0f} ms"
+        f"{SIDE} x {SIDE} in {1000 * measured['matmul_seconds']:.1f} ms "
+        f"(the first {1000 * measured['first_seconds']:.0f} ms), "
+        f"import {1000 * measured['import_seconds']:.0f} ms"
     )
-    if told["right"]:
+    if measured["right"]:
         return ok("matmul", value)
     todo = f"The result is wrong; install MLX again: {pip(f'install -U {mlx_package()}')}."
     return problem("matmul", value, todo)
@@ -86,17 +86,17 @@ def _result(told: dict[str, Any]) -> Finding:
 
 def _memory(info: dict[str, Any]) -> Iterator[Finding]:
     """The device's memory, and how much of it MLX is advised to use, where it says so."""
-    whole = info.get("memory_size") or info.get("total_memory")
-    most = info.get("max_recommended_working_set_size")
-    if whole:
-        part = f", of which MLX should take at most {file_size(most)}" if most else ""
-        yield ok("device memory", f"{file_size(whole)}{part}")
+    total = info.get("memory_size") or info.get("total_memory")
+    limit = info.get("max_recommended_working_set_size")
+    if total:
+        advised = f", of which MLX should take at most {file_size(limit)}" if limit else ""
+        yield ok("device memory", f"{file_size(total)}{advised}")
 
 
 def mlx_lm() -> Iterator[Finding]:
     """Whether mlx-lm can be imported, which takes some seconds."""
     try:
-        seconds = float(child.python(PROBE_LM, PATIENCE))
+        seconds = float(child.python(PROBE_LM, TIMEOUT_SECONDS))
     except ChildFailed as error:
         todo = f"Install it again: {pip('install --force-reinstall mlx-lm')}."
         yield problem("mlx-lm", f"cannot be imported: {error}", todo)

@@ -1,4 +1,4 @@
-"""Checks the folder of models from the hub; refuses to read the token, and to use the network."""
+"""Checks the hub's cache of models, without its token and without the network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.model import hub
 from chatcli.text import file_size
 
-MOVE = "Set HF_HOME to a folder that can be written."
+SET_HF_HOME = "Set HF_HOME to a folder that can be written."
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
@@ -20,30 +20,30 @@ def cache() -> Iterator[Finding]:
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
-    place = hub.cache_folder()
+    folder = hub.cache_folder()
     try:
-        found = scan_cache_dir()
+        cached = scan_cache_dir()
     except CacheNotFound:
-        yield _empty(place)
+        yield _empty(folder)
     except ValueError as error:
-        yield problem("models", f"{place}: {error}", MOVE, path=str(place))
+        yield problem("models", f"{folder}: {error}", SET_HF_HOME, path=str(folder))
     else:
-        models = sum(repo.repo_type == "model" for repo in found.repos)
-        yield _filled(place, models, found.size_on_disk, len(found.warnings))
+        models = sum(repo.repo_type == "model" for repo in cached.repos)
+        yield _filled(folder, models, cached.size_on_disk, len(cached.warnings))
 
 
-def _empty(place: Path) -> Finding:
-    if disk.usable(place):
-        return ok("models", f"none downloaded ({place})", path=str(place), models=0, bytes=0)
-    return problem("models", f"{place} cannot be made", MOVE, path=str(place))
+def _empty(folder: Path) -> Finding:
+    if disk.usable(folder):
+        return ok("models", f"none downloaded ({folder})", path=str(folder), models=0, bytes=0)
+    return problem("models", f"{folder} cannot be made", SET_HF_HOME, path=str(folder))
 
 
-def _filled(place: Path, models: int, size: int, broken: int) -> Finding:
-    """`size` in bytes is that of everything from the hub; `broken` folders are not whole."""
-    value = f"{models:,} in {place} ({file_size(size)})"
-    data = {"path": str(place), "models": models, "bytes": size, "broken": broken}
-    if not os.access(place, os.W_OK):
-        return advice("models", value, MOVE, **data)
+def _filled(folder: Path, models: int, size: int, broken: int) -> Finding:
+    """`size`: bytes of everything from the hub. `broken`: how many folders are not whole."""
+    value = f"{models:,} in {folder} ({file_size(size)})"
+    data = {"path": str(folder), "models": models, "bytes": size, "broken": broken}
+    if not os.access(folder, os.W_OK):
+        return advice("models", value, SET_HF_HOME, **data)
     if broken:
         todo = f"{count(broken, 'folder')} not whole: delete it or download the model again."
         return advice("models", value, todo, **data)
@@ -51,12 +51,12 @@ def _filled(place: Path, models: int, size: int, broken: int) -> Finding:
 
 
 def token(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether there is one, for models that ask for it. It is not read."""
+    """Whether there is one, for gated models. It is not read."""
     from huggingface_hub import constants
 
     path = Path(constants.HF_TOKEN_PATH)
-    there = any(environment.get(name) for name in TOKENS) or (path.is_file() and path.stat().st_size > 0)
-    yield ok("token", "yes" if there else "no (only gated models need one)", present=there)
+    present = any(environment.get(name) for name in TOKENS) or (path.is_file() and path.stat().st_size > 0)
+    yield ok("token", "yes" if present else "no (only gated models need one)", present=present)
 
 
 def offline() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Checks the settings, in the file and the environment; refuses to show values, which may be private."""
+"""Checks the settings, in the config file and the environment. Values are not shown: they may be private."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ OTHERS = ("CONFIG", "DEBUG")
 MEND = "Mend it with 'chatcli config --edit'."
 
 
-def file(path: Path, said: Remembered) -> Iterator[Finding]:
-    """Each thing that is wrong in the file, or how much it sets."""
-    for wrong in said.problems.values():
-        yield problem("config file", wrong, MEND)
-    for unknown in said.unknown.values():
-        yield advice("config file", unknown, MEND)
-    if not said.problems and not said.unknown:
-        held = f"{count(len(said.values), 'setting')}, {count(len(said.models), 'name')} of models"
-        there = path.exists()
+def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
+    """Each problem of the file, or how much it sets."""
+    for sentence in remembered.problems.values():
+        yield problem("config file", sentence, MEND)
+    for sentence in remembered.unknown.values():
+        yield advice("config file", sentence, MEND)
+    if not remembered.problems and not remembered.unknown:
+        number, aliases = len(remembered.values), len(remembered.models)
+        contents = f"{count(number, 'setting')}, {count(aliases, 'name')} of models"
         yield ok(
             "config file",
-            f"{path} ({held if there else 'not there: the defaults hold'})",
+            f"{path} ({contents if path.exists() else 'not there: the defaults hold'})",
             path=str(path),
-            settings=sorted(said.values),
+            settings=sorted(remembered.values),
         )
 
 
 def environment(variables: Mapping[str, str], problems: Sequence[str]) -> Iterator[Finding]:
-    """Which variables are set for chatcli. `problems` are those whose values cannot be used."""
+    """Which variables are set for chatcli. `problems` are sentences about unusable values."""
     known = {PREFIX + name.upper() for name in (*SETTINGS, *OTHERS)}
-    found = sorted(name for name, value in variables.items() if name.startswith(PREFIX) and value)
-    for wrong in problems:
-        yield problem("environment", wrong, "Unset it or give it another value.")
-    if strange := [name for name in found if name not in known]:
+    names = sorted(name for name, value in variables.items() if name.startswith(PREFIX) and value)
+    for sentence in problems:
+        yield problem("environment", sentence, "Unset it or give it another value.")
+    if unknown := [name for name in names if name not in known]:
         todo = "Nothing reads that: 'chatcli config' lists what can be set."
-        yield advice("environment", f"{', '.join(strange)} not known", todo, unknown=strange)
+        yield advice("environment", f"{', '.join(unknown)} not known", todo, unknown=unknown)
     elif not problems:
-        value = ", ".join(found) or f"no {PREFIX}… is set"
-        yield ok("environment", value, set=found)
+        value = ", ".join(names) or f"no {PREFIX}… is set"
+        yield ok("environment", value, set=names)

@@ -1,4 +1,4 @@
-"""Checks the sessions and their checkpoints by names and headers; refuses to change or read through any.
+"""Checks the sessions and their checkpoints by names and headers.
 
 `cache verify` reads every byte, and `cache gc` removes.
 """
@@ -15,14 +15,15 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store import maintenance
 from chatcli.store.segments import budget, eviction, inventory
 from chatcli.store.segments.container import Container
+from chatcli.store.segments.eviction import Removal
 from chatcli.store.segments.inventory import Item, Problem
 from chatcli.store.sessions import listing
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import file_size
 
-# So many headers of each model are read; names are hashes, so the first are any.
-SAMPLE = 2000
-NEARLY_FULL = 0.9
+# How many headers of each model are read. Names are hashes, so the first are a random sample.
+SAMPLE_FILES = 2000
+NEARLY_FULL_SHARE = 0.9
 
 
 def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
@@ -30,7 +31,7 @@ def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
     damaged = (
         maintenance.damaged_transcripts(SessionFolder(folder))
         if whole
-        else [one.problem for one in listing.summaries(folder) if one.problem]
+        else [summary.problem for summary in listing.summaries(folder) if summary.problem]
     )
     number = len(listing.names(folder))
     if damaged:
@@ -46,48 +47,40 @@ def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
         yield ok("sessions", f"{number:,}", sessions=number)
 
 
-def checkpoints(folder: Path, limit: int | None) -> Iterator[Finding]:
-    """What they take, of how much, and for how many models. Raises `OSError`."""
+def checkpoints(folder: Path, limit_bytes: int | None) -> Iterator[Finding]:
+    """What they take on disk, of how much, and for how many models. Raises `OSError`."""
     usages = inventory.usage(folder)
-    most = budget.default_limit(folder) if limit is None else limit
-    used = sum(use.bytes for use in usages)
-    segments = sum(use.segments for use in usages)
+    limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+    used = sum(usage.bytes for usage in usages)
+    segments = sum(usage.segments for usage in usages)
     value = (
-        f"{file_size(used)} of at most {file_size(most)}: "
+        f"{file_size(used)} of at most {file_size(limit_bytes)}: "
         f"{count(segments, 'segment')} for {count(len(usages), 'model')}"
     )
-    data = {"bytes": used, "limit_bytes": most, "segments": segments, "models": len(usages)}
-    if _in_the_way(folder / "kv"):
+    data = {"bytes": used, "limit_bytes": limit_bytes, "segments": segments, "models": len(usages)}
+    if (folder / "kv").exists() and not (folder / "kv").is_dir():
         todo = "Move that file away: nothing can be kept until then."
         yield problem("checkpoints", f"{folder / 'kv'} is not a folder", todo, **data)
-    elif used > NEARLY_FULL * most:
+    elif used > NEARLY_FULL_SHARE * limit_bytes:
         todo = "What saves least goes first; for more: chatcli config cache_limit SIZE."
         yield advice("checkpoints", value, todo, **data)
     else:
         yield ok("checkpoints", value, **data)
 
 
-def _in_the_way(place: Path) -> bool:
-    return place.exists() and not place.is_dir()
-
-
 def headers(folder: Path) -> Iterator[Finding]:
-    """Whether files are what their names say, as far as that can be told without reading them."""
-    read = 0
-    bad: list[Problem] = []
-    for model in inventory.models(folder):
-        for one in islice(_headers(model), SAMPLE):
-            read += 1
-            bad += [one] if isinstance(one, Problem) else []
-    if bad:
+    """Whether files are what their names say, as far as their headers show."""
+    files = [file for model in inventory.models(folder) for file in islice(_headers(model), SAMPLE_FILES)]
+    read, damaged = len(files), [file for file in files if isinstance(file, Problem)]
+    if damaged:
         todo = "They are computed again; 'chatcli cache verify --repair' sets them aside."
-        first = f"{bad[0].path.name[:24]}…: {bad[0].reason}"
+        first = f"{damaged[0].path.name[:24]}…: {damaged[0].reason}"
         yield problem(
             "headers",
-            f"{len(bad):,} of {read:,} damaged ({first})",
+            f"{len(damaged):,} of {read:,} damaged ({first})",
             todo,
             read=read,
-            damaged=[str(one.path) for one in bad],
+            damaged=[str(file.path) for file in damaged],
         )
     else:
         more = " ('chatcli cache verify' reads all)" if read else ""
@@ -95,8 +88,8 @@ def headers(folder: Path) -> Iterator[Finding]:
 
 
 def _headers(model: Path) -> Iterator[Item | Problem]:
-    """Rows and states in turn, so that a sample has both."""
-    for state in islice(inventory.states(model), SAMPLE // 2):
+    """States first, then rows, so that a sample has both."""
+    for state in islice(inventory.states(model), SAMPLE_FILES // 2):
         yield _state(state)
     yield from inventory.rows(model)
 
@@ -115,19 +108,20 @@ def _state(item: Item) -> Item | Problem:
 
 def leftovers(folder: Path) -> Iterator[Finding]:
     """What no session needs, what was set aside, and what killed processes left. Raises `OSError`."""
-    found = [
+    removals = [
         *eviction.leftovers(folder),
         *eviction.held_twice(folder),
         *eviction.unneeded(folder, eviction.named(maintenance.transcripts(folder))),
     ]
-    size = sum(one.size for one in found)
-    data = {"files": len(found), "bytes": size}
-    if found:
+    size = sum(removal.size for removal in removals)
+    data = {"files": len(removals), "bytes": size}
+    if removals:
         todo = f"'chatcli cache gc' frees {file_size(size)}."
-        yield advice("leftovers", _reasons([one.reason for one in found]), todo, **data)
+        yield advice("leftovers", _reasons(removals), todo, **data)
     else:
         yield ok("leftovers", "none", **data)
 
 
-def _reasons(reasons: Sequence[str]) -> str:
-    return "; ".join(f"{count(number, 'file')}: {reason}" for reason, number in Counter(reasons).items())
+def _reasons(removals: Sequence[Removal]) -> str:
+    counts = Counter(removal.reason for removal in removals)
+    return "; ".join(f"{count(number, 'file')}: {reason}" for reason, number in counts.items())

@@ -1,4 +1,4 @@
-"""Checks what the terminal can show, from the environment and one stream; refuses to draw or to ask it."""
+"""Checks what the terminal can show, from the environment and standard output. It is not asked itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from chatcli.tui.terminal.clipboard import TOOLS
 
 Environment = Mapping[str, str]
 
-COLUMNS, LINES = 60, 15
-# Terminals that take OSC 52 as they come.
+MIN_COLUMNS, MIN_LINES = 60, 15
+# Terminals that take OSC 52 unless told otherwise.
 TAKES_OSC52 = {
     "kitty",
     "WezTerm",
@@ -31,8 +31,8 @@ TAKES_OSC52 = {
     "vscode",
     "WarpTerminal",
 }
-# From here on an escape key waits too long (milliseconds).
-ESCAPE_TIME = 50
+# A longer wait for the rest of an escape sequence makes the Esc key slow.
+MAX_ESCAPE_MILLISECONDS = 50
 
 
 def stream(environment: Environment, output: TextIO) -> Iterator[Finding]:
@@ -53,21 +53,21 @@ def _size(output: TextIO) -> Finding:
     columns, lines = os.get_terminal_size(output.fileno())
     value = f"{columns} columns, {lines} lines"
     data = {"columns": columns, "lines": lines}
-    if columns < COLUMNS or lines < LINES:
-        todo = f"Make the window larger: lists want {COLUMNS} columns and {LINES} lines."
+    if columns < MIN_COLUMNS or lines < MIN_LINES:
+        todo = f"Make the window larger: lists want {MIN_COLUMNS} columns and {MIN_LINES} lines."
         return advice("size", value, todo, **data)
     return ok("size", value, **data)
 
 
 def colours(environment: Environment, output: TextIO) -> Iterator[Finding]:
-    """How many a terminal of this kind is taken to have."""
-    term, more = environment.get("TERM", ""), environment.get("COLORTERM", "")
+    """How many a terminal of this kind is assumed to have."""
+    term, colorterm = environment.get("TERM", ""), environment.get("COLORTERM", "")
     if term in ("", "dumb"):
         yield ok("colours", "none without TERM", colours=1)
     elif environment.get("NO_COLOR"):
         yield ok("colours", "none, as NO_COLOR is set", colours=1)
-    elif more in ("truecolor", "24bit"):
-        yield ok("colours", f"16 million (COLORTERM={more})", colours=1 << 24)
+    elif colorterm in ("truecolor", "24bit"):
+        yield ok("colours", f"16 million (COLORTERM={colorterm})", colours=1 << 24)
     elif "256color" in term or "kitty" in term or "ghostty" in term:
         yield ok("colours", "256", colours=256)
     else:
@@ -76,12 +76,12 @@ def colours(environment: Environment, output: TextIO) -> Iterator[Finding]:
 
 
 def _hint(output: TextIO, name: str, value: str, todo: str, **data: Any) -> Finding:
-    """Advice about the terminal, for who sits at one."""
+    """Advice about the terminal, where the output is one."""
     return advice(name, value, todo, **data) if output.isatty() else ok(name, value, **data)
 
 
 def characters(environment: Environment, output: TextIO) -> Iterator[Finding]:
-    """How text is encoded on its way to the terminal."""
+    """The encoding of what is printed."""
     encoding = output.encoding or "ascii"
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     locale = next((f"{name}={environment[name]}" for name in names if environment.get(name)), "")
@@ -94,50 +94,44 @@ def characters(environment: Environment, output: TextIO) -> Iterator[Finding]:
 
 
 def inside(environment: Environment) -> Iterator[Finding]:
-    """What stands between chatcli and the terminal."""
-    around = [
+    """What runs between chatcli and the terminal."""
+    layers = [
         name
         for variable, name in (("TMUX", "tmux"), ("STY", "screen"), ("ZELLIJ", "zellij"))
         if environment.get(variable)
     ]
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
-        around.append("ssh")
-    value = ", ".join(around) or "neither tmux nor ssh"
-    wait = _tmux("escape-time") if "tmux" in around else ""
-    if wait.isdecimal() and int(wait) > ESCAPE_TIME:
+        layers.append("ssh")
+    value = ", ".join(layers) or "neither tmux nor ssh"
+    wait = _tmux("escape-time") if "tmux" in layers else ""
+    if wait.isdecimal() and int(wait) > MAX_ESCAPE_MILLISECONDS:
         todo = f"tmux holds Esc back for {wait} ms; for less: tmux set -s escape-time 10"
-        yield advice("inside", value, todo, around=around)
+        yield advice("inside", value, todo, around=layers)
     else:
-        yield ok("inside", value, around=around)
+        yield ok("inside", value, around=layers)
 
 
 def clipboard(environment: Environment, output: TextIO) -> Iterator[Finding]:
     """Whether /copy reaches a clipboard: by a tool, or by the terminal's own sequence (OSC 52)."""
-    tool = next((one[0] for one in TOOLS if shutil.which(one[0])), None)
-    takes = _osc52(environment)
-    far = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
-    data = {"osc52": takes, "tool": tool}
+    tool = next((command[0] for command in TOOLS if shutil.which(command[0])), None)
+    taker = next((name for name in identify.names(environment) if name in TAKES_OSC52), None)
+    remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
+    data = {"osc52": taker, "tool": tool}
     if environment.get("TMUX") and (set_to := _tmux("set-clipboard")) in ("off", "external"):
         todo = "tmux drops it; to let it through: tmux set -s set-clipboard on"
         yield advice("clipboard", f"OSC 52 with set-clipboard {set_to}", todo, **data)
-    elif takes:
-        yield ok("clipboard", f"OSC 52 likely works ({takes})", **data)
-    elif tool and not far:
+    elif taker:
+        yield ok("clipboard", f"OSC 52 likely works ({taker})", **data)
+    elif tool and not remote:
         yield ok("clipboard", f"by {tool}", **data)
     else:
         todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
         yield _hint(output, "clipboard", "not known whether the terminal takes OSC 52", todo, **data)
 
 
-def _osc52(environment: Environment) -> str | None:
-    """The terminal's name if it is one that takes OSC 52 as it comes."""
-    return next((name for name in identify.names(environment) if name in TAKES_OSC52), None)
-
-
 def _tmux(option: str) -> str:
-    """A server option of tmux; nothing where it does not tell."""
+    """A server option of tmux, empty if tmux does not answer."""
     try:
-        told = child.output(["tmux", "show-options", "-s", "-v", option], 3)
+        return shorten(child.output(["tmux", "show-options", "-s", "-v", option], 3), 20)
     except child.ChildFailed:
         return ""
-    return shorten(told, 20)

@@ -1,4 +1,4 @@
-"""Checks what is installed, from the packages' own records; refuses to import any of them."""
+"""Checks what is installed, from the packages' own records, without importing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIBRARIES = ("mlx-lm", "transformers", "safetensors", "prompt-toolkit", "rich")
 
 
 def version(package: str) -> str | None:
-    """What is installed of a package, by its record; None: nothing, or no whole record."""
+    """The installed version of a package; None: it is not installed, or its record is broken."""
     try:
         return metadata.version(package) or None
     except (metadata.PackageNotFoundError, KeyError):
@@ -31,8 +31,7 @@ def version(package: str) -> str | None:
 
 def backends() -> dict[str, str]:
     """MLX's builds that are installed, with their versions."""
-    found = {name: version(name) for name in BACKENDS}
-    return {name: number for name, number in found.items() if number is not None}
+    return {name: number for name in BACKENDS if (number := version(name)) is not None}
 
 
 def pip(words: str) -> str:
@@ -41,7 +40,7 @@ def pip(words: str) -> str:
 
 
 def mlx_package() -> str:
-    """What to install MLX as on this machine: with the build that is there, else for the CPU."""
+    """What pip installs MLX as on this machine: with the build that is installed, else for the CPU."""
     if platform.system() != "Linux":
         return "mlx"
     return f"'mlx[{next((BACKENDS[name] for name in backends() if BACKENDS[name]), 'cpu')}]'"
@@ -59,9 +58,9 @@ def python() -> Iterator[Finding]:
 
 
 def mlx() -> Iterator[Finding]:
-    """MLX and its build, which have to be one of each, and of one version."""
+    """MLX and its build: one of each, of the same version."""
     number, builds = version("mlx"), backends()
-    names = " and ".join(f"{name} {found}" for name, found in builds.items())
+    names = " and ".join(f"{name} {build}" for name, build in builds.items())
     value = f"{number or 'not installed'}{f' with {names}' if builds else ''}"
     if todo := _todo(number, builds):
         yield problem("mlx", value, todo, version=number, backends=builds)
@@ -70,7 +69,7 @@ def mlx() -> Iterator[Finding]:
 
 
 def _todo(number: str | None, builds: dict[str, str]) -> str:
-    """What is to be done about MLX's packages; nothing if they fit."""
+    """What to do about MLX's packages; empty if they fit."""
     if len(builds) > 1:
         return (
             "They put the same library in the same place, so remove all and install one: "
@@ -79,17 +78,17 @@ def _todo(number: str | None, builds: dict[str, str]) -> str:
         )
     if number is None or (not builds and platform.system() == "Linux"):
         return f"Run {pip('install')} {mlx_package()} ('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
-    if any(found != number for found in builds.values()):
+    if any(build != number for build in builds.values()):
         return f"Both have to be of one version: {pip('install -U')} {mlx_package()}."
     return ""
 
 
 def libraries() -> Iterator[Finding]:
-    found = {name: version(name) for name in LIBRARIES}
-    value = ", ".join(f"{name} {number or '(missing)'}" for name, number in found.items())
-    missing = [name for name, number in found.items() if number is None]
+    versions = {name: version(name) for name in LIBRARIES}
+    value = ", ".join(f"{name} {number or '(missing)'}" for name, number in versions.items())
+    missing = [name for name, number in versions.items() if number is None]
     if missing:
         todo = f"Run {pip('install')} {' '.join(missing)}."
-        yield problem("libraries", value, todo, versions=found)
+        yield problem("libraries", value, todo, versions=versions)
     else:
-        yield ok("libraries", value, versions=found)
+        yield ok("libraries", value, versions=versions)

@@ -96,7 +96,7 @@ def test_what_a_check_stumbles_over_is_a_finding() -> None:
         yield Finding("first", "ok", "1")
         raise OSError(5, "Input/output error")
 
-    first, second = checkup.look("disk", check)
+    first, second = checkup.run("disk", check)
     assert ("first", "ok") == (first.name, first.status)
     assert ("disk", "problem") == (second.name, second.status)
     assert "Input/output error" in second.value

@@ -158,7 +158,7 @@ def test_a_build_of_another_version_than_mlx_is_a_problem(doctor: Doctor) -> Non
 def test_a_broken_library_is_a_problem_of_what_needs_it(doctor: Doctor, package: str) -> None:
     path = doctor.path_with(package, __init__="raise ImportError('wrong ELF class')")
     told = doctor.run("--json", expect=1, PYTHONPATH=path).json()["findings"]
-    areas = {one["area"] for one in told if one["value"] == "cannot be told: wrong ELF class"}
+    areas = {one["area"] for one in told if one["value"] == "could not be checked: wrong ELF class"}
     assert {"conversations" if package == "numpy" else "models"} == areas
 
 
