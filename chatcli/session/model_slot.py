@@ -170,7 +170,7 @@ class ModelSlot:
 
         def apply(loading: Future[Runtime]) -> None:
             if loading.exception() is None:
-                loading.result().settings = self.settings
+                loading.result().set_sampling(self.settings.sampling)
 
         self._loading.add_done_callback(apply)
 
@@ -225,7 +225,7 @@ class ModelSlot:
                 cancelled.set()
                 self._report("", None)
         runtime.speculate_with(draft_model)
-        self.settings = runtime.settings = replace(self.settings, draft_model=name)
+        self.settings = replace(self.settings, draft_model=name)
 
     def abandon(self) -> None:
         """Close the slot while a model is still loading: its thread ends after that, or with the process."""

@@ -168,6 +168,10 @@ class Runtime:
             speculation=self._speculation,
         )
 
+    def set_sampling(self, sampling: Sampling) -> None:
+        """Choose tokens with `sampling` from the next turn on."""
+        self.settings = replace(self.settings, sampling=sampling)
+
     @property
     def variables(self) -> frozenset[str]:
         """What the model's chat template reads, besides the standard variables."""
