@@ -50,8 +50,8 @@ def main() -> None:
         for stream in (sys.stdin, sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
-        if (ranks := process.our_ranks()) is not None:
-            process.prepare_rank(ranks)
+        if process.our_ranks().size > 1:
+            process.prepare_rank(process.our_ranks())
         else:
             device.show_one_gpu(os.environ)
         try:

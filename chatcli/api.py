@@ -19,7 +19,7 @@ from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
-from chatcli.model.ranks import Ranks
+from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
@@ -105,7 +105,7 @@ class Chat:
         template_args: Mapping[str, Any] | None = None,
         settle: bool = True,
         settings: Settings | None = None,
-        ranks: Ranks | None = None,
+        ranks: Ranks = SINGLE_PROCESS,
         **options: Any,
     ) -> None:
         settings = _with_options(settings or Settings(sessions=opening.default_sessions()), options)

@@ -19,8 +19,8 @@ from chatcli.bench.report import Outcome
 from chatcli.bench.scripted import Script, Scripted, script
 from chatcli.bench.workloads import Workload
 from chatcli.errors import UsageError
-from chatcli.model import load as model
-from chatcli.model.load import LoadedModel
+from chatcli.model.load import LoadedModel, load, resolve
+from chatcli.settings.values import POCKET
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 
@@ -37,7 +37,7 @@ class Plan:
     part of their names; empty: all. `servers`: over HTTP too; `gguf` and `ollama` are what those run.
     """
 
-    model: str = model.POCKET
+    model: str = POCKET
     shape: str | None = None
     size: int = USUAL
     repeats: int = 1
@@ -115,8 +115,8 @@ def opened(plan: Plan) -> Iterator[BenchSetup]:
     worker = Worker()
     try:
         with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as folder:
-            load, name = (shapes.load, plan.shape) if plan.shape else (model.load, plan.model)
-            yield BenchSetup(worker, worker.call(load, name), Path(folder))
+            loaded = worker.call(shapes.load, plan.shape) if plan.shape else worker.call(load, plan.model)
+            yield BenchSetup(worker, loaded, Path(folder))
     finally:
         worker.close()
 
@@ -136,7 +136,7 @@ def _contenders(setup: BenchSetup, name: str, plan: Plan) -> Iterator[Contender]
     if name == "paste":
         yield ChatcliTypeahead(worker, loaded, folder)
     if plan.servers or plan.gguf or plan.ollama:
-        model_folder = None if plan.shape else model.resolve(plan.model)
+        model_folder = None if plan.shape else resolve(plan.model)
         yield from http.available(model_folder, plan.gguf, plan.ollama, folder / "http")
 
 

@@ -19,8 +19,9 @@ import mlx_lm
 
 from chatcli.errors import UsageError
 from chatcli.kv import prompt_cache
-from chatcli.model import load as model
 from chatcli.model.load import LoadedModel
+from chatcli.model.load import load as load_model
+from chatcli.settings.values import POCKET
 
 CONTEXT_TOKENS = 65536
 ROPE_PARAMETERS = {"type": "default", "mrope_section": [11, 11, 10]}
@@ -140,7 +141,7 @@ def load(name: str) -> LoadedModel:
     if name not in SHAPES:
         raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
     config = dict(SHAPES[name])
-    pocket = model.load(model.POCKET)
+    pocket = load_model(POCKET)
     if name in SMALL:
         # A published vocabulary would be most of a small model's work.
         vocabulary = len(pocket.tokenizer.get_vocab())

@@ -17,7 +17,7 @@ from chatcli.bench.measure import Contest
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
 from chatcli.commands.results import Table
-from chatcli.model import load as model
+from chatcli.model.load import load
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 
@@ -107,7 +107,7 @@ def run(plan: StorePlan, progress: Progress) -> StoreBench:
         with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
             folder = Path(name)
             progress(f"{plan.turns} turns with {plan.model} …")
-            loaded = worker.call(model.load, plan.model)
+            loaded = worker.call(load, plan.model)
             stored = footprint.converse(worker, loaded, folder / "talk", plan.turns)
             progress("restoring it …")
             restores = [restore.of_conversation(worker, loaded, stored, RESTORE_ROUNDS)]

@@ -7,7 +7,6 @@ prefill; what it made is kept in memory and handed to the store's writer.
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from chatcli.engine import generate, speculative
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
@@ -183,7 +182,7 @@ class Checkpoints:
             raise
 
     def advance(
-        self, path: TokenPath, cancelled: threading.Event, purpose: Purpose = "turn"
+        self, path: TokenPath, cancelled: StopSignal, purpose: Purpose = "turn"
     ) -> tuple[Match, Iterator[Prefilled]]:
         """Bring the live cache to the end of `path`: match, restore, prefill, checkpoint.
 
@@ -198,7 +197,7 @@ class Checkpoints:
         return match, self._advance(path, match.depth, cancelled, purpose)
 
     def _advance(
-        self, path: TokenPath, depth: int, cancelled: threading.Event, purpose: Purpose
+        self, path: TokenPath, depth: int, cancelled: StopSignal, purpose: Purpose
     ) -> Iterator[Prefilled]:
         if purpose == "turn":
             yield Prefilled(0, self.accept_typeahead(path.upto(depth)))
@@ -377,7 +376,7 @@ class Checkpoints:
     # Prefill and checkpoint
 
     def prefill(
-        self, path: TokenPath, depth: int, cancelled: threading.Event, *, typeahead: bool = False
+        self, path: TokenPath, depth: int, cancelled: StopSignal, *, typeahead: bool = False
     ) -> Iterator[Prefilled]:
         """Go on from the end of segment `depth` to the end of `path`, a checkpoint at a time.
 
@@ -396,9 +395,7 @@ class Checkpoints:
             if cancelled.is_set():
                 return
 
-    def extend(
-        self, path: TokenPath, cancelled: threading.Event, *, typeahead: bool = False
-    ) -> Iterator[int]:
+    def extend(self, path: TokenPath, cancelled: StopSignal, *, typeahead: bool = False) -> Iterator[int]:
         """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
 
         Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
@@ -474,7 +471,7 @@ class Checkpoints:
     def generate(
         self,
         request: Request,
-        cancelled: threading.Event,
+        cancelled: StopSignal,
         speculator: Speculator | None = None,
     ) -> Generator[Token]:
         """Run the rest of the prompt and generate; the cache of a `speculator` is at the same token.

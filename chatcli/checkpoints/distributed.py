@@ -1,8 +1,8 @@
-"""Checkpoints of which every rank keeps its own shard; refuses to know how the ranks are connected.
+"""Checkpoints of a model that several ranks share: every rank keeps those of its own shard.
 
 All ranks run the same code on the same tokens, or their collectives would wait for each other for
-ever. So rank 0 tells the others what is asked of it, they agree on what their disks have, and rank
-0 alone decides when something is to stop.
+ever. So rank 0 has the others follow every step, all agree on what their disks have, and rank 0 alone
+decides when to stop. A single process has plain `Checkpoints`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import contextlib
 import hashlib
 import json
 import secrets
-import threading
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.engine.speculative import Speculator
-from chatcli.errors import RankLost, SegmentDamaged
-from chatcli.kv.memory_limit import Limit
+from chatcli.errors import ModelBroken, RankLost, SegmentDamaged
+from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
 from chatcli.kv.prompt_cache import RowLog
+from chatcli.model import sharding
 from chatcli.model.load import LoadedModel
 from chatcli.model.ranks import Ranks
+from chatcli.settings.values import Settings
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
@@ -30,34 +32,65 @@ from chatcli.threads.mlx_thread import Worker
 ONE_BY_ONE = "Several ranks generate the replies one by one."
 
 
-class SharedCheckpoints(Checkpoints):
-    """As one rank has them: what is reused is the least that all have."""
+@contextlib.contextmanager
+def loading(ranks: Ranks, settings: Settings, name: str) -> Iterator[None]:
+    """Connect the ranks and have all of them load model `name`. Raises `ModelBroken` or `RankLost`."""
+    if ranks.leads:
+        ranks.meet(sharding.broadcast)
+        # On another machine the home folder may have another path.
+        path, home = Path(name), Path.home()
+        in_home = path.is_absolute() and path.is_relative_to(home)
+        ranks.command(
+            "load",
+            name=str("~" / path.relative_to(home)) if in_home else name,
+            model_options=asdict(settings.model_options),
+            cache=settings.cache,
+        )
+    if ranks.size > 1 and settings.model_options.adapter_path is not None:
+        raise ModelBroken(sharding.NO_ADAPTERS)
+    with ranks.explained():
+        yield
+
+
+def open_checkpoints(
+    ranks: Ranks, worker: Worker, loaded: LoadedModel, store: SegmentStore | None
+) -> Checkpoints:
+    """This rank's checkpoints."""
+    if ranks.size == 1:
+        return Checkpoints(worker, loaded, store)
+    return (LeadingCheckpoints if ranks.leads else ShardedCheckpoints)(ranks, worker, loaded, store)
+
+
+def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
+    """The limit of all ranks: the machine with the least memory decides. None where no rank has one."""
+    gathered = ranks.all_gather(None if own is None else asdict(own))
+    limits = tuple(MemoryLimit.from_dict(limit) for limit in gathered if limit is not None)
+    if len(limits) > 1:
+        return TightestLimit(limits)
+    return limits[0] if limits else None
+
+
+class ShardedCheckpoints(Checkpoints):
+    """One rank's checkpoints. What is reused is the least that all ranks have."""
 
     one_by_one = ONE_BY_ONE
 
-    def __init__(
-        self,
-        ranks: Ranks,
-        worker: Worker,
-        loaded: LoadedModel,
-        store: SegmentStore | None,
-        memory: Limit | None = None,
-    ) -> None:
+    def __init__(self, ranks: Ranks, worker: Worker, loaded: LoadedModel, store: SegmentStore | None) -> None:
         self._ranks = ranks
-        super().__init__(worker, loaded, store, memory)
+        super().__init__(worker, loaded, store)
         # The layers of a pipeline's ranks may be of several kinds.
-        self._trimmed = all(ranks.gather(self._trimmed))
+        self._trimmed = all(ranks.all_gather(self._trimmed))
 
     def _stored(self, store: SegmentStore, path: TokenPath) -> int:
         depth = len(path)
         while True:
             own = super()._stored(store, path.upto(depth))
-            found = self._ranks.gather([own, store.problem])
-            store.problem = next((problem for _, problem in found if problem), None)
-            depths = {had for had, _ in found}
+            gathered = self._ranks.all_gather({"depth": own, "problem": store.problem})
+            store.problem = next((rank["problem"] for rank in gathered if rank["problem"]), None)
+            depths = {int(rank["depth"]) for rank in gathered}
             # A rank that has more may lack the state that would be needed for less.
             if len(depths) == 1:
-                return int(depths.pop())
+                return depths.pop()
             depth = min(depths)
 
     def _load(self, path: TokenPath) -> None:
@@ -66,112 +99,118 @@ class SharedCheckpoints(Checkpoints):
             super()._load(path)
         except SegmentDamaged as error:
             own = error
-        found = self._ranks.gather(str(own) if own else None)
-        if any(found):
+        problems = self._ranks.all_gather(str(own) if own else None)
+        if any(problems):
             self._reset()
-            rank, problem = next((rank, one) for rank, one in enumerate(found) if one)
+            rank, problem = next((rank, problem) for rank, problem in enumerate(problems) if problem)
             raise SegmentDamaged(f"{problem} (rank {rank})") from own
 
     def _borrow(self, rest: TokenPath) -> int:
-        rows = super()._borrow(rest)
-        if len(set(self._ranks.gather(rows))) == 1:
-            return rows
+        count = super()._borrow(rest)
+        if len(set(self._ranks.all_gather(count))) == 1:
+            return count
         self.rewind()
         return 0
 
-    def _may_go_on(self, ran: Sequence[int], log: RowLog) -> bool:
-        # Nothing comes back from the others before rank 0 has come to the end too.
-        self._ranks.agree(hashlib.sha256(json.dumps(ran).encode()).hexdigest())
-        return all(self._ranks.gather(log.complete))
+    def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
+        # The others send nothing before rank 0 has come to the end of the reply too.
+        self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
+        return all(self._ranks.all_gather(log.complete))
 
 
-class StopSignal(threading.Event):
-    """Whether it is to stop, as the other ranks hear it from rank 0 at the same place."""
+@dataclass(frozen=True)
+class ReceivedStop:
+    """The stop signal of every rank but rank 0, which rank 0 sends at each place where its own is asked."""
 
-    def __init__(self, ranks: Ranks) -> None:
-        super().__init__()
-        self._ranks = ranks
-
-    def is_set(self) -> bool:
-        return self._ranks.hear()
-
-
-class _Said(threading.Event):
-    """Whether it is to stop, told to the other ranks whenever it is asked."""
-
-    def __init__(self, ranks: Ranks, own: threading.Event) -> None:
-        super().__init__()
-        self._ranks, self._own = ranks, own
+    ranks: Ranks
 
     def is_set(self) -> bool:
-        return self._ranks.say(self._own.is_set())
+        return self.ranks.receive_stop()
 
 
-class LeadingCheckpoints(SharedCheckpoints):
-    """Those of rank 0. What it is asked for, all do. Raises `RankLost` where not all can."""
+@dataclass(frozen=True)
+class BroadcastStop:
+    """The stop signal of rank 0: whenever it is asked, the other ranks are sent the answer."""
 
-    _prompt: Sequence[int] = ()
+    ranks: Ranks
+    own: StopSignal
+
+    def is_set(self) -> bool:
+        stop = self.own.is_set()
+        self.ranks.send_stop(stop)
+        return stop
+
+
+class LeadingCheckpoints(ShardedCheckpoints):
+    """Rank 0's checkpoints: every rank does what is asked of these. Raises `RankLost` if one cannot."""
+
+    # The prompt that the other ranks know, and the ends of its segments.
+    _tokens: Sequence[int] = ()
     _ends: Sequence[int] = ()
 
     def match(self, path: TokenPath) -> Match:
-        with self._led():
-            self._order("match", path)
+        with self._leading():
+            self._command("match", path)
             return super().match(path)
 
     def restore(self, path: TokenPath, match: Match) -> Match:
-        with self._led():
-            self._order("restore", path, match.depth, match.in_memory)
+        with self._leading():
+            self._command("restore", path, depth=match.depth, in_memory=match.in_memory)
             return super().restore(path, match)
 
     def accept_typeahead(self, path: TokenPath) -> int:
-        with self._led():
-            self._order("accept_typeahead", path)
+        with self._leading():
+            self._command("accept_typeahead", path)
             return super().accept_typeahead(path)
 
     def prefill(
-        self, path: TokenPath, depth: int, cancelled: threading.Event, *, typeahead: bool = False
+        self, path: TokenPath, depth: int, cancelled: StopSignal, *, typeahead: bool = False
     ) -> Iterator[Prefilled]:
-        with self._led():
-            self._order("prefill", path, depth, typeahead)
-            yield from super().prefill(path, depth, _Said(self._ranks, cancelled), typeahead=typeahead)
+        with self._leading():
+            self._command("prefill", path, depth=depth, typeahead=typeahead)
+            stop = BroadcastStop(self._ranks, cancelled)
+            yield from super().prefill(path, depth, stop, typeahead=typeahead)
 
     def generate(
         self,
         request: Request,
-        cancelled: threading.Event,
+        cancelled: StopSignal,
         speculator: Speculator | None = None,
     ) -> Generator[Token]:
-        assert speculator is None  # a runtime with ranks has no draft model
+        assert speculator is None  # ranks have no draft model
         if request.sampling.seed is None:
             sampling = replace(request.sampling, seed=secrets.randbits(32))
             request = replace(request, sampling=sampling)
-        before, said = request.before, request.said
-        with self._led():
-            self._order(
+        with self._leading():
+            self._send_path(TokenPath(self.root, [*request.before, *request.tail]))
+            self._ranks.command(
                 "generate",
-                TokenPath(self.root, [*before, *request.tail]),
-                len(before),
-                asdict(request.sampling),
-                request.room,
-                len(said),
-                request.opening,
+                start=len(request.before),
+                sampling=asdict(request.sampling),
+                room=request.room,
+                reply_tokens=len(request.said),
+                opening=request.opening,
             )
-            yield from super().generate(request, _Said(self._ranks, cancelled))
+            yield from super().generate(request, BroadcastStop(self._ranks, cancelled))
 
-    def _order(self, name: str, path: TokenPath, *values: object) -> None:
-        """Have the others do something with a prompt, which they are told if they have it not."""
-        ends = [segment.end for segment in path]
-        if list(path.tokens) != self._prompt or ends != self._ends[: len(ends)]:
-            self._prompt, self._ends = list(path.tokens), ends
-            self._ranks.order("prompt", self._prompt, ends)
-        self._ranks.order(name, len(ends), *values)
+    def _command(self, name: str, path: TokenPath, **arguments: object) -> None:
+        """Have the others do something with the path."""
+        self._send_path(path)
+        self._ranks.command(name, segments=len(path), **arguments)
+
+    def _send_path(self, path: TokenPath) -> None:
+        """Let the others know the path, unless they do."""
+        tokens, ends = list(path.tokens), [segment.end for segment in path]
+        if tokens != self._tokens or ends != self._ends[: len(ends)]:
+            self._tokens, self._ends = tokens, ends
+            self._ranks.command("set_prompt", tokens=tokens, ends=ends)
 
     @contextlib.contextmanager
-    def _led(self) -> Iterator[None]:
+    def _leading(self) -> Iterator[None]:
         try:
             yield
         except GeneratorExit:
-            self._ranks.drop()
+            self._ranks.cancel()
             raise
         except RankLost:
             raise

@@ -7,12 +7,11 @@ with and without it. What there is none of is prefilled by the draft model alone
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Generator
 
 from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
 from chatcli.engine import embeddings
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.token_path import TokenPath
@@ -41,7 +40,7 @@ class Speculation:
         """The ids of the checkpoints that its live cache has passed, oldest first."""
         return self._checkpoints.live_ids
 
-    def follow(self, path: TokenPath, cancelled: threading.Event, purpose: Purpose) -> int:
+    def follow(self, path: TokenPath, cancelled: StopSignal, purpose: Purpose) -> int:
         """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
 
         Returns the bytes that will be written. Ends early if `cancelled`, and does nothing where
@@ -61,7 +60,7 @@ class Speculation:
         self,
         checkpoints: Checkpoints,
         request: Request,
-        cancelled: threading.Event,
+        cancelled: StopSignal,
     ) -> Generator[Token]:
         """`Checkpoints.generate` of the model's own, from where this has followed it to."""
         ran = embeddings.real(self._loaded, request.tail)
@@ -96,7 +95,7 @@ class Speculation:
 
 
 def follow(
-    speculation: Speculation | None, path: TokenPath, cancelled: threading.Event, purpose: Purpose = "turn"
+    speculation: Speculation | None, path: TokenPath, cancelled: StopSignal, purpose: Purpose = "turn"
 ) -> int:
     """`Speculation.follow`, where there is a draft model."""
     if speculation is None:

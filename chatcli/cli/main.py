@@ -125,7 +125,7 @@ def branch(
 ) -> None:
     """Branch a session after turn --at into a new one, and go on there."""
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not options.as_json
-    if our_ranks() is not None and not in_terminal:
+    if our_ranks().size > 1 and not in_terminal:
         raise UsageError("To branch without going on takes one process: leave mlx.launch out.")
     folder = SessionFolder(options.value("sessions"))
     name = folder.resolve(name)
@@ -146,7 +146,7 @@ def converse(options: Options, request: SessionRequest) -> None:
 
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     # mlx.launch tells how wide its terminal is, and stands between it and this process.
-    behind_launcher = our_ranks() is not None and "COLUMNS" in os.environ and not options.as_json
+    behind_launcher = our_ranks().size > 1 and "COLUMNS" in os.environ and not options.as_json
     chat = LiveChat(options.settings(), request, options.flags.get("model"), our_ranks())
     try:
         if in_terminal or behind_launcher:
@@ -249,7 +249,7 @@ def whole_prompt(prompt: str | None) -> str:
     """
     piped = ""
     if sys.stdin is not None and not sys.stdin.isatty():
-        if our_ranks() is None:
+        if our_ranks().size == 1:
             piped = sys.stdin.read()
         elif select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 1):
             raise UsageError("mlx.launch never ends standard input: give the prompt as an argument.")

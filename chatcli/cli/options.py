@@ -228,10 +228,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         flags = {key: given.pop(key) for key in SETTINGS}
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
-        if (ranks := our_ranks()) is None or ranks.leads:
+        if our_ranks().leads:
             command(**given, options=options)
         else:
-            follow(ranks, options.settings())
+            follow(our_ranks(), options.settings())
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -38,18 +38,16 @@ def open_closed_streams() -> None:
 
 
 @functools.cache
-def our_ranks() -> Ranks | None:
-    """The processes that mlx.launch, or a person, has started beside this one; None if it is alone."""
-    from chatcli.model.ranks import Ranks, here
+def our_ranks() -> Ranks:
+    """The processes that share the model: those that mlx.launch or a person has started, else this one."""
+    from chatcli.model.ranks import Place, Ranks
 
-    place = here(os.environ)
-    return None if place is None else Ranks(place)
+    return Ranks(Place.from_environment(os.environ))
 
 
 def is_follower() -> bool:
     """Whether this is a rank that does what rank 0 does."""
-    ranks = our_ranks()
-    return ranks is not None and not ranks.leads
+    return not our_ranks().leads
 
 
 def prepare_rank(ranks: Ranks) -> None:
@@ -101,8 +99,7 @@ def close(chat: LiveChat | Chat) -> None:
     if problem := chat.close():
         warn(problem)
     error = sys.exc_info()[0]
-    if (ranks := our_ranks()) is not None:
-        ranks.close()
+    our_ranks().close()
     if chat.abandoned and error in (None, KeyboardInterrupt):
         leave_at_once(INTERRUPTED if error else 0)
 

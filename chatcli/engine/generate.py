@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
@@ -24,6 +23,12 @@ from chatcli.settings.values import Sampling
 
 # Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.
 MOST_LOGGED = 256 << 20
+
+
+class StopSignal(Protocol):
+    """Says, between two steps of a long run, whether to stop. A `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def generate(
     loaded: LoadedModel,
     cache: PromptCache,
     request: Request,
-    cancelled: threading.Event,
+    cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
     """Run the request's `tail` and generate.

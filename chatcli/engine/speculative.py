@@ -6,7 +6,6 @@ The loop of this speculative decoding is mlx-lm's; here is what it leaves to its
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from mlx_lm.models.cache import trim_prompt_cache
 from chatcli.engine import embeddings
 from chatcli.engine import generate as engine
 from chatcli.engine import sampling as choosing
-from chatcli.engine.generate import Request, Token
+from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.errors import DraftModelRefused
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -111,7 +110,7 @@ def generate(
     loaded: LoadedModel,
     cache: PromptCache,
     request: Request,
-    cancelled: threading.Event,
+    cancelled: StopSignal,
     log: RowLog,
 ) -> Iterator[Token]:
     """`engine.generate` with a draft model: afterwards its cache too holds all that was yielded.

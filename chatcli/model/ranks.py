@@ -1,7 +1,22 @@
-"""The processes that run one model together, and the line on which rank 0 tells the others what to do.
+"""The processes ("ranks") that share one model, and the connections over which rank 0 leads the others.
 
-Refuses to know MLX: what a model computes goes over MLX's own connections. Those cannot say that
-nothing is to be done (to wait there takes a whole core), nor that a process is gone.
+What the model computes goes over MLX's own connections. Those cannot say that there is nothing to do
+(waiting there takes a whole core) nor that a process is gone, so commands and agreements go over
+sockets of our own. A single process is a world of one rank: everything here works there, and nothing
+is opened or sent.
+
+A message is one JSON object:
+
+| `type` | other fields | from | meaning |
+|---|---|---|---|
+| `command` | `name`, `arguments` | rank 0 | call this method of the follower |
+| `stop` | `stop` | rank 0 | whether to stop what is under way, at each place where that is asked |
+| `cancel` | | rank 0 | leave what is under way: rank 0 wants no more of it |
+| `value` | `value` | others | this rank's value, to be gathered |
+| `values` | `values` | rank 0 | the gathered values of all ranks |
+| `expected` | `value` | rank 0 | what every rank must have come to |
+| `failed` | `reason` | any | this rank cannot go on |
+| `leave` | | any | this rank ends as it should |
 """
 
 from __future__ import annotations
@@ -23,276 +38,297 @@ from chatcli.errors import ModelError, RankLost
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-# Who this process is, by what started it: mlx.launch or a person, then two kinds of mpirun.
-RANKS = (
+# The variables for rank and world size: of mlx.launch or a person, then of two kinds of mpirun.
+RANK_VARIABLES = (
     ("MLX_RANK", "MLX_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
-# Files of JSON with something for each rank.
-HOSTS = ("MLX_HOSTFILE", "MLX_IBV_DEVICES")
-# Where rank 0 can be reached, in each of MLX's ways to connect.
+# Variables that name a JSON file with an entry for each rank.
+HOST_FILES = ("MLX_HOSTFILE", "MLX_IBV_DEVICES")
+# Variables with the address of rank 0, for MLX's ways to connect.
 ADDRESSES = ("MLX_JACCL_COORDINATOR", "NCCL_HOST_IP")
-# How a machine that is gone without a word is noticed (seconds, seconds, times).
+# TCP keepalive, which notices a machine that is gone without a word: idle seconds (Linux, macOS),
+# seconds between probes, number of probes.
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-# How long to wait for what explains an error, and for the others to finish (seconds).
-EXPLAINED, FINISHED = 1.0, 20.0
+# How long an error waits for the news that another rank is gone, which would explain it.
+EXPLANATION_SECONDS = 1.0
+# How long rank 0 waits at its end for the others to write what they have.
+FINISH_SECONDS = 20.0
 GONE = "Rank {} is gone, and the model cannot go on without it"
 CANNOT_MEET = "The ranks cannot meet: {}. Start all of them within half a minute."
 AGAIN = "What was said is kept; start all ranks again to go on."
 
-Hook = Callable[[RankLost], object]
-# Gives every rank the bytes that rank 0 has; the others have none.
-Share = Callable[[bytes], bytes]
+Message = dict[str, Any]
+LostCallback = Callable[[RankLost], object]
+# Gives every rank the bytes that rank 0 has; the others pass none.
+Broadcast = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
 class Place:
-    """`rank` of `size` processes; `host` is where rank 0 can be reached."""
+    """This process is `rank` of `size`; `host` is where rank 0 can be reached."""
 
-    rank: int
-    size: int
-    host: str
+    rank: int = 0
+    size: int = 1
+    host: str = ""
 
-
-def here(environment: Mapping[str, str]) -> Place | None:
-    """This process's place among several; None if it is alone."""
-    hosts = _hosts(environment)
-    for rank, size in RANKS:
-        if environment.get(rank, "").isdigit():
-            count = environment.get(size, "")
-            found = int(count) if count.isdigit() else len(hosts)
-            host = _host(environment, hosts)
-            return Place(int(environment[rank]), found, host) if found > 1 else None
-    return None
-
-
-def _hosts(environment: Mapping[str, str]) -> list[Any]:
-    for name in HOSTS:
-        with contextlib.suppress(OSError, ValueError):
-            found = json.loads(Path(environment.get(name, "")).read_bytes())
-            return found if isinstance(found, list) else []
-    return []
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Place:
+        """The place that a launcher gave this process; one rank of one without a launcher."""
+        hosts: list[Any] = []
+        for variable in HOST_FILES:
+            with contextlib.suppress(OSError, ValueError):
+                entries = json.loads(Path(environment.get(variable, "")).read_bytes())
+                hosts = entries if isinstance(entries, list) else []
+                break
+        for rank, size in RANK_VARIABLES:
+            if environment.get(rank, "").isdigit():
+                count = environment.get(size, "")
+                world_size = int(count) if count.isdigit() else len(hosts)
+                if world_size <= 1:
+                    return cls()
+                return cls(int(environment[rank]), world_size, _host_of_rank_0(environment, hosts))
+        return cls()
 
 
-def _host(environment: Mapping[str, str], hosts: list[Any]) -> str:
+def _host_of_rank_0(environment: Mapping[str, str], hosts: list[Any]) -> str:
     first = hosts[0] if hosts and "MLX_HOSTFILE" in environment else None
     address = first[0] if isinstance(first, list) and first else first
-    found = [address, *map(environment.get, ADDRESSES), socket.gethostname()]
-    return next(one for one in found if isinstance(one, str) and one).rsplit(":", 1)[0]
+    candidates = [address, *map(environment.get, ADDRESSES), socket.gethostname()]
+    return next(host for host in candidates if isinstance(host, str) and host).rsplit(":", 1)[0]
 
 
-class Dropped(Exception):
+class Cancelled(Exception):
     """Rank 0 wants no more of what it had begun."""
 
 
 @dataclass
 class Ranks:
-    """One rank's end of the line. Rank 0 gives orders; where ranks may differ, all tell what they have.
+    """This rank's connections: rank 0 has one with every other rank, these have one with rank 0.
 
-    For one thread at a time. What is sent is JSON, and every order is carried out by all.
+    For one thread at a time. Every rank calls the methods for all ranks at the same places.
     """
 
-    place: Place
+    place: Place = field(default_factory=Place)
     lost: RankLost | None = None
-    _lines: list[Connection[Any, Any]] = field(default_factory=list)
-    _heard: list[queue.SimpleQueue[Any]] = field(default_factory=list)
-    _readers: list[threading.Thread] = field(default_factory=list)
-    _hooks: list[Hook] = field(default_factory=list)
-    # Set once rank 0 says goodbye, or one of them is gone.
+    # Set once rank 0 leaves, or a rank is lost.
     ended: threading.Event = field(default_factory=threading.Event)
-    _leaving: bool = False
+    _connections: list[Connection[Any, Any]] = field(default_factory=list)
+    # What was received over each connection.
+    _inboxes: list[queue.SimpleQueue[Message]] = field(default_factory=list)
+    _readers: list[threading.Thread] = field(default_factory=list)
+    _lost_callbacks: list[LostCallback] = field(default_factory=list)
+    _is_leaving: bool = False
 
     @property
     def rank(self) -> int:
         return self.place.rank
 
     @property
-    def leads(self) -> bool:
-        return self.place.rank == 0
+    def size(self) -> int:
+        return self.place.size
 
-    def meet(self, share: Share) -> None:
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def meet(self, broadcast: Broadcast) -> None:
         """Connect every rank with rank 0, once. Raises `RankLost`."""
-        if self._lines:
+        if self.size == 1 or self._connections:
             return
         try:
-            self._lines = self._accept(share) if self.leads else [self._call(share)]
+            self._connections = self._accept(broadcast) if self.leads else [self._connect(broadcast)]
         except (OSError, EOFError, ValueError, RuntimeError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise RankLost(CANNOT_MEET.format(reason.rstrip("."))) from error
-        for number, line in enumerate(self._lines):
-            _keep_alive(line)
-            self._heard.append(queue.SimpleQueue())
-            reader = threading.Thread(target=self._read, args=(number, line), daemon=True)
+            raise RankLost(CANNOT_MEET.format(_first_line(error))) from error
+        for number, connection in enumerate(self._connections):
+            _set_socket_options(connection)
+            self._inboxes.append(queue.SimpleQueue())
+            reader = threading.Thread(target=self._read, args=(number, connection), daemon=True)
             self._readers.append(reader)
             reader.start()
 
-    def _accept(self, share: Share) -> list[Connection[Any, Any]]:
+    def _accept(self, broadcast: Broadcast) -> list[Connection[Any, Any]]:
         from multiprocessing import AuthenticationError
         from multiprocessing.connection import Listener
 
         key = os.urandom(32)
         with Listener((self.place.host, 0), authkey=key) as listener:
-            share(json.dumps([*listener.address, key.hex()]).encode())
-            lines: dict[int, Connection[Any, Any]] = {}
-            while len(lines) < self.place.size - 1:
+            broadcast(json.dumps([*listener.address, key.hex()]).encode())
+            connections: dict[int, Connection[Any, Any]] = {}
+            while len(connections) < self.size - 1:
                 with contextlib.suppress(AuthenticationError):  # a stranger
-                    line = listener.accept()
-                    lines[int(line.recv_bytes())] = line
-        return [lines[rank] for rank in sorted(lines)]
+                    connection = listener.accept()
+                    connections[int(connection.recv_bytes())] = connection
+        return [connections[rank] for rank in sorted(connections)]
 
-    def _call(self, share: Share) -> Connection[Any, Any]:
+    def _connect(self, broadcast: Broadcast) -> Connection[Any, Any]:
         from multiprocessing.connection import Client
 
-        host, port, key = json.loads(share(b""))
-        line = Client((host, port), authkey=bytes.fromhex(key))
-        line.send_bytes(str(self.rank).encode())
-        return line
+        host, port, key = json.loads(broadcast(b""))
+        connection = Client((host, port), authkey=bytes.fromhex(key))
+        connection.send_bytes(str(self.rank).encode())
+        return connection
 
-    def _read(self, number: int, line: Connection[Any, Any]) -> None:
-        heard = self._heard[number]
-        who = number + 1 if self.leads else 0
+    def _read(self, number: int, connection: Connection[Any, Any]) -> None:
+        inbox = self._inboxes[number]
+        sender = number + 1 if self.leads else 0
         try:
             while True:
-                kind, value = json.loads(line.recv_bytes())
-                if kind == "failed":
-                    self._lose(f"Rank {who} cannot go on: {value} {AGAIN}")
-                elif kind == "bye":
-                    self._leaving = True
+                message = json.loads(connection.recv_bytes())
+                if message["type"] == "failed":
+                    self._lose(f"Rank {sender} cannot go on: {message['reason']} {AGAIN}")
+                elif message["type"] == "leave":
+                    self._is_leaving = True
                     self.ended.set()
-                heard.put((kind, value))
+                inbox.put(message)
         except (OSError, EOFError, ValueError):
-            self._lose(f"{GONE.format(who)}. {AGAIN}")
+            self._lose(f"{GONE.format(sender)}. {AGAIN}")
 
-    def _lose(self, why: str) -> None:
-        if self.lost is None and not self._leaving:
-            self.lost = RankLost(why)
-            for hook in self._hooks:
-                hook(self.lost)
+    def _lose(self, reason: str) -> None:
+        if self.lost is None and not self._is_leaving:
+            self.lost = RankLost(reason)
+            for callback in self._lost_callbacks:
+                callback(self.lost)
         self.ended.set()
-        for heard in self._heard:
-            heard.put(("gone", None))
+        for inbox in self._inboxes:
+            inbox.put({"type": "lost"})
 
-    def on_lost(self, hook: Hook) -> None:
-        """Call `hook`, on another thread, if a rank is gone or cannot go on."""
-        self._hooks.append(hook)
+    def on_lost(self, callback: LostCallback) -> None:
+        """Call `callback`, on another thread, if a rank is gone or cannot go on."""
+        if self.size == 1:
+            return
+        self._lost_callbacks.append(callback)
         if self.lost is not None:
-            hook(self.lost)
+            callback(self.lost)
 
     @contextlib.contextmanager
     def explained(self) -> Iterator[None]:
-        """Say of an error that comes because a rank is gone that it is. Raises `RankLost`."""
+        """Raise `RankLost` in place of an error that comes because another rank is gone."""
         try:
             yield
         except (ModelError, RuntimeError) as error:
-            self.ended.wait(EXPLAINED)
-            raise self.lost or error from error
+            if lost := self._wait_for_loss():
+                raise lost from error
+            raise
 
-    def explain(self, error: Exception, seconds: float = EXPLAINED) -> RankLost:
-        """Why an error came on this rank: because another is gone, if that is known in a moment."""
-        self.ended.wait(seconds)
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        return self.lost or RankLost(f"Rank {self.rank} cannot go on: {reason}. {AGAIN}")
+    def explain(self, error: Exception, seconds: float = EXPLANATION_SECONDS) -> RankLost:
+        """The cause of an error: a rank that is known to be lost within `seconds`, else the error itself."""
+        own = RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {AGAIN}")
+        return self._wait_for_loss(seconds) or own
 
-    # Rank 0
+    def _wait_for_loss(self, seconds: float = EXPLANATION_SECONDS) -> RankLost | None:
+        if self.size > 1:
+            self.ended.wait(seconds)
+        return self.lost
 
-    def order(self, name: str, *values: Any) -> None:
-        """Have every other rank do something. Raises `RankLost`."""
-        self._send("order", [name, *values])
+    # For rank 0
 
-    def say(self, word: bool) -> bool:
-        """Tell the others how it goes on, where they `hear` it. Returns the word."""
-        self._send("word", word)
-        return word
+    def command(self, name: str, /, **arguments: Any) -> None:
+        """Have every other rank call a method of its follower. Raises `RankLost`."""
+        self._send({"type": "command", "name": name, "arguments": arguments})
 
-    def drop(self) -> None:
-        """Have the others leave what is under way where they would `hear` a word."""
-        self._send("drop", None)
+    def send_stop(self, stop: bool) -> None:
+        """Tell the others whether to stop, where they call `receive_stop`. Raises `RankLost`."""
+        self._send({"type": "stop", "stop": stop})
 
-    def _send(self, kind: str, value: Any) -> None:
-        if self.lost is not None:
-            raise self.lost
-        data = json.dumps([kind, value]).encode()
-        try:
-            for line in self._lines:
-                line.send_bytes(data)
-        except OSError as error:
-            raise self.explain(error) from error
+    def cancel(self) -> None:
+        """Have the others raise `Cancelled` where they would receive something."""
+        self._send({"type": "cancel"})
 
-    # Every rank
+    # For all ranks
 
-    def gather(self, own: Any) -> list[Any]:
-        """What every rank has, by rank; each of them asks at the same place. Raises `RankLost`."""
+    def all_gather(self, value: Any) -> list[Any]:
+        """The values of every rank, by rank. Raises `RankLost`."""
         if not self.leads:
-            self._send("mine", own)
-            return list(self._next("all"))
-        found = [own, *(self._next("mine", heard) for heard in self._heard)]
-        self._send("all", found)
-        return found
+            self._send({"type": "value", "value": value})
+            return list(self._receive("values")["values"])
+        values = [value, *(self._receive("value", inbox)["value"] for inbox in self._inboxes)]
+        self._send({"type": "values", "values": values})
+        return values
 
-    def least(self, own: int) -> int:
-        """The least of what the ranks have."""
-        return int(min(self.gather(own)))
+    def all_min(self, value: int) -> int:
+        """The smallest of the values of every rank. Raises `RankLost`."""
+        return int(min(self.all_gather(value)))
 
-    def agree(self, own: str) -> None:
-        """Nothing, unless it is something else than rank 0 has: then `ValueError`.
+    def check_same(self, value: str) -> None:
+        """Raises `ValueError` on a rank whose value is not that of rank 0.
 
-        Raises `Dropped` if rank 0 wants no more of what was under way.
+        Raises `Cancelled` if rank 0 wants no more of what was under way.
         """
         if self.leads:
-            self._send("same", own)
-        elif self._next("same") != own:
+            self._send({"type": "expected", "value": value})
+        elif self._receive("expected")["value"] != value:
             raise ValueError("it came to something else than rank 0")
 
-    def _next(self, wanted: str, heard: queue.SimpleQueue[Any] | None = None) -> Any:
-        kind, value = (heard or self._heard[0]).get()
-        if kind == "drop":
-            raise Dropped
-        if kind != wanted:
-            unexpected = f"it said '{kind}' in place of '{wanted}'"
-            raise self.lost or self.explain(ValueError(unexpected), 0)
-        return value
-
-    # Others than rank 0
-
-    def hear(self) -> bool:
-        """The word of rank 0. Raises `Dropped` if it wants no more of this."""
-        return bool(self._next("word"))
-
-    def orders(self) -> Iterator[tuple[str, list[Any]]]:
-        """What rank 0 wants, one after the other, until it leaves."""
-        while True:
-            kind, value = self._heard[0].get()
-            if kind in ("bye", "gone"):
-                return
-            if kind == "order":
-                yield value[0], value[1:]
-
-    def fail(self, why: str) -> None:
-        """Tell rank 0 that this rank cannot go on."""
-        with contextlib.suppress(RankLost):
-            self._send("failed", why)
-
     def leave(self) -> None:
-        """Say goodbye to the others."""
-        self._leaving = True
+        """Tell the others that this rank ends."""
+        self._is_leaving = True
         with contextlib.suppress(RankLost):
-            self._send("bye", None)
+            self._send({"type": "leave"})
 
     def close(self) -> None:
-        """Let the others finish what they write, and go."""
+        """Leave. Rank 0 waits until the others have written what they have."""
         self.leave()
         if self.leads and self.lost is None:
             for reader in self._readers:
-                reader.join(FINISHED)
-        for line in self._lines:
+                reader.join(FINISH_SECONDS)
+        for connection in self._connections:
             with contextlib.suppress(OSError):
-                line.close()
+                connection.close()
+
+    # For the other ranks
+
+    def commands(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The commands of rank 0, a name and arguments each, until it leaves or is gone."""
+        while True:
+            message = self._inboxes[0].get()
+            if message["type"] in ("leave", "lost"):
+                return
+            if message["type"] == "command":
+                yield message["name"], message["arguments"]
+
+    def receive_stop(self) -> bool:
+        """Whether rank 0 says to stop. Raises `Cancelled` if it wants no more of this."""
+        return bool(self._receive("stop")["stop"])
+
+    def fail(self, reason: str) -> None:
+        """Tell rank 0 that this rank cannot go on."""
+        with contextlib.suppress(RankLost):
+            self._send({"type": "failed", "reason": reason})
+
+    def _send(self, message: Message) -> None:
+        if self.lost is not None:
+            raise self.lost
+        data = json.dumps(message).encode()
+        try:
+            for connection in self._connections:
+                connection.send_bytes(data)
+        except OSError as error:
+            raise self.explain(error) from error
+
+    def _receive(self, expected: str, inbox: queue.SimpleQueue[Message] | None = None) -> Message:
+        message = (inbox or self._inboxes[0]).get()
+        if message["type"] == "cancel":
+            raise Cancelled
+        if message["type"] != expected:
+            unexpected = f"it said '{message['type']}' in place of '{expected}'"
+            raise self.lost or self.explain(ValueError(unexpected), 0)
+        return message
 
 
-def _keep_alive(line: Connection[Any, Any]) -> None:
-    """Send each word at once, and notice a machine that is gone."""
-    with socket.socket(fileno=os.dup(line.fileno())) as end:
+# A world of one rank.
+SINGLE_PROCESS = Ranks()
+
+
+def _first_line(error: Exception) -> str:
+    """An error's message, to stand within a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def _set_socket_options(connection: Connection[Any, Any]) -> None:
+    """Send each message at once, and notice a machine that is gone."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in KEEPALIVE.items():

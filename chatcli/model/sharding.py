@@ -1,67 +1,70 @@
-"""A model that several ranks share, on MLX's distributed engine; refuses to know checkpoints."""
+"""This rank's part of a model: a shard on MLX's distributed engine, or all of it in a single process."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx_lm
 from mlx_lm.utils import sharded_load
 
 from chatcli.errors import ModelBroken, RankLost
 from chatcli.model.ranks import CANNOT_MEET, Ranks
 
-# What rank 0 can share before there is a line (bytes).
-ROOM = 1024
+# The size of a broadcast, which MLX has to know before it.
+BROADCAST_BYTES = 1024
 INDEX = "model.safetensors.index.json"
 NO_ADAPTERS = "mlx-lm cannot shard a model with an adapter: leave out --adapter-path, or run one process."
 
 
-def share(data: bytes) -> bytes:
-    """The bytes that rank 0 has, on every rank. Raises `RankLost` if the ranks cannot meet."""
-    padded = list(data.ljust(ROOM, b" ")) if data else [0] * ROOM
-    with connected():
-        mx.distributed.init(strict=True)
-        found = mx.distributed.all_sum(mx.array(padded, mx.uint8), stream=mx.cpu)
-        return bytes(memoryview(found))  # type: ignore[arg-type]
-
-
-@contextlib.contextmanager
-def connected() -> Iterator[None]:
-    """Translate what MLX raises where ranks cannot be reached."""
+def broadcast(data: bytes) -> bytes:
+    """The bytes that rank 0 has, on every rank; the others pass none. Raises `RankLost`."""
+    padded = list(data.ljust(BROADCAST_BYTES, b" ")) if data else [0] * BROADCAST_BYTES
     try:
-        yield
+        mx.distributed.init(strict=True)
+        received = mx.distributed.all_sum(mx.array(padded, mx.uint8), stream=mx.cpu)
+        return bytes(memoryview(received))  # type: ignore[arg-type]
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise RankLost(CANNOT_MEET.format(reason)) from error
 
 
-def load(folder: Path, name: str, trust: bool, pipeline: bool) -> tuple[Any, Any, dict[str, Any], str]:
-    """This rank's shard of a model with its weights, the tokenizer, the configuration, and which
-    of "tensor" and "pipeline" it is: tensor parallel where the model can, unless `pipeline`.
+def load(
+    ranks: Ranks, folder: Path, name: str, trust_remote_code: bool, pipeline: bool
+) -> tuple[Any, Any, dict[str, Any], str]:
+    """This rank's part of a model, the tokenizer, the configuration, and how the model is shared.
 
+    That is "whole" in a single process, whose weights are still on disk. Of several ranks it is "tensor"
+    where the model can be split so, unless `pipeline`, else "pipeline".
     Raises `ModelBroken`, and what mlx-lm and MLX raise for a broken model.
     """
-    # mlx-lm's own switch for a model's code, which older ones do not know.
-    switch = {"trust_remote_code": True} if trust else {}
+    # Said in so many words, or transformers would ask on the terminal. Older versions of mlx-lm do
+    # not know its own switch for a model's code.
+    tokenizer_config = {"trust_remote_code": trust_remote_code}
+    switch = {"trust_remote_code": True} if trust_remote_code else {}
+    if ranks.size == 1:
+        model, tokenizer, config = mlx_lm.load(
+            str(folder), tokenizer_config, lazy=True, return_config=True, **switch
+        )
+        return model, tokenizer, config, "whole"
     with _shardable(name, folder, pipeline):
         model, tokenizer, config = sharded_load(
             str(folder),
             mx.distributed.init() if pipeline else None,
             return_config=True,
-            tokenizer_config={"trust_remote_code": trust},
+            tokenizer_config=tokenizer_config,
             **switch,
         )
-    tensor = hasattr(model, "shard") and not pipeline
-    return model, tokenizer, config, "tensor" if tensor else "pipeline"
+    return model, tokenizer, config, "tensor" if hasattr(model, "shard") and not pipeline else "pipeline"
 
 
 @contextlib.contextmanager
 def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
-    """Say so where a model cannot be shared, or not in this way."""
+    """Translate what mlx-lm raises for a model that cannot be shared, or not in this way."""
     try:
         yield
     except FileNotFoundError as error:
@@ -78,23 +81,25 @@ def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
         raise ModelBroken(f"mlx-lm cannot share the model '{name}' {way}.") from error
 
 
-def same(ranks: Ranks, name: str, mark: str) -> None:
-    """Raises `ModelBroken` unless every rank has the same model."""
-    marks = ranks.gather(mark)
-    if others := [str(rank) for rank, other in enumerate(marks) if other != marks[0]]:
+def fingerprint(ranks: Ranks, name: str, sharing: str, part: str, files: Callable[[], str]) -> str:
+    """The fingerprint of the whole model, of which this rank has a part with the fingerprint `part`.
+
+    `files` digests what every rank must have alike. Raises `ModelBroken` where it is not. 32 hex digits.
+    """
+    if ranks.size == 1:
+        return part
+    digests = ranks.all_gather(files())
+    if others := [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]:
         raise ModelBroken(
             f"The model '{name}' of rank {', '.join(others)} is another one than that of rank 0: "
             "copy the same files to every machine."
         )
+    parts = " ".join([f"{sharing} {ranks.size}", *ranks.all_gather(part)])
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
-def whole(way: str, marks: Sequence[str]) -> str:
-    """The fingerprint of a model of which each rank has a part. 32 hex digits."""
-    return hashlib.sha256(" ".join([way, *marks]).encode()).hexdigest()[:32]
-
-
-def shard(fingerprint: str, rank: int) -> str:
-    """Whose segments rank `rank` keeps: rank 0's are the model's own, so that no two share any."""
-    if not rank:
+def store_fingerprint(ranks: Ranks, fingerprint: str) -> str:
+    """Under which fingerprint this rank keeps its segments: rank 0 the model's own, every other another."""
+    if ranks.leads:
         return fingerprint
-    return hashlib.sha256(f"{fingerprint} rank {rank}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{fingerprint} rank {ranks.rank}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Ranks other than 0: they carry out rank 0's orders on their own shards, and decide and print nothing."""
+"""Ranks other than 0: they carry out rank 0's commands on their own shards, and decide and print nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from chatcli.checkpoints.checkpoints import Match
-from chatcli.checkpoints.distributed import SharedCheckpoints, StopSignal
+from chatcli.checkpoints.distributed import ReceivedStop, ShardedCheckpoints
 from chatcli.engine.generate import Request
 from chatcli.model import sharding
-from chatcli.model.ranks import Dropped, Ranks
+from chatcli.model.ranks import Cancelled, Ranks
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.segments.token_path import TokenPath
@@ -25,20 +25,20 @@ GRACE_SECONDS, LOST_SECONDS = 10.0, 1.0
 
 
 def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Carry out rank 0's orders until it leaves. Returns the exit code.
+    """Carry out rank 0's commands until it leaves. Returns the exit code.
 
     Where this rank cannot go on, it reports that to rank 0, or to `tell` where rank 0 is lost. Raises
     `RankLost` if rank 0 does not come.
     """
     worker = Worker()
-    worker.call(ranks.meet, sharding.share)
+    worker.call(ranks.meet, sharding.broadcast)
     follower = Follower(ranks, settings, worker)
     done = threading.Event()
     threading.Thread(target=follower.watch, args=(done, tell), daemon=True).start()
     try:
-        for name, values in ranks.orders():
-            getattr(follower, name)(*values)
-    except Exception as error:
+        for name, arguments in ranks.commands():
+            getattr(follower, name)(**arguments)
+    except Exception as error:  # whatever it is, rank 0 has to know
         reason = str(ranks.explain(error))
         if not ranks.ended.is_set():
             ranks.fail(reason)
@@ -53,7 +53,7 @@ def follow(ranks: Ranks, settings: Settings, tell: Callable[[str], None]) -> int
 
 
 class Follower:
-    """One method for each order. `LeadingCheckpoints` and `sharing.loading` give them."""
+    """A method for each command. `LeadingCheckpoints` and `distributed.loading` give them."""
 
     def __init__(self, ranks: Ranks, settings: Settings, worker: Worker) -> None:
         self._ranks, self._settings, self._worker = ranks, settings, worker
@@ -83,37 +83,37 @@ class Follower:
         self._runtime = self._worker.call(Runtime, self._worker, settings, name, ranks=self._ranks)
 
     @property
-    def _checkpoints(self) -> SharedCheckpoints:
+    def _checkpoints(self) -> ShardedCheckpoints:
         assert self._runtime is not None
         checkpoints = self._runtime.checkpoints
-        assert isinstance(checkpoints, SharedCheckpoints)
+        assert isinstance(checkpoints, ShardedCheckpoints)
         return checkpoints
 
-    def prompt(self, tokens: list[int], ends: Sequence[int]) -> None:
-        """The prompt that the next orders are about, cut into segments that end at `ends`."""
+    def set_prompt(self, tokens: list[int], ends: Sequence[int]) -> None:
+        """The prompt that the next commands are about, cut into segments that end at `ends`."""
         self._path = TokenPath.cut(self._checkpoints.root, tokens, ends)
 
-    def match(self, count: int) -> None:
-        self._checkpoints.match(self._path.upto(count))
+    def match(self, segments: int) -> None:
+        self._checkpoints.match(self._path.upto(segments))
 
-    def restore(self, count: int, depth: int, in_memory: bool) -> None:
-        self._checkpoints.restore(self._path.upto(count), Match(depth, in_memory))
+    def restore(self, segments: int, depth: int, in_memory: bool) -> None:
+        self._checkpoints.restore(self._path.upto(segments), Match(depth, in_memory))
 
-    def accept_typeahead(self, count: int) -> None:
-        self._checkpoints.accept_typeahead(self._path.upto(count))
+    def accept_typeahead(self, segments: int) -> None:
+        self._checkpoints.accept_typeahead(self._path.upto(segments))
 
-    def prefill(self, count: int, depth: int, typeahead: bool) -> None:
+    def prefill(self, segments: int, depth: int, typeahead: bool) -> None:
         """Prefill until rank 0 stops it."""
-        stop = StopSignal(self._ranks)
-        steps = self._checkpoints.prefill(self._path.upto(count), depth, stop, typeahead=typeahead)
-        with contextlib.suppress(Dropped):
+        stop = ReceivedStop(self._ranks)
+        steps = self._checkpoints.prefill(self._path.upto(segments), depth, stop, typeahead=typeahead)
+        with contextlib.suppress(Cancelled):
             deque(steps, maxlen=0)
 
     def generate(
-        self, _: int, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, opening: str
+        self, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, opening: str
     ) -> None:
         """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
-        tokens, stop = list(self._path.tokens), StopSignal(self._ranks)
+        tokens = list(self._path.tokens)
         request = Request(
             tokens[start:],
             Sampling(**sampling),
@@ -122,8 +122,8 @@ class Follower:
             opening,
             tokens[:start],
         )
-        reply = self._checkpoints.generate(request, stop)
-        with contextlib.suppress(Dropped):
+        reply = self._checkpoints.generate(request, ReceivedStop(self._ranks))
+        with contextlib.suppress(Cancelled):
             deque(reply, maxlen=0)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, TemplateRefused, UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
-from chatcli.model.ranks import Ranks
+from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
 from chatcli.session.model_slot import ModelSlot, absolute
 from chatcli.session.open_session import NO_CONVERSATION, OpenSession
@@ -33,7 +33,7 @@ class LiveChat:
     """
 
     def __init__(
-        self, settings: Settings, request: SessionRequest, model: str | None, ranks: Ranks | None = None
+        self, settings: Settings, request: SessionRequest, model: str | None, ranks: Ranks = SINGLE_PROCESS
     ) -> None:
         """Without a `model` the session's own is loaded, else that of `settings`. `ranks` hold its shards.
 

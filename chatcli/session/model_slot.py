@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chatcli import files
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.events import Download
-from chatcli.model.ranks import Ranks
+from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
 from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased
 from chatcli.text import clean_line
@@ -41,7 +41,7 @@ class ModelSlot:
         options: ModelOptions,
         background: BackgroundWork,
         check_variables: Callable[[frozenset[str]], None],
-        ranks: Ranks | None = None,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
         """Begin to load model `name` with `options`, which may be those that a session has kept.
 
@@ -56,9 +56,8 @@ class ModelSlot:
         self._background = background
         self._check_variables = check_variables
         self._ranks = ranks
-        self._worker = Worker(may_be_lost=ranks is not None)
-        if ranks is not None:
-            ranks.on_lost(self._worker.lose)
+        self._worker = Worker(may_be_lost=ranks.size > 1)
+        ranks.on_lost(self._worker.lose)
         self._download: Download | None = None
         self._cancelled: threading.Event | None = None
         self._changing: Future[Runtime] | None = None
@@ -137,8 +136,7 @@ class ModelSlot:
                 leave(error)
 
         self._loading.add_done_callback(check)
-        if self._ranks is not None:
-            self._ranks.on_lost(leave)
+        self._ranks.on_lost(leave)
 
     # What is known of the model
 
@@ -188,7 +186,7 @@ class ModelSlot:
         options = self._asked_options.resumed(kept, NO_OPTIONS)
         if (name, options) == (self.name, self.settings.model_options):
             return
-        if self._ranks is not None:
+        if self._ranks.size > 1:
             raise UsageError("Ranks share one model: leave, and start them with another -m.")
         self._background.stop()
         cancelled = threading.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -11,7 +10,7 @@ from functools import reduce
 
 from chatcli import files
 from chatcli.chat_format.template import Memory, Template
-from chatcli.checkpoints import sharing
+from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation
@@ -20,9 +19,9 @@ from chatcli.engine.sampling import check
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
-from chatcli.model import device, hub
-from chatcli.model.load import VERSION, LoadedModel, load, weights_size
-from chatcli.model.ranks import Ranks
+from chatcli.model import device, hub, sharding
+from chatcli.model.load import MLX_LM_VERSION, LoadedModel, load, weight_bytes
+from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import Sampling, Settings
 from chatcli.store import maintenance
@@ -45,9 +44,9 @@ class Runtime:
         progress: Callable[[float], None] = lambda _: None,
         downloading: hub.DownloadCallback = lambda _: None,
         loading: Callable[[str], None] = lambda _: None,
-        ranks: Ranks | None = None,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
-        """Load model `name`, and the draft model of `settings` before it. With `ranks`: this rank's shard.
+        """Load model `name`, of several `ranks` its shard, and before it the draft model of `settings`.
 
         `loading` is called with a model's name before it is loaded, `downloading` with the state of its
         download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
@@ -62,7 +61,7 @@ class Runtime:
             loading(settings.draft_model)
             draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
         loading(name)
-        with contextlib.nullcontext() if ranks is None else sharing.loading(ranks, settings, name):
+        with distributed.loading(ranks, settings, name):
             self.loaded = worker.call(
                 load,
                 name,
@@ -74,7 +73,7 @@ class Runtime:
             )
         check(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
-            gallery, version = Gallery(settings.sessions), VERSION
+            gallery, version = Gallery(settings.sessions), MLX_LM_VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
         self._memory = Memory.of(self.loaded.tokenizer)
@@ -82,24 +81,20 @@ class Runtime:
         self._budget = _budget(settings, self._open_elsewhere) if settings.cache else None
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
+        self.checkpoints = distributed.open_checkpoints(ranks, worker, self.loaded, self._store)
         self._speculation: Speculation | None = None
-        if ranks is None:
-            self.checkpoints = Checkpoints(worker, self.loaded, self._store)
-            self.speculate_with(draft_model)
-        else:
-            memory = worker.call(_memory_limit, [self.loaded], settings.memory_limit)
-            self.checkpoints = sharing.checkpoints(ranks, worker, self.loaded, self._store, memory)
+        self._speculate_with(draft_model)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
         """A model's store, within the limit for all models; None without a cache."""
         if self._budget is None:
             return None
-        fingerprint = sharing.kept_by(self._ranks, loaded.fingerprint)
+        fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
         return SegmentStore(self.settings.sessions, fingerprint, self._budget.written)
 
     def _may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
-        if self._ranks is not None:
+        if self._ranks.size > 1:
             raise DraftModelRefused("Ranks have no draft model: leave out --draft-model, or run one process.")
 
     def load_draft_model(
@@ -121,7 +116,7 @@ class Runtime:
                 downloading,
                 trust_remote_code=settings.trust_remote_code,
                 model_options=model_options,
-                talks=False,
+                needs_chat_template=False,
             )
         except ModelError as error:
             raise type(error)(f"--draft-model: {error}") from error
@@ -132,6 +127,9 @@ class Runtime:
         Raises `DraftModelRefused`, and keeps the one before.
         """
         self._may_speculate()
+        self._speculate_with(draft_model)
+
+    def _speculate_with(self, draft_model: LoadedModel | None) -> None:
         speculation, models = None, [self.loaded]
         if draft_model is not None:
             limits = self._worker.call(speculative.fit, self.loaded, draft_model)
@@ -141,7 +139,8 @@ class Runtime:
         if self._speculation is not None:
             self._speculation.close()
         self._speculation = speculation
-        self.checkpoints.memory = self._worker.call(_memory_limit, models, self.settings.memory_limit)
+        own = self._worker.call(_memory_limit, models, self.settings.memory_limit)
+        self.checkpoints.memory = distributed.tightest_limit(self._ranks, own)
 
     def turn_context(self, session: SessionFile, think: bool | None) -> TurnContext:
         """`session` with this model. The live cache is shared: turns of one session at a time."""
@@ -208,7 +207,7 @@ def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLim
         caches = [growth.predict(each.model, each.model_options) for each in models]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
         return None  # a turn will say what this model cannot do
-    weights = sum(weights_size(each.model) for each in models)
+    weights = sum(weight_bytes(each.model) for each in models)
     return MemoryLimit(limit, weights, reduce(operator.add, caches))
 
 

@@ -18,7 +18,8 @@ from chatcli.bench.report import Outcome
 from chatcli.bench.standing import MARGIN, ahead_of_ours, percentile, standing
 from chatcli.bench.workloads import Workload
 from chatcli.commands.results import Table
-from chatcli.model.load import POCKET, load
+from chatcli.model.load import load
+from chatcli.settings.values import POCKET
 from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.render.screen import Screen
 

@@ -142,7 +142,7 @@ def cancelling(tokens: Iterator[Token], cancelled: threading.Event, stop: int | 
 
 @pytest.fixture(scope="module")
 def pairs(family: Path) -> dict[str, Pair]:
-    loaded = {name: models_.load(str(family / name), talks=False) for name in DRAFTS}
+    loaded = {name: models_.load(str(family / name), needs_chat_template=False) for name in DRAFTS}
     return {name: Pair(loaded["open"], loaded[name]) for name in DRAFTS}
 
 
@@ -438,7 +438,7 @@ class Noted:
     def __init__(self, family: Path, sessions: Path, name: str = "open") -> None:
         self.harness = Harness(family / name, sessions)
         worker, runtime = self.harness.worker, self.harness.runtime
-        drafting = worker.call(models_.load, str(family / "kindred"), talks=False)
+        drafting = worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
         self.model = worker.call(RecordingModel, drafting.model, vocabulary, [1])
         fit = worker.call(speculative.fit, runtime.loaded, drafting)
@@ -505,7 +505,7 @@ class Told(ScriptedHarness):
 
     def __init__(self, family: Path, sessions: Path) -> None:
         super().__init__(family / "plain", sessions)
-        drafting = self.worker.call(models_.load, str(family / "kindred"), talks=False)
+        drafting = self.worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
         self.drafting = self.worker.call(RecordingModel, drafting.model, vocabulary, self.script.ids)
         self.drafts = SegmentStore(sessions, drafting.fingerprint)
@@ -606,10 +606,10 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
 
 
 def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path) -> None:
-    loaded = [models_.load(str(family / name), talks=False) for name in ("open", "kindred")]
+    loaded = [models_.load(str(family / name), needs_chat_template=False) for name in ("open", "kindred")]
     both = [growth.predict(one.model) for one in loaded]
     assert both[0].cache_bytes(300) * 2 == (both[0] + both[1]).cache_bytes(300)
-    size = models_.weights_size(loaded[0].model)
+    size = models_.weight_bytes(loaded[0].model)
     limit = int(1.9 * size)
     with Harness(family / "open", tmp_path / "alone", memory_limit=limit) as harness:
         harness.say(harness.chat("talk"), MESSAGES[0])

@@ -192,7 +192,7 @@ def test_a_bias_of_a_token_that_is_not_there_is_refused(models: Path, tmp_path: 
     ],
 )
 def test_the_makers_penalties_and_stop_texts_are_taken(config: dict[str, Any], expected: Sampling) -> None:
-    assert expected == models_.own_sampling(config)
+    assert expected == models_.default_sampling(config)
 
 
 @pytest.mark.parametrize(("longest", "expected"), [(7, 7), ("7", None), (0, None), (True, None)])

@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from chatcli.errors import ModelBroken
-from chatcli.model.load import load, own_sampling
+from chatcli.model.load import default_sampling, load
 from chatcli.settings.values import Sampling
 from tests.conftest import Program
 from tests.support.harness import Harness
@@ -61,7 +61,7 @@ def says(folder: Path, **config: Any) -> Path:
     ],
 )
 def test_what_makes_sense_of_a_generation_config_is_taken(config: dict[str, Any], expected: Sampling) -> None:
-    assert expected == own_sampling(config)
+    assert expected == default_sampling(config)
 
 
 def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:

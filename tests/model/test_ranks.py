@@ -15,7 +15,6 @@ import pytest
 
 from chatcli.errors import MemoryFull
 from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
-from chatcli.model import ranks
 from chatcli.model.ranks import Place
 from tests.conftest import DEADLINE, at_night, entries, segment_files
 from tests.session.test_two_processes import wait_until
@@ -286,13 +285,14 @@ def test_a_process_finds_its_place_in_what_its_launcher_left(tmp_path: Path) -> 
     nobody = tmp_path / "empty.json"
     nobody.write_text("")
     ring = {"MLX_RANK": "1", "MLX_HOSTFILE": str(hosts)}
-    assert Place(1, 2, "192.168.7.1") == ranks.here(ring)
+    assert Place(1, 2, "192.168.7.1") == Place.from_environment(ring)
     jaccl = {"MLX_RANK": "0", "MLX_IBV_DEVICES": str(devices)}
-    assert Place(0, 2, "10.0.0.1") == ranks.here({**jaccl, "MLX_JACCL_COORDINATOR": "10.0.0.1:9000"})
+    jaccl["MLX_JACCL_COORDINATOR"] = "10.0.0.1:9000"
+    assert Place(0, 2, "10.0.0.1") == Place.from_environment(jaccl)
     nccl = {"MLX_RANK": "3", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.2"}
-    assert Place(3, 4, "10.0.0.2") == ranks.here(nccl)
+    assert Place(3, 4, "10.0.0.2") == Place.from_environment(nccl)
     alone: list[dict[str, str]] = [{}, {"MLX_RANK": "0", "MLX_HOSTFILE": str(nobody)}, {"MLX_RANK": "0"}]
-    assert [None, None, None] == [ranks.here(one) for one in alone]
+    assert [Place(0, 1, "")] * 3 == [Place.from_environment(one) for one in alone]
 
 
 @pytest.mark.slow
