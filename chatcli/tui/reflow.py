@@ -1,8 +1,8 @@
-"""Draws in a window whose size changes; refuses to know what is drawn.
+"""A renderer for windows whose size changes.
 
-Many terminals lay out their lines anew when a window is made narrower, and a row that has become too
-long is two: who draws over it has to go up by as many rows more. What was drawn for the width of a
-moment ago could not be found again, so nothing is drawn while a window is dragged.
+Many terminals reflow their lines when a window is made narrower: a row that has become too long becomes
+two. Whoever draws over it has to go up by as many rows more. What was drawn for the width of a moment ago
+could not be found again, so nothing is drawn while a window is dragged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from prompt_toolkit.styles import BaseStyle
 from chatcli.tui.terminal import identify
 
 # Seconds for which a window has to keep its size. tmux tells of a change up to 0.25 s after it.
-REST, REST_IN_TMUX = 0.1, 0.3
-# Terminals that know these show what lies between them at once; the others ignore them.
-TOGETHER, DONE = "\x1b[?2026h", "\x1b[?2026l"
-# Terminals that lay out lines anew. Of others it is not known: rows may stay there twice, which is
-# less than to lose some.
+RESIZE_SECONDS, TMUX_RESIZE_SECONDS = 0.1, 0.3
+# Synchronized output: terminals that know it show what lies between at once; the others ignore it.
+BEGIN_SYNC, END_SYNC = "\x1b[?2026h", "\x1b[?2026l"
+# Terminals that reflow lines. Of others it is not known: rows may stay there twice, which is less than to
+# lose some.
 REFLOWING = {
     "kitty",
     "WezTerm",
@@ -44,15 +44,15 @@ REFLOWING = {
     "Apple_Terminal",
     "vscode",
 }
-# They leave the cursor's own row to the program.
-BUT_THE_CURSORS = ("vscode",)
-# They stand between the terminal and the program; what they do then was not tried.
-NEVER = ("STY", "ZELLIJ")
+# Of these, the ones that leave the cursor's own row to the program.
+KEEPS_CURSOR_ROW = ("vscode",)
+# Variables of what stands between the terminal and the program; what they do then was not tried.
+MULTIPLEXERS = ("STY", "ZELLIJ")
 
 
-def lays_out_anew(environment: Mapping[str, str]) -> bool:
+def reflows(environment: Mapping[str, str]) -> bool:
     """Whether this terminal is known to make two rows of one that has become too long."""
-    if any(environment.get(name) for name in NEVER):
+    if any(environment.get(name) for name in MULTIPLEXERS):
         return False
     return not REFLOWING.isdisjoint(identify.names(environment))
 
@@ -60,7 +60,8 @@ def lays_out_anew(environment: Mapping[str, str]) -> bool:
 class ReflowRenderer(Renderer):
     """prompt_toolkit's renderer, which finds what it drew in a window that has become narrower.
 
-    The size that `output` tells is the one to draw for, from now on.
+    `output.get_size` returns the size to draw for from now on, which follows the window's when it is at
+    rest.
     """
 
     def __init__(
@@ -70,27 +71,28 @@ class ReflowRenderer(Renderer):
         environment: Mapping[str, str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._anew = lays_out_anew(environment)
-        self._cursors_too = environment.get("TERM_PROGRAM") not in BUT_THE_CURSORS
-        self._rest = REST_IN_TMUX if environment.get("TMUX") else REST
-        self._clock, self._changed = clock, float("-inf")
-        self._window = output.get_size
-        self._size = self._seen = self._drawn = self._window()
-        self._cursor = Point(0, 0)
+        self._reflows = reflows(environment)
+        self._reflows_cursor_row = environment.get("TERM_PROGRAM") not in KEEPS_CURSOR_ROW
+        self._resize_seconds = TMUX_RESIZE_SECONDS if environment.get("TMUX") else RESIZE_SECONDS
+        self._clock, self._resized_at = clock, float("-inf")
+        self._window_size = output.get_size
+        # The size to draw for, the window's when it was asked for last, and the one that was drawn for.
+        self._size = self._known_window_size = self._drawn_size = self._window_size()
+        self._drawn_cursor = Point(0, 0)
         output.get_size = lambda: self._size  # type: ignore[method-assign]
         super().__init__(style, output)
 
     def ready(self) -> bool:
-        """Whether the window has kept its size for a moment, for which one then draws."""
-        if (size := self._window()) != self._seen:
-            self._seen, self._changed = size, self._clock()
-        if self._clock() - self._changed < self._rest:
+        """Whether the window has kept its size for a moment; that is then the size to draw for."""
+        if (size := self._window_size()) != self._known_window_size:
+            self._known_window_size, self._resized_at = size, self._clock()
+        if self._clock() - self._resized_at < self._resize_seconds:
             return False
         self._size = size
         return True
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
-        """Take away what was drawn last, unless the window is still changing."""
+        """Erase what was drawn last, unless the window is still changing."""
         if self.ready():
             self._erase(leave_alternate_screen)
 
@@ -98,14 +100,14 @@ class ReflowRenderer(Renderer):
         """Draw, unless the window is still changing and this is not the last time."""
         if not (self.ready() or is_done):
             return
-        with self._at_once():
-            if self._drawn != self._size and self.last_rendered_screen is not None:
+        with self._synchronized():
+            if self._drawn_size != self._size and self.last_rendered_screen is not None:
                 self._erase()
             self._render(app, layout, is_done)
 
     def print_above(self, app: Application[Any], text: str) -> None:
         """Write whole lines where something is drawn, and draw it again below them. First ask `ready`."""
-        with self._at_once():
+        with self._synchronized():
             self._erase()
             self.output.write_raw(text)
             self._render(app, app.layout)
@@ -114,50 +116,42 @@ class ReflowRenderer(Renderer):
         """Ask nothing: nobody here wants to know how far down the prompt is."""
 
     @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """What is written meanwhile is shown when all of it is there."""
-        self.output.write_raw(TOGETHER)
+    def _synchronized(self) -> Iterator[None]:
+        """What is written within is shown when all of it is there."""
+        self.output.write_raw(BEGIN_SYNC)
         try:
             yield
         finally:
-            self.output.write_raw(DONE)
+            self.output.write_raw(END_SYNC)
             self.output.flush()
-
-    def _erase(self, leave_alternate_screen: bool = True) -> None:
-        if (screen := self.last_rendered_screen) is not None:
-            self._follow(screen)
-            self._blank()
-        super().erase(leave_alternate_screen)
 
     def _render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         super().render(app, layout, is_done)
-        self._drawn = self._size
+        self._drawn_size = self._size
         if (screen := self.last_rendered_screen) is not None:
-            self._cursor = screen.get_cursor_position(layout.current_window)
+            self._drawn_cursor = screen.get_cursor_position(layout.current_window)
 
-    def _blank(self) -> None:
-        """Take away what was drawn, from the second column on and then the first.
-
-        tmux would keep above the screen what is erased from the screen's first cell on.
-        """
-        self.output.cursor_backward(self._cursor.x)
-        self.output.cursor_up(self._cursor.y)
-        self.output.cursor_forward(1)
-        self.output.erase_down()
-        self.output.cursor_backward(1)
-        self.output.erase_end_of_line()
-        self.output.cursor_down(self._cursor.y)
-        self.output.cursor_forward(self._cursor.x)
-
-    def _follow(self, screen: Screen) -> None:
-        """Go to where the cursor would be if no row had become two."""
-        columns = self._size.columns
-        if self._anew and columns < self._drawn.columns:
-            above = range(self._cursor.y)
-            more = sum(_breaks(screen, y, _end(screen, y), columns) for y in above)
-            if self._cursors_too:
-                more += _breaks(screen, self._cursor.y, self._cursor.x + 1, columns)
-            self.output.cursor_up(more)
+    def _erase(self, leave_alternate_screen: bool = True) -> None:
+        screen, cursor, output = self.last_rendered_screen, self._drawn_cursor, self.output
+        if screen is not None:
+            columns = self._size.columns
+            if self._reflows and columns < self._drawn_size.columns:
+                # Go up to where the cursor would be if no row had become two.
+                rows = sum(_breaks(screen, y, _end(screen, y), columns) for y in range(cursor.y))
+                if self._reflows_cursor_row:
+                    rows += _breaks(screen, cursor.y, cursor.x + 1, columns)
+                output.cursor_up(rows)
+            # From the second column on and then the first: tmux would keep above the screen what is erased
+            # from the screen's first cell on.
+            output.cursor_backward(cursor.x)
+            output.cursor_up(cursor.y)
+            output.cursor_forward(1)
+            output.erase_down()
+            output.cursor_backward(1)
+            output.erase_end_of_line()
+            output.cursor_down(cursor.y)
+            output.cursor_forward(cursor.x)
+        super().erase(leave_alternate_screen)
 
 
 def _end(screen: Screen, y: int) -> int:
@@ -166,12 +160,12 @@ def _end(screen: Screen, y: int) -> int:
 
 
 def _breaks(screen: Screen, y: int, end: int, columns: int) -> int:
-    """How often a row is broken where there are so many columns, before its column `end`."""
+    """How often a terminal of `columns` breaks a row before its column `end`."""
     column = x = breaks = 0
     row = screen.data_buffer[y]
     while x < end:
-        size = max(row[x].width, 1)
-        if column + size > columns:
+        width = max(row[x].width, 1)
+        if column + width > columns:
             breaks, column = breaks + 1, 0
-        column, x = column + size, x + size
+        column, x = column + width, x + width
     return breaks

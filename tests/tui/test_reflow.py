@@ -21,7 +21,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from pyte.screens import Char
 
-from chatcli.tui.reflow import REST, REST_IN_TMUX, ReflowRenderer, lays_out_anew
+from chatcli.tui.reflow import RESIZE_SECONDS, TMUX_RESIZE_SECONDS, ReflowRenderer, reflows
 from tests.conftest import Program, at_night
 from tests.tui.test_shell import ready
 from tests.tui.test_window import Window, again, flat, leave
@@ -153,9 +153,10 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("environment", "rest"), [({"TERM": "xterm"}, REST), ({"TMUX": "/tmp/x,1,0"}, REST_IN_TMUX)]
+    ("environment", "seconds"),
+    [({"TERM": "xterm"}, RESIZE_SECONDS), ({"TMUX": "/tmp/x,1,0"}, TMUX_RESIZE_SECONDS)],
 )
-def test_nothing_is_drawn_while_a_window_is_dragged(environment: dict[str, str], rest: float) -> None:
+def test_nothing_is_drawn_while_a_window_is_dragged(environment: dict[str, str], seconds: float) -> None:
     clock, output, sizes = Clock(), DummyOutput(), [Size(24, 80)]
     output.get_size = lambda: sizes[-1]  # type: ignore[method-assign]
     renderer = ReflowRenderer(Style([]), output, environment, clock)
@@ -164,9 +165,9 @@ def test_nothing_is_drawn_while_a_window_is_dragged(environment: dict[str, str],
         sizes.append(Size(24, columns))
         assert not renderer.ready()
         assert Size(24, 80) == output.get_size()
-        clock.now += rest * 0.9
+        clock.now += seconds * 0.9
     assert not renderer.ready()
-    clock.now += rest * 0.2
+    clock.now += seconds * 0.2
     assert renderer.ready()
     assert Size(24, 60) == output.get_size()
 
@@ -185,4 +186,4 @@ def test_nothing_is_drawn_while_a_window_is_dragged(environment: dict[str, str],
 def test_terminals_that_lay_out_lines_anew_are_known_by_what_they_say_of_themselves(
     environment: dict[str, str], wanted: bool
 ) -> None:
-    assert wanted == lays_out_anew(environment)
+    assert wanted == reflows(environment)

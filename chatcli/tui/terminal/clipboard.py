@@ -1,4 +1,4 @@
-"""Text to the clipboard: the terminal's own sequence, and a tool where there is one."""
+"""Copy text to the clipboard: by the terminal's own sequence, and by a tool where there is one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 
 TOOLS = (
     ("pbcopy",),
@@ -13,31 +14,26 @@ TOOLS = (
     ("xclip", "-selection", "clipboard"),
     ("xsel", "--clipboard", "--input"),
 )
-# Longer ones are dropped by terminals.
-LONGEST = 74_994
-PATIENCE = 2.0
+# Bytes in base64. Terminals drop longer ones.
+MAX_OSC_52_BYTES = 74_994
+TOOL_SECONDS = 2.0
 
 
 def copy(text: str, write_raw: Callable[[str], None]) -> None:
     """By OSC 52, which works over ssh too, and by the first tool that is installed."""
     data = base64.b64encode(text.encode()).decode()
-    if len(data) <= LONGEST:
+    if len(data) <= MAX_OSC_52_BYTES:
         write_raw(f"\x1b]52;c;{data}\x07")
-    tool = next((one for one in TOOLS if shutil.which(one[0])), None)
-    if tool is not None:
-        _run(tool, text)
-
-
-def _run(tool: tuple[str, ...], text: str) -> None:
-    """A tool without a display fails, and the terminal's sequence stands alone."""
-    try:
+    tool = next((tool for tool in TOOLS if shutil.which(tool[0])), None)
+    if tool is None:
+        return
+    # A tool without a display fails, and the terminal's sequence stands alone.
+    with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             tool,
             input=text.encode(),
-            timeout=PATIENCE,
+            timeout=TOOL_SECONDS,
             check=False,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return

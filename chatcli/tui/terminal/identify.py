@@ -1,4 +1,4 @@
-"""Which terminal this is, by what it says of itself; refuses to know what a terminal can."""
+"""Which terminal this is, by the variables that it sets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ VARIABLES = {
     "KONSOLE_VERSION": "Konsole",
     "TMUX": "tmux",
 }
-# Names in TERM, which goes along over ssh.
-IN_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot", "tmux")
+# Names in TERM, which ssh passes on.
+NAMES_IN_TERM = ("kitty", "wezterm", "ghostty", "alacritty", "foot", "tmux")
 
 
 def names(environment: Mapping[str, str]) -> list[str]:
-    """What the terminal is called: by its variables, in TERM and as TERM_PROGRAM."""
-    found = [name for variable, name in VARIABLES.items() if environment.get(variable)]
-    found += [name for name in IN_TERM if name in environment.get("TERM", "")]
-    return [*found, environment.get("TERM_PROGRAM", "")]
+    """The terminal's names by its variables, in TERM and as TERM_PROGRAM (which may be empty)."""
+    names = [name for variable, name in VARIABLES.items() if environment.get(variable)]
+    names += [name for name in NAMES_IN_TERM if name in environment.get("TERM", "")]
+    return [*names, environment.get("TERM_PROGRAM", "")]

@@ -1,7 +1,7 @@
-"""The terminal behind a launcher that passes on what is typed; refuses to know ranks.
+"""The terminal behind mlx.launch, which only passes on whole lines of what is typed.
 
-mlx.launch reads the terminal for the processes that it starts, line by line, and prints for them.
-The terminal itself can still be told to give every key at once, and be drawn on.
+mlx.launch reads the terminal for the processes that it starts and prints for them. The terminal itself
+can still be set to hand over every key at once, and be drawn on.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.vt100 import raw_mode
 
 TERMINAL = "/dev/tty"
@@ -34,24 +33,21 @@ def is_there() -> bool:
 
 @contextlib.contextmanager
 def terminal() -> Iterator[None]:
-    """While this lasts, standard output is the terminal, and prompt_toolkit has its keys."""
+    """While this lasts, standard output is the terminal, and prompt_toolkit gets its keys."""
     with (
         Path(TERMINAL).open("w", encoding="utf-8", errors="replace") as screen,
         raw_mode(screen.fileno()),
         create_pipe_input() as keys,
         create_app_session(input=keys),
     ):
-        threading.Thread(target=_pass_on, args=(keys,), daemon=True).start()
-        before, sys.stdout = sys.stdout, screen
-        try:
+
+        def pass_on_keys() -> None:
+            with contextlib.suppress(OSError):
+                while data := os.read(0, 4096):
+                    keys.send_bytes(data)
+                # The launcher is gone, and with it whoever types.
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=pass_on_keys, daemon=True).start()
+        with contextlib.redirect_stdout(screen):
             yield
-        finally:
-            sys.stdout = before
-
-
-def _pass_on(keys: PipeInput) -> None:
-    """Until the launcher is gone, and with it whoever types."""
-    with contextlib.suppress(OSError):
-        while data := os.read(0, 4096):
-            keys.send_bytes(data)
-        os.kill(os.getpid(), signal.SIGTERM)

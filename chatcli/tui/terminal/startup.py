@@ -1,4 +1,7 @@
-"""Keeps what is typed while the program starts: no echo, and Enter stays Enter; light to import."""
+"""Keep what is typed while the program starts for the prompt: without echo, Enter as Enter.
+
+Light to import, as it comes first.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,28 @@ import sys
 import termios
 from typing import Any
 
-_before: list[Any] | None = None
+_modes_before: list[Any] | None = None
 
 
 def quiet() -> None:
     """Have the terminal keep keys for the prompt that comes; Ctrl-C still interrupts.
 
-    What is no terminal stays as it is.
+    Does nothing if standard input is no terminal.
     """
-    global _before
+    global _modes_before
     try:
-        _before = termios.tcgetattr(sys.stdin)
-        changed = termios.tcgetattr(sys.stdin)
+        _modes_before = termios.tcgetattr(sys.stdin)
+        modes = termios.tcgetattr(sys.stdin)
     except (termios.error, ValueError, OSError, AttributeError):
         return
-    changed[0] &= ~termios.ICRNL
-    changed[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
+    modes[0] &= ~termios.ICRNL
+    modes[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, modes)
 
 
 def restore() -> None:
-    """The terminal as it was before `quiet`."""
-    global _before
-    if _before is not None:
-        termios.tcsetattr(sys.stdin, termios.TCSANOW, _before)
-        _before = None
+    """Undo `quiet`."""
+    global _modes_before
+    if _modes_before is not None:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, _modes_before)
+        _modes_before = None

@@ -1,4 +1,4 @@
-"""Styled text broken into lines of a width; knows nothing else."""
+"""Rich text wrapped to a width: broken at words, in rows that text which follows does not change."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from rich.text import Text
 from wcwidth import wcwidth
 
-# From a line and a width to the offsets where the line is broken.
+# From a line and a width to the offsets at which the line is broken.
 Breaks = Callable[[str, int], list[int]]
 
-# A line breaks at spaces and around wide characters, but not before a closing sign.
+# A line breaks at spaces and around wide characters, but not before closing punctuation.
 CLOSING = "、。，．！？：；）」』】》〉％…ー"
 OPENING = "（「『【《〈"
 WIDE = "\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U0001f300-\U0001faff\U00020000-\U0003fffd"
@@ -27,7 +27,7 @@ def cells(text: str) -> int:
 
 
 def wrap(text: Text, width: int) -> list[Text]:
-    """`text` broken at words. Its lines but the last stay the same when more text follows."""
+    """`text` broken at words. All rows but the last stay the same when more text follows."""
     rows: list[Text] = []
     for line in text.split("\n", allow_blank=True):
         rows += line.divide(word_breaks(line.plain, width))
@@ -36,45 +36,43 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows
 
 
-def breaks_from(breaks: Breaks, plain: str, width: int, begin: int) -> list[int]:
-    """Where `breaks` breaks `plain` if a row has to begin at offset `begin`; 0 asks for nothing.
+def breaks_from(breaks: Breaks, plain: str, width: int, start: int) -> list[int]:
+    """As `breaks`, but a row begins at offset `start`, where another width broke the line (0: nowhere).
 
-    What comes before `begin` is one row where another width broke it.
+    What comes before `start` is one row.
     """
-    found = breaks(plain, width)
-    if begin in found or not 0 < begin < len(plain):
-        return found
-    return [begin, *(begin + offset for offset in breaks(plain[begin:], width))]
+    offsets = breaks(plain, width)
+    if start in offsets or not 0 < start < len(plain):
+        return offsets
+    return [start, *(start + offset for offset in breaks(plain[start:], width))]
 
 
 def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:
     """Indented rows that leave the last column free: a full one would wrap."""
-    made: list[Text] = []
+    width = max(width - 1, 1)
+    indented: list[Text] = []
     for line in lines:
         row = Text(indent, end="") + line if line.plain else line.copy()
         row.end = ""
-        made += _within(row, max(width - 1, 1))
-    return made
-
-
-def _within(row: Text, width: int) -> list[Text]:
-    """A row of another width, with its bars and its indentation before each piece."""
-    if cells(row.plain) <= width:
-        return [row]
-    edge = len(row.plain) - len(row.plain.lstrip(" │▎"))
-    edge = edge if edge * 2 <= width else 0
-    return [row[:edge] + piece for piece in wrap(row[edge:], width - edge)]
+        if cells(row.plain) <= width:
+            indented.append(row)
+            continue
+        # Laid out for another width: its bars and its indentation go before each piece.
+        edge = len(row.plain) - len(row.plain.lstrip(" │▎"))
+        edge = edge if edge * 2 <= width else 0
+        indented += [row[:edge] + piece for piece in wrap(row[edge:], width - edge)]
+    return indented
 
 
 def last_unit(plain: str) -> int:
-    """Where the last word begins, or the last wide character."""
-    begin = max(plain.rfind(" "), plain.rfind("\n")) + 1
-    units = [unit.start() for unit in UNIT.finditer(plain, begin) if unit[1]]
-    return units[-1] if units else begin
+    """The offset of the last word or wide character."""
+    start = max(plain.rfind(" "), plain.rfind("\n")) + 1
+    units = [unit.start() for unit in UNIT.finditer(plain, start) if unit[1]]
+    return units[-1] if units else start
 
 
 def word_breaks(plain: str, width: int) -> list[int]:
-    """Where a line is broken at words, or within those that are too long."""
+    """The offsets at which a line is broken at words, or within those that are too long."""
     offsets: list[int] = []
     used = 0
     for unit in UNIT.finditer(plain):
@@ -91,7 +89,7 @@ def word_breaks(plain: str, width: int) -> list[int]:
 
 
 def full_breaks(plain: str, width: int) -> list[int]:
-    """Where a line is broken wherever `width` is full."""
+    """The offsets at which a line is broken wherever `width` is full."""
     if plain.isascii():
         return list(range(width, len(plain), width))
     offsets, used = [], 0
