@@ -20,8 +20,8 @@ from chatcli.errors import EmptyPrompt, MemoryFull, SessionLocked, TurnOutOfRang
 from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, TurnDone
 from chatcli.store.sessions.folder import SessionFolder
 from tests import ROOT
-from tests.conftest import DEADLINE, Program, user_messages
 from tests.support.harness import MESSAGES, SYSTEM, open_all_along, outcome
+from tests.support.program import DEADLINE, Program, user_messages
 
 HEAVY = {"mlx", "mlx_lm", "numpy", "transformers", "typer", "prompt_toolkit", "rich"}
 

@@ -18,7 +18,7 @@ from chatcli.bench.scripted import Script, script
 from chatcli.cli import bench
 from chatcli.errors import UsageError
 from chatcli.threads.mlx_thread import Worker
-from tests.conftest import at_night
+from tests.support.families import at_night
 
 REPLY = 12
 SYSTEM = workloads.SYSTEM

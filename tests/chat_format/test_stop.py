@@ -13,8 +13,9 @@ from chatcli.chat_format.stop import StopTexts
 from chatcli.events import TextDelta, TurnDone, TurnRecord
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
-from tests.conftest import Program, by_turns
+from tests.support.families import in_turn_by_day
 from tests.support.harness import Harness
+from tests.support.program import Program
 from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model
 
@@ -76,7 +77,7 @@ def model_of(models: Path, folder: Path, family: str, template: str) -> Path:
     return write_model(folder / "model", family, template=template) if template else own
 
 
-@pytest.mark.parametrize(("family", "template"), by_turns(["", PLAIN]))
+@pytest.mark.parametrize(("family", "template"), in_turn_by_day(["", PLAIN]))
 def test_a_reply_ends_before_a_text_and_history_shows_it_so(
     models: Path, tmp_path: Path, family: str, template: str
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_reply_ends_before_a_text_and_history_shows_it_so(
         assert len(ran) < len(harness.prompt(ASKED[1:2]))
 
 
-@pytest.mark.parametrize(("family", "template"), by_turns(["", PLAIN]))
+@pytest.mark.parametrize(("family", "template"), in_turn_by_day(["", PLAIN]))
 def test_a_stopped_conversation_reopened_says_the_same(
     models: Path, tmp_path: Path, family: str, template: str
 ) -> None:

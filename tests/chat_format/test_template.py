@@ -12,8 +12,8 @@ from chatcli.chat_format.template import Template
 from chatcli.conversation.tree import Message
 from chatcli.errors import TemplateRefused
 from chatcli.store.segments.token_path import TokenPath, common_prefix
-from tests.conftest import at_night
 from tests.support import tiny
+from tests.support.families import at_night
 from tests.support.templates import (
     ANSWERED,
     DATE,

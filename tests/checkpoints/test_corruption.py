@@ -19,9 +19,10 @@ from chatcli.store.segments.container import Container, Tensor
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.turn.prompt import render_history
-from tests.conftest import at_night, segment_files
 from tests.support.checkpointing import Raw, raw, rewrite, whole
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness
+from tests.support.program import segment_files
 from tests.support.tiny import write_model
 
 FAMILIES = ["qwen3_5", "gpt_oss"]

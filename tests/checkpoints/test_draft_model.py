@@ -41,8 +41,9 @@ from chatcli.threads.mlx_thread import Worker
 from chatcli.tui.render import panel
 from chatcli.turn import regenerate, turn, typeahead
 from chatcli.turn.prompt import render, render_history
-from tests.conftest import Program, at_night
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, NEUTRAL, Harness, finish, open_all_along, outcome, reopened
+from tests.support.program import Program
 from tests.support.scripted import PLAIN, RecordingModel, ScriptedHarness, until
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 

@@ -18,8 +18,9 @@ from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import load as models_
 from chatcli.settings.values import DEFAULTS, ModelOptions
-from tests.conftest import FAMILIES, Program, at_night, by_turns, night_but
+from tests.support.families import FAMILIES, all_but_one_at_night, at_night, in_turn_by_day
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
+from tests.support.program import Program
 from tests.support.tiny import write_model
 
 # Quantized numbers come in groups of 32 at least.
@@ -88,7 +89,7 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
     assert predicted.cache_bytes(300) == pytest.approx(prompt_cache.nbytes(cache), rel=0.02)
 
 
-@pytest.mark.parametrize(("family", "bits"), by_turns([4, 8], WIDE))
+@pytest.mark.parametrize(("family", "bits"), in_turn_by_day([4, 8], WIDE))
 def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, family: str, bits: int) -> None:
     model_options = ModelOptions(kv_bits=bits, kv_group_size=32)
     same_reopened(wide / family, tmp_path, model_options)
@@ -160,7 +161,7 @@ def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: st
 # Chunks
 
 
-@pytest.mark.parametrize("family", night_but("gpt_oss"))
+@pytest.mark.parametrize("family", all_but_one_at_night("gpt_oss"))
 def test_a_conversation_in_other_chunks_reopened_says_the_same(
     models: Path, tmp_path: Path, family: str
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_
 # Adapters
 
 
-@pytest.mark.parametrize("family", night_but("qwen3_5"))
+@pytest.mark.parametrize("family", all_but_one_at_night("qwen3_5"))
 def test_an_adapted_model_reopened_says_the_same_and_not_what_it_said_without(
     models: Path, tmp_path: Path, family: str
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.turn.turn import TurnContext
-from tests.conftest import at_night
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness, outcome
 
 ELSEWHERE = "Now something else."

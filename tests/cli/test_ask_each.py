@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_main import FIELDS
-from tests.conftest import Program
+from tests.support.program import Program
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 QUESTIONS = [

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Finished, Program, at_night, escapes_in, everything, segment_files
+from tests.support.families import at_night
+from tests.support.program import Finished, Program, escapes_in, folder_contents, segment_files
 from tests.support.tiny import write_model
 
 EVIL = "\x1b]0;evil\x07\x1b[31m \x9b2J \x85 \x90 end"
@@ -31,7 +32,7 @@ HEADER = {
 
 def fails(program: Program, code: int, *args: object, says: str = "", **more: Any) -> Finished:
     """The command fails with this code and one line, and the sessions folder stays as it was."""
-    before = everything(program.sessions)
+    before = folder_contents(program.sessions)
     done = program.run(*args, expect=code, **more)
     lines = done.errors.splitlines()
     assert b"" == done.out, done
@@ -42,7 +43,7 @@ def fails(program: Program, code: int, *args: object, says: str = "", **more: An
         assert "unexpected error" not in lines[0]
     assert says.lower() in done.errors.lower(), done
     assert [] == escapes_in(done.err)
-    assert before == everything(program.sessions)
+    assert before == folder_contents(program.sessions)
     return done
 
 
@@ -316,7 +317,7 @@ def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
     fails(chatcli, 1, "resume", says="no saved session")
     fails(chatcli, 1, "ask", "hi", "-c", says="no saved session")
     fails(chatcli, 1, "branch", "any", says="no session 'any'")
-    assert {} == everything(chatcli.sessions)
+    assert {} == folder_contents(chatcli.sessions)
 
 
 @pytest.mark.slow

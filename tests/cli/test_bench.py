@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Program, escapes_in
+from tests.support.program import Program, escapes_in
 
 
 def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from chatcli.store import maintenance
 from chatcli.store.segments import inventory
-from tests.conftest import Program, everything, segment_files
+from tests.support.program import Program, folder_contents, segment_files
 
 LINES = ("My dog is called Biscuit.", "I live in Lisbon.", "What is my dog's name?")
 DAY = 24 * 3600.0
@@ -71,11 +71,11 @@ def test_stats_of_no_folder_is_nothing(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_a_dry_run_says_what_would_go_and_touches_nothing(chatcli: Program) -> None:
     talk(chatcli)
-    before = everything(chatcli.sessions)
+    before = folder_contents(chatcli.sessions)
     told = chatcli.run("cache", "gc", "--dry-run", "--json", "--cache-limit", "1kB").json()
     assert told["dry_run"] and told["removed"]
     assert told["freed_bytes"] == sum(one["bytes"] for one in told["removed"])
-    assert before == everything(chatcli.sessions)
+    assert before == folder_contents(chatcli.sessions)
     assert "would go" in chatcli.run("cache", "gc", "--dry-run", "--cache-limit", "1kB").text
     done = chatcli.run("cache", "gc", "--json", "--cache-limit", "1kB").json()
     assert told["removed"] == done["removed"]
@@ -164,7 +164,7 @@ def test_clear_deletes_every_checkpoint_and_no_word(chatcli: Program) -> None:
     talk(chatcli)
     total = inventory.total_bytes(chatcli.sessions)
     assert {"freed_bytes": total} == chatcli.run("cache", "clear", "--json").json()
-    assert ["talk.jsonl"] == list(everything(chatcli.sessions))
+    assert ["talk.jsonl"] == list(folder_contents(chatcli.sessions))
 
 
 @pytest.mark.slow

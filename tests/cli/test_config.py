@@ -18,7 +18,7 @@ from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.values import PANELS, SETTINGS, aliased
 from chatcli.store.sessions.folder import SessionFolder
-from tests.conftest import Program
+from tests.support.program import Program
 
 WRITTEN = """\
 # mine

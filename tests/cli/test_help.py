@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from chatcli.cli.main import app
-from tests.conftest import Program
+from tests.support.program import Program
 
 
 def shown(program: Program, *args: str) -> str:

@@ -20,7 +20,7 @@ from mlx_lm.utils import load_tokenizer
 from chatcli.__main__ import main as chatcli_main
 from chatcli.store.segments import catalog
 from tests import ROOT
-from tests.conftest import Program, everything, segment_files
+from tests.support.program import Program, folder_contents, segment_files
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
 MESSAGES = [
@@ -123,7 +123,7 @@ def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_wit
         assert cold["tokens"] == apart["tokens"]
         assert cold["prompt_tokens"] == apart["prompt_tokens"]
         assert (0, 0) == (cold["reused_tokens"], cold["checkpoint_bytes"])
-    assert {"talk.jsonl"} == everything(runs.cold_sessions).keys()
+    assert {"talk.jsonl"} == folder_contents(runs.cold_sessions).keys()
     check_that_only_the_new_message_is_prefilled(runs)
     check_that_every_field_is_true(runs)
 

@@ -14,7 +14,7 @@ import pytest
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests import ROOT
-from tests.conftest import Program
+from tests.support.program import Program
 from tests.support.terminal import ENTER, Terminal
 
 PACKAGE = ROOT

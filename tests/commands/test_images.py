@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
 
-from tests.conftest import Program
+from tests.support.program import Program
 from tests.support.sight import write_picture, write_seeing
 from tests.support.terminal import CTRL_D, ENTER, TAB, Terminal
 from tests.tui.test_shell import command, ready, say, turns_of

@@ -17,7 +17,7 @@ from chatcli.doctor import disk as doctor_disk
 from chatcli.doctor import terminal as doctor_terminal
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding
-from tests.conftest import everything
+from tests.support.program import folder_contents
 
 MOUNTED = [("/", "ext4"), ("/home", "xfs"), ("/home/me/far away", "nfs4"), ("/home", "btrfs")]
 
@@ -88,7 +88,7 @@ def test_speed_and_locks_leave_no_file(tmp_path: Path) -> None:
     assert 0 < flush.data["flush_seconds"]
     assert "comes back in about" in speed.value
     assert "ok" == locks.status
-    assert {} == everything(tmp_path)
+    assert {} == folder_contents(tmp_path)
 
 
 def test_what_a_check_stumbles_over_is_a_finding() -> None:

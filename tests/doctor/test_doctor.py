@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import ROOT
-from tests.conftest import Finished, Program, escapes_in, everything
+from tests.support.program import Finished, Program, escapes_in, folder_contents
 from tests.support.terminal import COLUMNS, Terminal
 
 ROOT_USER = os.geteuid() == 0
@@ -109,14 +109,14 @@ def test_without_quick_mlx_lm_is_imported_too(doctor: Doctor) -> None:
 def test_a_folder_that_is_not_there_is_told_and_not_made(doctor: Doctor) -> None:
     assert "not there yet" in doctor.look()["folder"]["value"]
     assert not doctor.sessions.exists()
-    assert {} == everything(doctor.program.home)
+    assert {} == folder_contents(doctor.program.home)
 
 
 def test_nothing_in_the_folder_changes(doctor: Doctor, saved: Path) -> None:
     (saved / f".{'0' * 32}.new").write_bytes(b"begun")
-    before = everything(saved)
+    before = folder_contents(saved)
     doctor.run()
-    assert before == everything(saved)
+    assert before == folder_contents(saved)
 
 
 @pytest.mark.parametrize(("code", "told"), [(ABORTS, "crashed (SIGABRT)"), (ABSENT, "libmlx.so")])

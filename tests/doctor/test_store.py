@@ -11,7 +11,7 @@ import pytest
 from chatcli.doctor import store as doctor_store
 from chatcli.doctor.finding import Finding
 from chatcli.store.segments import inventory
-from tests.conftest import everything
+from tests.support.program import folder_contents
 
 GIB = 1 << 30
 
@@ -34,14 +34,14 @@ def look(folder: Path, *, whole: bool = False, limit: int | None = GIB) -> dict[
 
 
 def test_what_is_whole_is_counted(saved: Path) -> None:
-    before, found = everything(saved), look(saved, whole=True)
+    before, found = folder_contents(saved), look(saved, whole=True)
     (usage,) = inventory.usage(saved)
     assert {"ok"} == {one.status for one in found.values()}
     assert usage.bytes == found["checkpoints"].data["bytes"] > 0
     assert usage.segments == found["checkpoints"].data["segments"]
     assert 1 == found["sessions"].data["sessions"]
     assert usage.rows_files + usage.states == found["headers"].data["read"]
-    assert before == everything(saved)
+    assert before == folder_contents(saved)
 
 
 def test_an_empty_folder_and_none_are_whole(tmp_path: Path) -> None:

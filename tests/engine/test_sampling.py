@@ -23,8 +23,9 @@ from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling, Settings
 from chatcli.turn.prompt import render
-from tests.conftest import Program, by_turns, night_but
+from tests.support.families import all_but_one_at_night, in_turn_by_day
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
+from tests.support.program import Program
 
 PENALTIES = {
     "repetition": Sampling(repetition_penalty=1.6, repetition_context_size=90),
@@ -125,7 +126,7 @@ def by_mlx_lm(harness: Harness, prompt: list[int], sampling: Sampling, count: in
     return harness.worker.call(run)
 
 
-@pytest.mark.parametrize(("family", "name"), by_turns(PENALTIES))
+@pytest.mark.parametrize(("family", "name"), in_turn_by_day(PENALTIES))
 def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
     models: Path, tmp_path: Path, family: str, name: str
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
         assert by_mlx_lm(harness, prompt, near, 24) != cold[1]
 
 
-@pytest.mark.parametrize("family", night_but("qwen3_5"))
+@pytest.mark.parametrize("family", all_but_one_at_night("qwen3_5"))
 def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, family: str) -> None:
     model = models / family
     assert all(

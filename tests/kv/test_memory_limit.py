@@ -23,8 +23,8 @@ from chatcli.model import device
 from chatcli.model import load as models_
 from chatcli.turn import turn, typeahead
 from chatcli.turn.prompt import render
-from tests.conftest import Program, everything
 from tests.support.harness import SYSTEM, Harness, finish, outcome
+from tests.support.program import Program, folder_contents
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 30
 SHORT = "My dog is called Biscuit."
@@ -127,7 +127,7 @@ def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
 def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         harness.say(harness.chat("talk"), LONG)
-    before = everything(tmp_path / "kv")
+    before = folder_contents(tmp_path / "kv")
     enough = need(model, tmp_path / "measured", SHORT)
     with Harness(model, tmp_path, memory_limit=enough) as harness:
         chat = harness.chat("talk")
@@ -137,7 +137,7 @@ def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Pat
         with pytest.raises(MemoryFull):
             harness.say(chat, SHORT)
         assert 1 == len(chat.conversation.turns())
-    assert before == everything(tmp_path / "kv")
+    assert before == folder_contents(tmp_path / "kv")
     with Harness(model, tmp_path) as harness:
         assert 200 < harness.say(harness.chat("talk"), SHORT).reused_tokens
 
@@ -235,7 +235,7 @@ def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
     assert b"" == done.out and 1 == len(done.errors.splitlines())
     assert "of 400,000 that it may take" in done.errors
     assert "tokens need" in done.errors and "--memory-limit" in done.errors
-    assert ["talk.jsonl"] == list(everything(chatcli.sessions))
+    assert ["talk.jsonl"] == list(folder_contents(chatcli.sessions))
     turn = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=small)
     assert (1, 2) == (turn["turn"], len(turn["tokens"]))
 

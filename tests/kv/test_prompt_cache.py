@@ -23,8 +23,8 @@ from chatcli.settings.values import Sampling
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Piece, Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
-from tests.conftest import at_night
 from tests.support.checkpointing import FINGERPRINT, path_of
+from tests.support.families import at_night
 from tests.support.tiny import CONFIGS, write_model
 
 WINDOW = 32

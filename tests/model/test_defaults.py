@@ -13,8 +13,8 @@ import pytest
 from chatcli.errors import ModelBroken
 from chatcli.model.load import default_sampling, load
 from chatcli.settings.values import Sampling
-from tests.conftest import Program
 from tests.support.harness import Harness
+from tests.support.program import Program
 from tests.support.tiny import SPECIAL, write_model
 
 OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}

@@ -23,8 +23,8 @@ from chatcli.kv import prompt_cache
 from chatcli.model.load import fingerprint, load
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn.prompt import history
-from tests.conftest import Program
 from tests.support.harness import Harness
+from tests.support.program import Program
 from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model
 
 FAMILY = "gemma3_text"

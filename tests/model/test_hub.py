@@ -19,8 +19,8 @@ import pytest
 from chatcli.events import Download
 from chatcli.model.hub import FILE_PATTERNS
 from tests import ROOT
-from tests.conftest import Program
 from tests.support.hub_server import COMMIT, Hub, serving, sha256
+from tests.support.program import Program
 from tests.support.tiny import write_model
 
 NAME = "org/model"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chatcli.model import device, hub, inspect
-from tests.conftest import Program
+from tests.support.program import Program
 
 NAME = "org/tiny"
 

@@ -16,10 +16,11 @@ import pytest
 from chatcli.errors import MemoryFull
 from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
 from chatcli.model.ranks import Place
-from tests.conftest import DEADLINE, at_night, entries, segment_files
 from tests.session.test_two_processes import wait_until
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
+from tests.support.program import DEADLINE, entries, segment_files
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.support.tiny import write_model
 from tests.tui.test_shell import PANEL, check_that_the_terminal_is_as_before, ready

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Program
 from tests.support.crash_harness import Harness, Victim, size
+from tests.support.program import Program
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from chatcli.text import clean
-from tests.conftest import (
+from tests.support.program import (
     DEADLINE,
     Finished,
     Program,
     entries,
-    everything,
+    folder_contents,
     segment_files,
     user_messages,
 )
@@ -245,7 +245,7 @@ def test_ask_without_room_for_a_new_session_leaves_nothing(chatcli: Program) -> 
     done = chatcli.run("ask", "Hello.", "-S", "a", *FEW, preexec_fn=limit(50), expect=1)
     assert failed_to_save(done, "File too large")
     assert b"" == done.out
-    assert {} == everything(chatcli.sessions)
+    assert {} == folder_contents(chatcli.sessions)
     assert 1 == chatcli.ask("Hello.", "-S", "a", *FEW)["turn"]
 
 

@@ -28,8 +28,9 @@ from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import DEFAULTS, Settings
 from chatcli.store.segments import catalog, readahead
 from chatcli.store.sessions.folder import SessionFolder
-from tests.conftest import Program, at_night, segment_files
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness
+from tests.support.program import Program, segment_files
 from tests.support.terminal import CTRL_C, CTRL_D
 from tests.support.tiny import write_model
 from tests.tui.test_shell import open_shell, ready

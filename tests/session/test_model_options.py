@@ -14,7 +14,7 @@ from chatcli.session import opening
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.sessions.folder import SessionFolder
 from tests.checkpoints.test_model_options import write_adapter
-from tests.conftest import Program
+from tests.support.program import Program
 
 CHANGED = "the model or its cache settings changed"
 

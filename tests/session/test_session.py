@@ -24,9 +24,9 @@ from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
-from tests.conftest import everything
 from tests.session.test_loading import RecordedWork
 from tests.session.test_two_processes import wait_until
+from tests.support.program import folder_contents
 from tests.support.tiny import write_model
 
 PATIENCE = 20.0
@@ -198,7 +198,7 @@ def full(small: Path, tmp_path: Path) -> Iterator[LiveChat]:
 def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept(
     full: LiveChat,
 ) -> None:
-    before = everything(full.model.settings.sessions)["talk.jsonl"]
+    before = folder_contents(full.model.settings.sessions)["talk.jsonl"]
     events = stream(full, "/compact")
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert "talk-2" == full.session.name
@@ -210,7 +210,7 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
     assert "Summary of the conversation so far:" in str(full.session.system)
     say(full, "Hello again.")
     assert "Hello again." == messages(full)[-1]
-    assert before == everything(full.model.settings.sessions)["talk.jsonl"]
+    assert before == folder_contents(full.model.settings.sessions)["talk.jsonl"]
     with SessionFolder(full.model.settings.sessions).open("talk") as original:
         assert list(MESSAGES) == [turn.user.message.content for turn in original.conversation.turns()]
 

@@ -31,8 +31,8 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.screen import Screen
 from chatcli.turn.prompt import history
-from tests.conftest import Program, entries
 from tests.support import tiny
+from tests.support.program import Program, entries
 from tests.support.templates import DATE, GPT_OSS, PATHS
 
 NEVER = threading.Event()

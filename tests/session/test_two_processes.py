@@ -12,7 +12,15 @@ import pytest
 
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import Transcript
-from tests.conftest import DEADLINE, Finished, Program, entries, everything, user_messages
+from tests.support.program import (
+    DEADLINE,
+    Finished,
+    Program,
+    entries,
+    folder_contents,
+    sessions_in_use,
+    user_messages,
+)
 
 LOCKED = "is open in another chatcli"
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -116,7 +124,7 @@ def test_an_open_session_can_be_read_but_not_changed(quick: Program, holder: Hol
     assert name in [session["name"] for session in quick.run("list", "--json").json()]
     assert ["first"] == user_messages(quick.sessions / f"{name}.jsonl")
     assert not (quick.sessions / "other.jsonl").exists()
-    assert [name] == SessionFolder(quick.sessions).in_use()
+    assert [name] == sessions_in_use(quick.sessions)
     out, err = process.communicate(b"second\n", timeout=DEADLINE)
     assert (0, b"") == (process.returncode, err), out
     assert ["first", "second"] == messages(quick, name)
@@ -127,7 +135,7 @@ def test_a_killed_holder_leaves_no_lock(quick: Program, holder: Holder) -> None:
     name, process = holder.name, holder.process
     process.kill()
     process.wait()
-    assert [] == SessionFolder(quick.sessions).in_use()
+    assert [] == sessions_in_use(quick.sessions)
     quick.ask("again", "-S", name, "-n", "2")
     assert ["first", "again"] == user_messages(quick.sessions / f"{name}.jsonl")
 
@@ -164,5 +172,5 @@ def test_two_deletes_and_a_rename_at_once_leave_one_outcome(quick: Program) -> N
     assert [0] == [code for code in codes if code == 0], done
     for result in done:
         assert result.code == 0 or "prize" in result.errors
-    assert (codes[1] == 0) == ("won.jsonl" in everything(quick.sessions))
-    assert "prize.jsonl" not in everything(quick.sessions)
+    assert (codes[1] == 0) == ("won.jsonl" in folder_contents(quick.sessions))
+    assert "prize.jsonl" not in folder_contents(quick.sessions)

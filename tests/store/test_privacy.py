@@ -18,7 +18,7 @@ from chatcli.store.segments.rows import joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.store.sessions.folder import SessionFolder
-from tests.conftest import Program, everything, segment_files
+from tests.support.program import Program, folder_contents, segment_files
 
 FINGERPRINT = "f" * 32
 SECRET = [31_337 + number * 7 for number in range(12)]
@@ -27,7 +27,9 @@ TURNS = ("My code word is heliotrope.", "Say it.", "Say it backwards.", "Thank y
 
 def searched(folder: Path, needle: bytes) -> list[str]:
     """The files below a folder whose names or bytes hold `needle`."""
-    return [name for name, data in everything(folder).items() if needle in data or needle in name.encode()]
+    return [
+        name for name, data in folder_contents(folder).items() if needle in data or needle in name.encode()
+    ]
 
 
 def as_tokens(tokens: Sequence[int]) -> bytes:
@@ -90,7 +92,7 @@ def test_a_deleted_session_leaves_no_byte(shelf: Shelf) -> None:
     shelf.put("talk", [1, *SECRET])
     assert shelf.secrets()
     assert 0 < shelf.delete("talk")
-    assert {} == everything(shelf.folder)
+    assert {} == folder_contents(shelf.folder)
 
 
 @pytest.mark.parametrize("shared", [1, 2, 5, 8, 9])
@@ -145,7 +147,7 @@ def test_what_was_set_aside_or_left_unfinished_goes(shelf: Shelf) -> None:
     (shelf.folder / "kv" / "odd.damaged" / "deep" / "x").write_bytes(as_tokens(SECRET))
     (shelf.folder / ".abc.new").write_bytes(as_tokens(SECRET))
     shelf.delete("talk")
-    assert {} == everything(shelf.folder)
+    assert {} == folder_contents(shelf.folder)
 
 
 @pytest.mark.parametrize("where", ["header", "rows"])
@@ -176,7 +178,7 @@ def test_the_lists_of_format_1_go(shelf: Shelf) -> None:
     shard = catalog.model_folder(shelf.folder, FINGERPRINT) / names[0][:2]
     (shard / f"{names[0]}.next").write_text(f"{names[1]}\n")
     shelf.delete("talk")
-    assert {} == everything(shelf.folder)
+    assert {} == folder_contents(shelf.folder)
 
 
 # The program
@@ -221,7 +223,7 @@ def test_the_program_deletes_a_session_and_the_other_goes_on_as_before(
 
 
 def copy(one: Program, other: Program) -> None:
-    for name, data in everything(one.sessions).items():
+    for name, data in folder_contents(one.sessions).items():
         path = other.sessions / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -239,7 +241,7 @@ def test_what_a_process_killed_in_mid_turn_left_goes_too(chatcli: Program) -> No
     process.send_signal(signal.SIGKILL)
     process.wait()
     chatcli.run("delete", "talk", "--yes")
-    assert {} == everything(chatcli.sessions)
+    assert {} == folder_contents(chatcli.sessions)
 
 
 def test_what_is_written_is_for_its_owner_only(chatcli: Program) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from chatcli.store.segments import inventory
 from chatcli.store.segments.catalog import ROWS_NAME
 from chatcli.store.sessions.folder import SessionFolder
-from tests.conftest import Program, segment_files
+from tests.support.program import Program, segment_files
 
 PATIENCE = 60.0
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."

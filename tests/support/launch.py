@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import DEADLINE, Finished, Program
+from tests.support.program import DEADLINE, Finished, Program
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 

@@ -167,3 +167,31 @@ def write_model(
     }
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     return folder
+
+
+def byte_token(byte: int) -> str:
+    """How a byte-level tokenizer spells a byte that cannot be printed (or 0xC2)."""
+    if byte == 0xC2:
+        return chr(byte)
+    return chr(256 + byte if byte < 0x21 else 256 + byte - 0x7F + 0x21)
+
+
+def restrict_to_tokens(folder: Path, said: Sequence[str | int]) -> Path:
+    """Change an untied model so that it samples nothing but these tokens (bytes or words).
+
+    Either those at even or those at odd places are likely at a step, each of them equally so.
+    """
+    words = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    names = [word if isinstance(word, str) else byte_token(word) for word in said]
+    kept = [words.token_to_id(name) for name in names]
+    assert None not in kept
+    path = folder / "model.safetensors"
+    weights = dict(mx.load(str(path)))
+    head = weights["lm_head.weight"]
+    only = mx.zeros(head.shape, head.dtype)
+    only[mx.array(kept[::2])] = head[5] * 8
+    only[mx.array(kept[1::2])] = head[5] * -8
+    changed = {**weights, "lm_head.weight": only}
+    mx.eval(changed)
+    mx.save_safetensors(str(path), changed, {"format": "mlx"})
+    return folder

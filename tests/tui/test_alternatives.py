@@ -11,7 +11,7 @@ from rich.console import Console
 from chatcli.events import Alternatives, TurnRecord
 from chatcli.text import clean
 from chatcli.tui.render import alternatives
-from tests.conftest import Program
+from tests.support.program import Program
 from tests.tui.test_shell import ready
 from tests.tui.test_window import Window, again, answered, leave
 

@@ -8,7 +8,7 @@ import pytest
 
 import chatcli.commands.handlers  # noqa: F401  (registers what there is to test)
 from chatcli.commands.registry import all_commands
-from tests.conftest import Program
+from tests.support.program import Program
 from tests.support.terminal import CTRL_C, ENTER
 from tests.tui.test_shell import BUSY, ready
 from tests.tui.test_window import ESCAPE, Window, again, came_back

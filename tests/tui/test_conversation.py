@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Program, at_night
+from tests.support.families import at_night
+from tests.support.program import Program
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
 from tests.tui.test_shell import (
     BUSY,

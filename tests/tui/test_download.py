@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Program
 from tests.support.hub_server import Hub, serving
+from tests.support.program import Program
 from tests.support.terminal import CTRL_D, Terminal
 from tests.support.tiny import write_model
 from tests.tui.test_shell import ready

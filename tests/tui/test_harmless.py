@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
-from tests.conftest import ESCAPES, Program
+from tests.support.program import ESCAPES, Program
 from tests.support.terminal import ENTER
 from tests.tui.test_shell import PANEL, ready
 from tests.tui.test_window import ESCAPE, Window, again, answered, leave

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ESCAPES, Program, escapes_in
+from tests.support.program import ESCAPES, Program, escapes_in
 from tests.support.terminal import CTRL_D, ENTER, Terminal
 from tests.tui.test_window import Window, again, answered, leave
 

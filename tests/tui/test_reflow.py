@@ -22,7 +22,8 @@ from prompt_toolkit.styles import Style
 from pyte.screens import Char
 
 from chatcli.tui.reflow import RESIZE_SECONDS, TMUX_RESIZE_SECONDS, ReflowRenderer, reflows
-from tests.conftest import Program, at_night
+from tests.support.families import at_night
+from tests.support.program import Program
 from tests.tui.test_shell import ready
 from tests.tui.test_window import Window, again, flat, leave
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_main import block, generation_prompt, size
-from tests.conftest import ESCAPES, Program
+from tests.support.program import ESCAPES, Program
 from tests.support.terminal import (
     ALT_ENTER,
     BRACKETED_PASTE,

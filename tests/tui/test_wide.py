@@ -16,9 +16,9 @@ from wcwidth import wcwidth
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import clean
-from tests.conftest import Program, say_only
+from tests.support.program import Program
 from tests.support.terminal import CTRL_C, ENTER, Answering
-from tests.support.tiny import OPEN_THINK, write_model
+from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 from tests.tui.test_shell import ready, turns_of
 from tests.tui.test_window import ESCAPE, Window, again, flat, leave
 
@@ -78,7 +78,7 @@ def polyglot(folder: Path) -> Path:
     for word in spelled:
         vocabulary[word] = vocabulary.pop("".join(merges.pop()))
     path.write_text(json.dumps(read))
-    return say_only(folder, [*spelled, "</think>", 0x20, 0x20])
+    return restrict_to_tokens(folder, [*spelled, "</think>", 0x20, 0x20])
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,10 @@ from rich.console import Console
 
 from chatcli.events import TurnRecord
 from chatcli.tui.render.panel import hit_line
-from tests.conftest import Program, at_night, say_only
+from tests.support.families import at_night
+from tests.support.program import Program
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
-from tests.support.tiny import OPEN_THINK, write_model
+from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 from tests.tui.test_shell import BUSY, PANEL, ready, turns_of
 
 ESCAPE = "\x1b"
@@ -129,7 +130,7 @@ def leave(window: Window) -> None:
 def typist(folder: Path) -> Path:
     """A model that thinks, then says words of a, b and c."""
     model = write_model(folder, "gpt_oss", template=OPEN_THINK)
-    say_only(model, ["a", 0x20, "b", "</think>", "c", 0x20])
+    restrict_to_tokens(model, ["a", 0x20, "b", "</think>", "c", 0x20])
     path = model / "model.safetensors"
     weights = dict(mx.load(str(path)))
     weights["lm_head.weight"] = weights["lm_head.weight"] * 9

@@ -10,7 +10,7 @@ import pytest
 from chatcli.conversation.tree import Conversation
 from chatcli.session import opening
 from chatcli.turn import turn
-from tests.conftest import FAMILIES
+from tests.support.families import FAMILIES
 from tests.support.harness import MESSAGES, SYSTEM
 from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHarness
 from tests.support.tiny import write_model

@@ -23,10 +23,10 @@ from chatcli.tui.pickers.tree import TreeRows
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.screen import Screen
 from chatcli.turn import regenerate, turn
-from tests.conftest import Program
 from tests.kv.test_memory_limit import SHORT, need
 from tests.support.harness import MESSAGES, Harness, finish
 from tests.support.pickers import session_actions
+from tests.support.program import Program
 from tests.tui.test_shell import open_shell
 
 STOPPED = threading.Event()

@@ -14,8 +14,8 @@ from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
 from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
 from chatcli.session import opening
 from chatcli.turn import turn
-from tests.conftest import at_night
 from tests.support import tiny
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, open_all_along, outcome, reopened
 from tests.support.templates import TEMPLATES
 

@@ -9,7 +9,7 @@ import pytest
 
 from chatcli.conversation.tree import Conversation
 from chatcli.turn import turn, typeahead
-from tests.conftest import at_night
+from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, outcome
 
 LONG = " ".join(MESSAGES) * 7

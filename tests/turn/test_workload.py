@@ -12,7 +12,7 @@ import pytest
 from chatcli.bench.scripted import Script
 from chatcli.events import TurnRecord
 from chatcli.turn import turn
-from tests.conftest import FAMILIES
+from tests.support.families import FAMILIES
 from tests.support.harness import outcome
 from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model

@@ -113,11 +113,6 @@ class SessionFolder:
         """Every session or the newest for a listing; one that cannot be read has its problem there."""
         return listing.summaries(self.folder, newest)
 
-    def in_use(self) -> list[str]:
-        """The sessions that some process has open right now, this one included."""
-        names = listing.names(self.folder)
-        return [name for name in names if files.is_locked(self._path(name))]
-
     def create(
         self,
         name: str,

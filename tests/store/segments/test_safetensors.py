@@ -14,8 +14,8 @@ from chatcli.kv.loader import mlx_dtype
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments import inventory
 from chatcli.store.segments.container import CODES, Container
-from tests.conftest import segment_files
 from tests.support.harness import MESSAGES, Harness
+from tests.support.program import segment_files
 from tests.support.tiny import write_model
 
 WEIGHTS = "model.safetensors"

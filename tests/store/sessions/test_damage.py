@@ -16,7 +16,7 @@ from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
 from chatcli.session import opening
 from chatcli.store.sessions.folder import SessionFolder, recovered
 from chatcli.store.sessions.transcript import Transcript, encode, parse
-from tests.conftest import at_night
+from tests.support.families import at_night
 
 SEED = 20261121
 MUTATIONS = 90

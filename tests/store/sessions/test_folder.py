@@ -32,7 +32,7 @@ from chatcli.session import opening
 from chatcli.store.sessions import folder as sessions
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, Summary, recovered, slug
 from chatcli.store.sessions.transcript import parse
-from tests.conftest import everything
+from tests.support.program import folder_contents, sessions_in_use
 
 HEADER = b'{"type": "session", "version": 1, "date": "2025-03-01", "model": "m", "system": null}\n'
 HARD_TEXTS = [
@@ -480,13 +480,13 @@ def test_opening_waits_out_whoever_only_asks_whether_it_is_open(folder: SessionF
 def test_sessions_in_use_are_those_open_here_or_in_another_process(folder: SessionFolder) -> None:
     for name in ("dog", "cat", "cow"):
         with_one_turn(folder, name)
-    assert [] == folder.in_use()
+    assert [] == sessions_in_use(folder.folder)
     with child(HOLDER, folder.folder), folder.open("cat") as session:
-        assert ["cat", "dog"] == sorted(folder.in_use())
+        assert ["cat", "dog"] == sessions_in_use(folder.folder)
         session.append(Message("user", "one"), None)
         with pytest.raises(SessionLocked):
             folder.open("cat")
-    assert [] == folder.in_use()
+    assert [] == sessions_in_use(folder.folder)
 
 
 def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder) -> None:
@@ -620,12 +620,12 @@ def test_words_for_a_file_that_is_gone_are_refused_and_can_be_saved_in_a_branch(
     with_one_turn(folder)
     with folder.open("dog") as session:
         happens(session.path)
-        left = everything(tmp_path)
+        left = folder_contents(tmp_path)
         head = session.conversation.head
         for _ in range(2):
             with pytest.raises(FolderError, match=r"'dog'.* /branch keeps"):
                 session.append(Message("user", "lost?"), head)
-        assert (left, head) == (everything(tmp_path), session.conversation.head)
+        assert (left, head) == (folder_contents(tmp_path), session.conversation.head)
         with opening.branch_from(folder, "dog", session.conversation, None, "kept") as kept:
             kept.append(Message("user", "lost?"), kept.conversation.head)
     path = folder.read("kept").conversation.path()

@@ -29,8 +29,8 @@ from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from tests import ROOT
-from tests.conftest import Program, entries, everything
 from tests.support.harness import Harness, outcome
+from tests.support.program import Program, entries, folder_contents
 from tests.support.sight import write_picture, write_seeing
 
 ASKED = "What is this?"
@@ -255,10 +255,10 @@ def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
     shown.write_bytes(whole[:-40])
     with harness(seer, tmp_path / "saved") as home:
         chat = home.chat("talk")
-        before = everything(tmp_path / "saved")
+        before = folder_contents(tmp_path / "saved")
         with pytest.raises(NotAnImage, match=r"The image cat\.png is damaged"):
             home.say(chat, ASKED, images=[shown])
-    assert before == everything(tmp_path / "saved")
+    assert before == folder_contents(tmp_path / "saved")
 
 
 def test_a_listing_of_models_says_which_can_be_shown_images(seer: Path, models: Path) -> None:

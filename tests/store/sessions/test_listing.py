@@ -14,7 +14,7 @@ from chatcli.conversation.tree import Entry, Message
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import encode, entry_line, parse
-from tests.conftest import Program
+from tests.support.program import Program
 
 SEED = 20261121
 HARD = [

@@ -17,7 +17,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.search import Hit, find, fold, names, newest, split
 from chatcli.store.sessions.transcript import encode, entry_line, parse
 from chatcli.text import clean_line
-from tests.conftest import Program
+from tests.support.program import Program
 
 HEADER = {
     "type": "session",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conftest import Program
+from tests.support.program import Program
 from tests.support.terminal import CTRL_C, ENTER
 from tests.tui.test_shell import BUSY, PANEL, ready, turns_of
 from tests.tui.test_window import Window, flat, leave
