@@ -159,6 +159,11 @@ def _flushed(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
         yield
 
 
+def hashes_in(path: Path) -> set[str]:
+    """The content hashes that a text names. Raises `OSError`."""
+    return {name.decode() for name in SHA256_NAME.findall(path.read_bytes())}
+
+
 def flush_folder(path: Path) -> None:
     """Make a rename or a new file in `path` outlive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -111,7 +111,7 @@ def leftovers(folder: Path) -> Iterator[Finding]:
     removals = [
         *eviction.leftovers(folder),
         *eviction.held_twice(folder),
-        *eviction.unneeded(folder, eviction.named(maintenance.transcripts(folder))),
+        *eviction.unneeded(folder, eviction.named_ids(maintenance.transcripts(folder))),
     ]
     size = sum(removal.size for removal in removals)
     data = {"files": len(removals), "bytes": size}

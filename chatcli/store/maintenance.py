@@ -1,11 +1,10 @@
-"""What a folder of sessions and checkpoints needs now and then; refuses to know MLX and terminals."""
+"""Deletes sessions with everything that is theirs, and finds what can be removed or is damaged."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from chatcli import files
@@ -16,7 +15,7 @@ from chatcli.store.sessions import images
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import SUFFIX
 
-# In a reply's record. What was said cannot look so: quotes are escaped there.
+# In a reply's record. The text of a message cannot look so: quotes are escaped there.
 MODEL = re.compile(rb'"model": ?("(?:[^"\\]|\\.)*"), ?"fingerprint": ?"([0-9a-f]{32})"')
 
 
@@ -27,9 +26,9 @@ def delete(folder: SessionFolder, name: str) -> int:
     """
     folder.delete(name)
     with files.explained(f"delete the checkpoints of '{name}'"):
-        needed = eviction.named(transcripts(folder.folder))
-        doomed = list(eviction.unneeded(folder.folder, needed, grace=0))
-        freed = eviction.remove([*eviction.leftovers(folder.folder), *doomed])
+        needed = eviction.named_ids(transcripts(folder.folder))
+        unneeded = eviction.unneeded(folder.folder, needed, grace=0)
+        freed = eviction.remove([*eviction.leftovers(folder.folder), *unneeded])
     with files.explained(f"delete the images of '{name}'"):
         images.sweep(folder.folder, lambda: transcripts(folder.folder))
     return freed
@@ -38,19 +37,19 @@ def delete(folder: SessionFolder, name: str) -> int:
 def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
     """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`."""
     sessions = folder.folder
-    needless = [
+    unneeded = [
         *eviction.leftovers(sessions),
         *eviction.held_twice(sessions),
-        *eviction.unneeded(sessions, eviction.named(transcripts(sessions))),
+        *eviction.unneeded(sessions, eviction.named_ids(transcripts(sessions))),
     ]
-    surplus = eviction.over_limit(sessions, limit, open_segments(sessions), needless)
-    return list({one.path: one for one in (*needless, *surplus)}.values())
+    surplus = eviction.over_limit(sessions, limit, open_segments(sessions), unneeded)
+    return list({removal.path: removal for removal in (*unneeded, *surplus)}.values())
 
 
 def open_segments(sessions: Path, own: Path | None = None) -> set[str]:
-    """The segments of the sessions that are open in some process now, without those of `own`."""
+    """The ids of the segments of sessions that are open in some process now, but for `own`."""
     others = (path for path in transcripts(sessions) if path != own)
-    return eviction.named(path for path in others if files.is_locked(path))
+    return eviction.named_ids(path for path in others if files.is_locked(path))
 
 
 def transcripts(sessions: Path) -> list[Path]:
@@ -58,23 +57,22 @@ def transcripts(sessions: Path) -> list[Path]:
 
 
 def model_names(sessions: Path) -> dict[str, str]:
-    """The models' names by their fingerprints, as the replies in transcripts tell them."""
-    found: dict[str, str] = {}
+    """The models' names by their fingerprints, from the replies' records in transcripts."""
+    names: dict[str, str] = {}
     for path in transcripts(sessions):
         with contextlib.suppress(OSError):
             for name, fingerprint in MODEL.findall(path.read_bytes()):
-                with contextlib.suppress(ValueError):  # not as it was written
-                    found[fingerprint.decode()] = json.loads(name)
-    return found
+                with contextlib.suppress(ValueError):  # a damaged line
+                    names[fingerprint.decode()] = json.loads(name)
+    return names
 
 
 def damaged_transcripts(folder: SessionFolder) -> list[str]:
     """What is wrong with each transcript, in a sentence."""
-    return [problem for name in folder.names() for problem in _problems(folder, name)]
-
-
-def _problems(folder: SessionFolder, name: str) -> Iterator[str]:
-    try:
-        yield from (f"{name}: {problem}" for problem in folder.read(name).problems)
-    except ChatcliError as error:
-        yield str(error)
+    problems: list[str] = []
+    for name in folder.names():
+        try:
+            problems += [f"{name}: {problem}" for problem in folder.read(name).problems]
+        except ChatcliError as error:
+            problems.append(str(error))
+    return problems

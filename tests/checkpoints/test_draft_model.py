@@ -598,7 +598,7 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
     assert [] == [one for one in maintenance.collectable(folder, 1 << 40) if "limit" not in one.reason]
     assert [] == list(
         maintenance.eviction.unneeded(
-            tmp_path, maintenance.eviction.named(maintenance.transcripts(tmp_path)), grace=0
+            tmp_path, maintenance.eviction.named_ids(maintenance.transcripts(tmp_path)), grace=0
         )
     )
     maintenance.delete(folder, "talk")

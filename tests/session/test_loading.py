@@ -201,7 +201,7 @@ def test_of_files_that_begin_alike_the_one_that_goes_on_longest_on_the_path_is_r
         path = folder / "aa" / catalog.rows_name("a" * 16, begin, end)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    paths = readahead.paths(tmp_path, readahead.Needed("f" * 32, [third, second, first]))
+    paths = readahead.paths(tmp_path, readahead.NeededSegments("f" * 32, [third, second, first]))
     assert [(second, other), (first, third)] == [
         (begin, end)
         for path in paths

@@ -123,7 +123,7 @@ def test_eviction_takes_everything_old_before_anything_whole(store: SegmentStore
     paths = [path for path in write_old(store) if ".next" not in path.name]
     write(store, ONE)
     whole = sum(path.stat().st_size for path in rows_files(store) if path not in paths)
-    eviction.remove(eviction.over_limit(sessions_of(store), int(whole / eviction.TARGET) + 200))
+    eviction.remove(eviction.over_limit(sessions_of(store), int(whole / eviction.TARGET_SHARE) + 200))
     assert [] == [path for path in paths if path.exists()]
     assert expected(ONE) == read(store, ONE)
 

@@ -1,4 +1,4 @@
-"""Keeps the checkpoints within a limit while a process writes; refuses to know what they are for."""
+"""Keeps the checkpoints within a limit of bytes while a process writes them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from pathlib import Path
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.token_path import TokenPath
 
-LARGEST = 20 << 30
-SHARE = 10
-SAMPLED = [f"{number:02x}" for number in range(16)]
-ENOUGH = 256
+MAX_BYTES = 20 << 30
+# The default limit is this part of the disk: a tenth.
+DISK_PARTS = 10
+# The folders of a model that stand for all 256 of them, if they hold this many files.
+SAMPLED_SHARDS = [f"{number:02x}" for number in range(16)]
+MIN_SAMPLED_FILES = 256
 # Other processes write too, so the files are counted again after writing this part of the limit.
-RECOUNT = 16
+RECOUNT_PARTS = 16
 
 
 def default_limit(sessions: Path) -> int:
     """The smaller of 20 GiB and a tenth of the disk that is free without the checkpoints (bytes)."""
     existing = next(path for path in (sessions, *sessions.absolute().parents) if path.exists())
-    taken = 0
+    used = 0
     with contextlib.suppress(OSError):  # nothing can be kept there: the first write says so
-        taken = estimate(sessions)
-    return min(LARGEST, (shutil.disk_usage(existing).free + taken) // SHARE)
+        used = estimate(sessions)
+    return min(MAX_BYTES, (shutil.disk_usage(existing).free + used) // DISK_PARTS)
 
 
 def estimate(sessions: Path) -> int:
-    """About what the checkpoints take: exact for few files, else from a sixteenth of them.
+    """About the bytes that the checkpoints take: exact for few files, else from a sixteenth of them.
 
     Names are hashes, so files fall evenly into the 256 folders of a model.
     """
@@ -39,16 +41,16 @@ def estimate(sessions: Path) -> int:
 
 
 def _estimate(folder: Path) -> int:
-    sampled = [entry for shard in SAMPLED for entry in _entries(folder / shard)]
-    if len(sampled) < ENOUGH:
+    sampled: list[os.DirEntry[str]] = []
+    for shard in SAMPLED_SHARDS:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(folder / shard) as scanned,
+        ):
+            sampled += scanned
+    if len(sampled) < MIN_SAMPLED_FILES:
         return _sizes(inventory.entries(folder))
-    return _sizes(sampled) * 256 // len(SAMPLED)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
-        return list(found)
-    return []
+    return _sizes(sampled) * 256 // len(SAMPLED_SHARDS)
 
 
 def _sizes(entries: Iterable[os.DirEntry[str]]) -> int:
@@ -62,7 +64,7 @@ def _sizes(entries: Iterable[os.DirEntry[str]]) -> int:
 class Budget:
     """A limit in bytes, for any number of writers.
 
-    `open_ids` tells the segments of conversations that are open elsewhere.
+    `open_ids` gives the segments of conversations that are open elsewhere.
     """
 
     def __init__(self, sessions: Path, limit: int, open_ids: Callable[[], Collection[str]]) -> None:
@@ -71,9 +73,9 @@ class Budget:
         self._open_ids = open_ids
         self._used: int | None = None
         self._uncounted = 0
-        # The newest path of each root: a model and a draft model write at the same time.
+        # The ids of each root's newest path: a model and a draft model write at the same time.
         self._newest: dict[str, set[str]] = {}
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
     def written(self, size: int, path: TokenPath) -> None:
         """Count what was written for `path`, and make room if that was too much.
@@ -81,28 +83,21 @@ class Budget:
         Raises `OSError` as removing does, and if what is open takes more than the limit by itself:
         then nothing more should be written.
         """
-        with self._one_at_a_time:
-            self._newest[path.root] = set(path.ids)
-            self._count(size)
-            self._make_room()
-
-    def _make_room(self) -> None:
-        if self._used is not None and self._used > self._limit:
+        with self._lock:
+            self._newest[path.root] = {segment.id for segment in path}
+            self._uncounted += size
+            if self._used is None or self._uncounted * RECOUNT_PARTS > self._limit:
+                self._used, self._uncounted = estimate(self._sessions), 0
+            else:
+                self._used += size
+            if self._used <= self._limit:
+                return
             ids = set(self._open_ids()).union(*self._newest.values())
             eviction.remove(eviction.over_limit(self._sessions, self._limit, ids))
             self._used = inventory.total_bytes(self._sessions)
             if self._used > self._limit:
-                raise OSError(errno.EDQUOT, self._full())
-
-    def _count(self, size: int) -> None:
-        self._uncounted += size
-        if self._used is None or self._uncounted * RECOUNT > self._limit:
-            self._used, self._uncounted = estimate(self._sessions), 0
-        else:
-            self._used += size
-
-    def _full(self) -> str:
-        return (
-            f"what is open takes more than the limit of {self._limit:,} bytes "
-            "(a larger --cache-limit makes room)"
-        )
+                raise OSError(
+                    errno.EDQUOT,
+                    f"what is open takes more than the limit of {self._limit:,} bytes "
+                    "(a larger --cache-limit makes room)",
+                )

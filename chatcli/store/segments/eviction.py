@@ -1,7 +1,7 @@
-"""What goes when space is short, or when no session needs it any more; refuses to know tensors.
+"""Removes checkpoints that no session needs, and the least valuable ones when space is short.
 
-Nothing here can cost more than time: what is gone is computed again. The order is FORMAT.md's:
-what no session names, then states thinned by age, then leaves of the tree by what they save.
+A removed checkpoint costs time only: it is computed again. FORMAT.md has the order: what no session
+names, then states thinned by age, then leaves of the tree by the seconds that they save.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import heapq
 import math
-import os
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 from chatcli import files
@@ -33,19 +33,25 @@ from chatcli.store.segments.inventory import (
     total_bytes,
 )
 
-# The newest states of every conversation, which thinning never takes.
-NEWEST = 4
+# The newest states of every path, which thinning never takes.
+KEPT_STATES = 4
 # After a week without use, a checkpoint is worth half.
-HALF_LIFE = 7 * 24 * 3600.0
+HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
-GRACE = 3600.0
-# Once over the limit, go this far below it, so that not every turn has to.
-TARGET = 0.9
+GRACE_SECONDS = 3600.0
+# The part of the limit that is left in use, so that not every turn is over it again.
+TARGET_SHARE = 0.9
+
+
+REDUNDANT = "a longer file holds the same rows"
 
 
 @dataclass(frozen=True)
 class Removal:
-    """A file that goes, and why. `keep` is how many of its leading segments stay."""
+    """A file that goes, and why. `keep` is how many of its leading segments stay.
+
+    `size` is the bytes that come free.
+    """
 
     path: Path
     size: int
@@ -53,21 +59,21 @@ class Removal:
     keep: int = 0
 
 
-def named(transcripts: Iterable[Path]) -> set[str]:
-    """The ids of all segments that these transcripts name, damaged ones too."""
-    found: set[str] = set()
+def named_ids(transcripts: Iterable[Path]) -> set[str]:
+    """The ids of all segments that these transcripts name, damaged transcripts too."""
+    ids: set[str] = set()
     for path in transcripts:
         with contextlib.suppress(OSError):
-            found |= {name.decode() for name in files.SHA256_NAME.findall(path.read_bytes())}
-    return found
+            ids |= files.hashes_in(path)
+    return ids
 
 
 def leftovers(sessions: Path) -> Iterator[Removal]:
     """What was set aside, and what killed processes had begun to write. Raises `OSError`."""
-    aside = [*sessions.glob(f"kv/*{DAMAGED}")]
+    set_aside = [*sessions.glob(f"kv/*{DAMAGED}")]
     for folder in models(sessions):
-        aside += [Path(one.path) for one in entries(folder) if one.name.endswith(DAMAGED)]
-    for path in aside:
+        set_aside += [Path(entry.path) for entry in entries(folder) if entry.name.endswith(DAMAGED)]
+    for path in set_aside:
         yield Removal(path, _size(path), "damaged, and set aside")
     unfinished = [*sessions.glob("kv/*/tmp/*"), *sessions.glob(f".*{files.UNNAMED}")]
     for path in files.abandoned(unfinished):
@@ -84,56 +90,52 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE) -> Iterator[Removal]:
+def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE_SECONDS) -> Iterator[Removal]:
     """Checkpoints that no session needs. Raises `OSError`.
 
     One that was used within `grace` seconds may belong to a turn that is still running.
     """
-    short = {name[:SHORT] for name in needed}
+    needed_digits = {name[:SHORT] for name in needed}
     newest = time.time() - grace
     for folder in models(sessions):
         for entry in entries(folder):
             last = catalog.last_id(Path(entry.name))
-            if last is not None and last not in short:
-                with contextlib.suppress(FileNotFoundError):
-                    if entry.stat().st_mtime <= newest:
-                        yield _without(entry, needed)
-
-
-def _without(entry: os.DirEntry[str], needed: Collection[str]) -> Removal:
-    """What goes of a file whose last segment is not needed: all of it, or its end."""
-    path, size = Path(entry.path), entry.stat().st_size
-    ids: tuple[str, ...] = ()
-    if holds_several(entry.name):
-        with contextlib.suppress(OSError, SegmentDamaged):
-            ids = read_rows(path).ids
-    keep = max((at for at, name in enumerate(ids, start=1) if name in needed), default=0)
-    return Removal(path, size - size * keep // max(len(ids), 1), "no session needs it", keep)
+            if last is None or last in needed_digits:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                facts = entry.stat()
+                if facts.st_mtime > newest:
+                    continue
+                # Of several segments' rows, those up to the last needed one stay.
+                ids: tuple[str, ...] = ()
+                if holds_several(entry.name):
+                    with contextlib.suppress(OSError, SegmentDamaged):
+                        ids = read_rows(Path(entry.path)).ids
+                keep = max((number for number, name in enumerate(ids, start=1) if name in needed), default=0)
+                size = facts.st_size - facts.st_size * keep // max(len(ids), 1)
+                yield Removal(Path(entry.path), size, "no session needs it", keep)
 
 
 def held_twice(sessions: Path) -> Iterator[Removal]:
     """Rows files whose every segment a longer file holds: joining was cut short. Raises `OSError`."""
     for folder in models(sessions):
         if any(holds_several(entry.name) for entry in entries(folder)):
-            whole = [item for item in inventory.rows(folder) if isinstance(item, Item)]
-            yield from (_twice(item) for item in _held_twice(whole))
+            rows = [item for item in inventory.rows(folder) if isinstance(item, Item)]
+            for item in _redundant(rows):
+                yield Removal(item.path, item.size, REDUNDANT)
 
 
-def _twice(item: Item) -> Removal:
-    return Removal(item.path, item.size, "a longer file holds the same rows")
+def _redundant(rows: Iterable[Item]) -> Iterator[Item]:
+    """The rows files that a longer file stands for.
 
-
-def _held_twice(rows: Iterable[Item]) -> Iterator[Item]:
-    """The rows that a longer file stands for.
-
-    It must be found where they were: a third file that begins earlier and ends within it may hide it.
+    It must be located in their stead: a third file that begins earlier and ends within it may hide it.
     """
     holders = _holders(rows)
     for longer in rows:
-        inside = [item for item in holders[longer.ids[0]] if item is not longer]
-        if len(longer.ids) > 1 and all(_is_part(item, longer) for item in inside):
-            ends = {item.path: item for name in longer.ids for item in holders[name]}
-            yield from (item for item in ends.values() if _is_part(item, longer))
+        beginnings = [item for item in holders[longer.ids[0]] if item is not longer]
+        if len(longer.ids) > 1 and all(_is_part(item, longer) for item in beginnings):
+            parts = {item.path: item for name in longer.ids for item in holders[name]}
+            yield from (item for item in parts.values() if _is_part(item, longer))
 
 
 def _is_part(item: Item, longer: Item) -> bool:
@@ -150,18 +152,18 @@ def _holders(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def over_limit(
-    sessions: Path, limit: int, open_ids: Collection[str] = (), going: Collection[Removal] = ()
+    sessions: Path, limit: int, open_ids: Collection[str] = (), removals: Collection[Removal] = ()
 ) -> Iterator[Removal]:
     """What goes so that the checkpoints take at most `limit` bytes: states first, then leaves.
 
-    The rows of `open_ids` stay. `going` is as good as gone; of what goes in part, all may go here.
+    The rows of `open_ids` stay. `removals` count as gone; a file that they shorten may go whole.
     Raises `OSError`.
     """
-    counted = {removal.path: removal.size for removal in going}
+    counted = {removal.path: removal.size for removal in removals}
     used = total_bytes(sessions) - sum(counted.values())
     if used <= limit:
         return
-    surplus = used - int(limit * TARGET)
+    surplus = used - int(limit * TARGET_SHARE)
     for removal in chain(leftovers(sessions), _cheapest(sessions, open_ids)):
         if surplus <= 0:
             return
@@ -179,8 +181,8 @@ def _cheapest(sessions: Path, open_ids: Collection[str]) -> Iterator[Removal]:
     thinned = heapq.merge(*(tree.thinned() for tree in trees), key=lambda item: item.used)
     for item in thinned:
         yield Removal(item.path, item.size, "over the limit: an older state, thinned")
-    for _, least in heapq.merge(*(tree.leaves() for tree in trees), key=lambda one: one[0]):
-        for item in least:
+    for _, items in heapq.merge(*(tree.leaves() for tree in trees), key=itemgetter(0)):
+        for item in items:
             yield Removal(item.path, item.size, "over the limit: worth the least")
 
 
@@ -190,15 +192,15 @@ class Tree:
     def __init__(self, folder: Path, open_ids: Collection[str]) -> None:
         self._open = open_ids
         self._now = time.time()
-        found = list(inventory.rows(folder))
-        rows = [item for item in found if isinstance(item, Item)]
-        self._broken = [item for item in found if isinstance(item, Problem)]
-        self._twice = {item.path: item for item in _held_twice(rows)}
-        self._rows = [item for item in rows if item.path not in self._twice]
+        items = list(inventory.rows(folder))
+        rows = [item for item in items if isinstance(item, Item)]
+        self._damaged = [item for item in items if isinstance(item, Problem)]
+        self._redundant = {item.path: item for item in _redundant(rows)}
+        self._rows = [item for item in rows if item.path not in self._redundant]
         self._holders = _holders(self._rows)
         self._states = {item.ids[0]: item for item in inventory.states(folder)}
         self._depth, self._below = self._measure()
-        self._gone: set[str] = set()
+        self._removed: set[str] = set()  # ids of segments whose states have been given
 
     def _measure(self) -> tuple[dict[str, int], dict[str, int]]:
         """Of each segment: its segments up to the root, and the states below it on one path."""
@@ -221,26 +223,25 @@ class Tree:
 
     def useless(self) -> Iterator[Removal]:
         """What cannot be read, and what a longer file holds too."""
-        yield from (Removal(one.path, _size(one.path), "damaged") for one in self._broken)
-        yield from (_twice(item) for item in self._twice.values())
+        yield from (Removal(item.path, _size(item.path), "damaged") for item in self._damaged)
+        yield from (Removal(item.path, item.size, REDUNDANT) for item in self._redundant.values())
 
     def thinned(self) -> list[Item]:
         """The states that go first, longest unused first: ever sparser ones stay of older turns."""
-        going = [item for name, item in self._states.items() if not self._stays(name)]
-        self._gone = {item.ids[0] for item in going}
-        return sorted(going, key=lambda item: (item.used, self._depth.get(item.ids[0], 0)))
-
-    def _stays(self, name: str) -> bool:
-        below = self._below.get(name)
-        if below is None:
-            return False  # there are no rows up to it
-        return spared(self._depth[name], below)
+        # A state without rows up to it has no depth.
+        thinned = {
+            name: item
+            for name, item in self._states.items()
+            if name not in self._depth or not spared(self._depth[name], self._below[name])
+        }
+        self._removed = set(thinned)
+        return sorted(thinned.values(), key=lambda item: (item.used, self._depth.get(item.ids[0], 0)))
 
     def leaves(self) -> Iterator[tuple[float, list[Item]]]:
-        """Files that nothing hangs on after their states, least valuable first, then their parents.
+        """Leaves of the tree, each with its states, least valuable first; then what they leave as leaves.
 
-        Each with what it is worth, or its parents' worth if that is more. Last come the states that
-        hang on an open path.
+        Each with what it is worth, or what the one before it is worth if that is more. Last come the
+        states beside open paths.
         """
         children = dict.fromkeys(self._holders, 0)
         for item in self._rows:
@@ -248,36 +249,33 @@ class Tree:
                 children[item.parent] += 1
         heap = [self._ranked(item) for item in self._rows if _is_leaf(item, children)]
         heapq.heapify(heap)
-        before = 0.0
+        highest = 0.0
         while heap:
             worth, _, item = heapq.heappop(heap)
-            if not self._is_open(item):
-                before = max(before, worth)
-                yield before, [*self._states_of(item), item]
-                self._gone.update(item.ids)
+            if not any(name in self._open for name in item.ids):
+                highest = max(highest, worth)
+                yield highest, [*self._states_of(item), item]
+                self._removed.update(item.ids)
                 if item.parent in children:
                     children[item.parent] -= 1
                 for parent in self._holders.get(item.parent, ()):
                     if _is_leaf(parent, children):
                         heapq.heappush(heap, self._ranked(parent))
 
-        rest = [item for name, item in self._states.items() if name not in {*self._open, *self._gone}]
-        yield math.inf, rest
+        kept = {*self._open, *self._removed}
+        yield math.inf, [item for name, item in self._states.items() if name not in kept]
 
     def _ranked(self, item: Item) -> tuple[float, str, Item]:
         return self._worth(item), str(item.path), item
 
-    def _is_open(self, item: Item) -> bool:
-        return any(name in self._open for name in item.ids)
-
     def _states_of(self, item: Item) -> list[Item]:
-        return [self._states[name] for name in item.ids if name in self._states and name not in self._gone]
+        return [self._states[name] for name in item.ids if name in self._states and name not in self._removed]
 
     def _worth(self, item: Item) -> float:
         """Prefill seconds saved per byte, halved for every week without use."""
         size = item.size + sum(state.size for state in self._states_of(item))
         age = max(0.0, self._now - item.used)
-        return float(item.seconds / max(size, 1) * 0.5 ** (age / HALF_LIFE))
+        return float(item.seconds / max(size, 1) * 0.5 ** (age / HALF_LIFE_SECONDS))
 
 
 def _is_leaf(item: Item, children: Mapping[str, int]) -> bool:
@@ -285,10 +283,13 @@ def _is_leaf(item: Item, children: Mapping[str, int]) -> bool:
 
 
 def spared(depth: int, below: int) -> bool:
-    """Whether thinning leaves a state: the newest ones, then every 2nd, 4th, 8th … going back."""
-    if below < NEWEST:
+    """Whether thinning leaves a state: the newest ones, then every 2nd, 4th, 8th … going back.
+
+    `depth` counts segments from the root, `below` the states that follow on one path.
+    """
+    if below < KEPT_STATES:
         return True
-    spacing = 1 << (below // NEWEST).bit_length()
+    spacing = 1 << (below // KEPT_STATES).bit_length()
     return depth % spacing == 0
 
 

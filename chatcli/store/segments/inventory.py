@@ -1,4 +1,4 @@
-"""Everything under `kv/`, file by file: what it is, what is wrong with it; refuses to remove any."""
+"""Lists and verifies the files of checkpoints: what each holds, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from chatcli.store.segments.catalog import (
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
 MODEL_NAME = re.compile("[0-9a-f]{32}")
+NOT_NUMBERS = "its metadata are not numbers"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one model's checkpoints take on disk (bytes): `damaged_bytes` were set aside."""
+    """What one model's checkpoints take on disk (bytes). `damaged_bytes` were set aside."""
 
     fingerprint: str
     rows_files: int
@@ -47,10 +48,10 @@ class Usage:
 
 @dataclass(frozen=True)
 class Item:
-    """One whole file: the segments that it holds, or the one whose state it is.
+    """A file of rows or of a state, and the ids of its segments.
 
-    `used` is when it was last used, in seconds since the epoch. Of rows, `seconds` is what they took
-    to compute.
+    `used` is when it was last used, in seconds since the epoch; `start` counts tokens. `seconds` is
+    what rows took to prefill.
     """
 
     path: Path
@@ -74,31 +75,25 @@ class Problem:
 def models(sessions: Path) -> list[Path]:
     """Each model's folder. Raises `OSError`."""
     try:
-        found = sorted((sessions / "kv").iterdir())
+        paths = sorted((sessions / "kv").iterdir())
     except FileNotFoundError:
         return []
     except NotADirectoryError:
         if sessions.is_dir():
             return []  # something else is in the place of `kv`
         raise
-    return [path for path in found if path.is_dir() and path.suffix != DAMAGED]
+    return [path for path in paths if path.is_dir() and path.suffix != DAMAGED]
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Everything in one model's folder that is not being written. Raises `OSError`."""
-    for shard in _shards(folder):
-        if SHARD_NAME.fullmatch(shard.name):
-            with (
-                contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                os.scandir(shard) as found,
-            ):
-                yield from found
-
-
-def _shards(folder: Path) -> list[Path]:
-    with contextlib.suppress(FileNotFoundError):
-        return sorted(folder.iterdir())
-    return []
+    try:
+        shards = sorted(path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name))
+    except FileNotFoundError:
+        return
+    for shard in shards:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(shard) as scanned:
+            yield from scanned
 
 
 def usage(sessions: Path) -> list[Usage]:
@@ -140,7 +135,7 @@ def clear(sessions: Path) -> int:
     """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
     with files.explained(f"delete the checkpoints in {sessions}"):
         if sessions.exists():
-            os.listdir(sessions)  # noqa: PTH208 - a file or a closed folder is told, not cleared
+            os.listdir(sessions)  # noqa: PTH208 - raises for a file or a folder that is closed
         freed = total_bytes(sessions)
         while (sessions / "kv").exists():
             # Another process may take a file away first: then there is one less to delete.
@@ -157,8 +152,8 @@ def total_bytes(sessions: Path) -> int:
 def bytes_below(folder: str | Path) -> int:
     """What all files in a folder take, at any depth. Raises `OSError`."""
     total = 0
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
-        for entry in found:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as scanned:
+        for entry in scanned:
             if entry.is_dir(follow_symlinks=False):
                 total += bytes_below(entry.path)
             else:
@@ -168,18 +163,18 @@ def bytes_below(folder: str | Path) -> int:
 
 
 def states(folder: Path) -> Iterator[Item]:
-    """One model's states: their names say all that there is to know."""
+    """One model's states, by their names."""
     for entry in entries(folder):
-        if found := STATE_NAME.fullmatch(entry.name):
+        if name := STATE_NAME.fullmatch(entry.name):
             with contextlib.suppress(FileNotFoundError):
                 facts = entry.stat()
-                yield Item(Path(entry.path), "state", facts.st_size, facts.st_mtime, (found[1],))
+                yield Item(Path(entry.path), "state", facts.st_size, facts.st_mtime, (name[1],))
 
 
 def rows(folder: Path) -> Iterator[Item | Problem]:
-    """One model's rows by their headers, and those whose headers are not whole.
+    """One model's rows files by their headers, and those whose headers are damaged.
 
-    What cannot be read now is left out.
+    A file that cannot be read now is left out.
     """
     for entry in entries(folder):
         if entry.name.endswith(f".rows{SUFFIX}"):
@@ -195,40 +190,37 @@ def rows(folder: Path) -> Iterator[Item | Problem]:
 def read_rows(path: Path) -> Item:
     """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
     facts = path.stat()
-    ids, told = _read_rows(path)
-    try:
-        start, seconds = int(told["start"]), float(told["seconds"])
-    except (KeyError, ValueError) as error:
-        raise SegmentDamaged("its numbers are none") from error
-    return Item(path, "rows", facts.st_size, facts.st_mtime, tuple(ids), told["parent"], start, seconds)
-
-
-def _read_rows(path: Path) -> tuple[list[str], dict[str, str]]:
     with Container(path) as file:
-        if _checked_kind(file) != "rows" or "parent" not in file.metadata:
+        metadata = file.metadata
+        if _checked_kind(file) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it is not rows")
-        one = len(catalog.segment_ends(file)) == 1
-        ids = [file.metadata.get("id", "")] if one else catalog.segment_ids(file)
-        if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
-            raise SegmentDamaged("it is under another file's name")
-        return ids, file.metadata
+        # The id of a single segment is taken on trust, so that its tokens need not be read.
+        is_single = len(catalog.segment_ends(file)) == 1
+        ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
+    if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
+        raise SegmentDamaged("it is under another file's name")
+    try:
+        start, seconds = int(metadata["start"]), float(metadata["seconds"])
+    except ValueError as error:
+        raise SegmentDamaged(NOT_NUMBERS) from error
+    return Item(path, "rows", facts.st_size, facts.st_mtime, tuple(ids), metadata["parent"], start, seconds)
 
 
 def _checked_kind(file: Container) -> Kind:
-    told = file.metadata
-    if (told.get("format"), told.get("version")) != (SEGMENT_FORMAT, SEGMENT_VERSION):
+    metadata = file.metadata
+    if (metadata.get("format"), metadata.get("version")) != (SEGMENT_FORMAT, SEGMENT_VERSION):
         raise SegmentDamaged("it is no segment of this format")
-    if told.get("fingerprint") != file.path.parent.parent.name:
+    if metadata.get("fingerprint") != file.path.parent.parent.name:
         raise SegmentDamaged("it belongs to another model")
-    if told.get("kind") == "rows":
+    if metadata.get("kind") == "rows":
         return "rows"
-    if told.get("kind") == "state":
+    if metadata.get("kind") == "state":
         return "state"
     raise SegmentDamaged("it is neither rows nor state")
 
 
 def verify(sessions: Path) -> Iterator[Problem]:
-    """Read every byte of every checkpoint; what is wrong comes back. Raises `OSError`."""
+    """Read every byte of every checkpoint and give the files that are damaged. Raises `OSError`."""
     for folder in models(sessions):
         if not MODEL_NAME.fullmatch(folder.name):
             yield Problem(folder, "it is no model's folder")
@@ -243,7 +235,15 @@ def verify(sessions: Path) -> Iterator[Problem]:
 
 def _problem_of(path: Path) -> str | None:
     try:
-        _check(path)
+        with Container(path) as file:
+            _check_name(file)
+            metadata = file.metadata
+            try:
+                json.loads(metadata["scalars"] if metadata["kind"] == "state" else "{}")
+                int(metadata["start"]), float(metadata["seconds"])
+            except (ValueError, RecursionError):
+                return NOT_NUMBERS
+            file.check()
     except SegmentDamaged as error:
         return str(error)
     except FileNotFoundError:
@@ -251,14 +251,6 @@ def _problem_of(path: Path) -> str | None:
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     return None
-
-
-def _check(path: Path) -> None:
-    """Read a file, whatever its name says it is. Raises `SegmentDamaged` and `OSError`."""
-    with Container(path) as file:
-        _check_name(file)
-        _check_numbers(file)
-        file.check()
 
 
 def _check_name(file: Container) -> None:
@@ -273,12 +265,3 @@ def _check_name(file: Container) -> None:
             raise SegmentDamaged("its id is not that of its tokens")
     if path.name != name or path.parent.name != name[:2]:
         raise SegmentDamaged("it is under another file's name")
-
-
-def _check_numbers(file: Container) -> None:
-    told = file.metadata
-    try:
-        json.loads(told["scalars"] if told["kind"] == "state" else "{}")
-        int(told["start"]), float(told["seconds"])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise SegmentDamaged("its numbers are none") from error

@@ -1,22 +1,19 @@
-"""The rows of a path of segments, joined from their files as they are read; refuses to know MLX.
+"""Reads the rows of a path of segments from several files as if they were one.
 
-Rows lie along the last axis but one. They are copied straight to where they are wanted, and no
-array is believed before its checksum has been computed from the very bytes that were copied.
+Rows lie along the last axis but one. They are read straight into their destination, and checksums
+are computed from the bytes that arrived there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
-from chatcli.store.segments.container import Array, Buffers, Container, TensorInfo, storage
-
-Job = Callable[[], None]
+from chatcli.store.segments.container import Array, Buffers, Container, storage
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Piece:
 
 
 class Rows:
-    """Open files that hold the rows of neighbouring tokens, in order."""
+    """Open files that hold the rows of consecutive tokens, in order."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         """Raises `SegmentDamaged` if the files do not hold the same kind of rows."""
@@ -40,12 +37,12 @@ class Rows:
 
     @property
     def seconds(self) -> float:
-        """What prefilling these tokens took when it was done."""
+        """What prefilling these tokens took."""
         return sum(prefill_seconds(piece.file.metadata) * piece.count / piece.length for piece in self.pieces)
 
     @property
     def names(self) -> list[str]:
-        """The arrays that there are, `L.keys` and `L.values` of each leaf L."""
+        """The names of the arrays, `L.keys` and `L.values` of each leaf L."""
         return sorted(self.pieces[0].file.tensors.keys() - {TOKENS}) if self.pieces else []
 
     def dtype(self, name: str) -> str:
@@ -57,34 +54,33 @@ class Rows:
         return (*before, self.count if length is None else length, last)
 
     def copy(self, into: Mapping[str, Array]) -> None:
-        """Arrays into others: all of their rows, first where there is room for more, or the newest that fit.
+        """Read the rows into these arrays: all of them, or the newest if an array has too few rows.
 
-        Each file is read from its beginning to its end. Raises `SegmentDamaged` or `OSError`; what
-        is in `into` then is anything.
+        In an array with more rows they come first. Each file is read from its beginning to its end.
+        Raises `SegmentDamaged` or `OSError`; what `into` holds then is undefined.
         """
         if not all(array.flags.c_contiguous for array in into.values()):
             raise ValueError("rows are copied into contiguous arrays")
-        jobs = [job for name, array in into.items() for job in self._parts_of(name, array)]
+        for name, array in into.items():
+            self._copy_cut(name, array)
         whole = {name: array for name, array in into.items() if array.shape[-2] >= self.count}
         start = 0
         for piece in self.pieces:
             if piece.count == piece.length:
                 end = start + piece.count
-                views = {name: _blocks(array, start, end) for name, array in whole.items()}
-                jobs += [partial(piece.file.read_batch, batch) for batch in piece.file.batches(views)]
+                piece.file.read_into({name: _blocks(array, start, end) for name, array in whole.items()})
             start += piece.count
-        for job in jobs:
-            job()
 
-    def _parts_of(self, name: str, into: Array) -> Iterator[Job]:
-        """The pieces of which not everything is wanted, each read whole and then cut."""
+    def _copy_cut(self, name: str, into: Array) -> None:
+        """Copy from the pieces that are needed in part, each read whole and then cut."""
         start = min(into.shape[-2] - self.count, 0)
         for piece in self.pieces:
             end = start + piece.count
-            cut = piece.count < piece.length or into.shape[-2] < self.count
-            if cut and end > 0:
-                part = into[..., max(start, 0) : end, :]
-                yield partial(_copy_part, piece, name, part, max(-start, 0))
+            is_cut = piece.count < piece.length or into.shape[-2] < self.count
+            if is_cut and end > 0:
+                stored = piece.file.read(name).array()
+                part = stored[..., max(-start, 0) : piece.count, :]
+                into[..., max(start, 0) : end, :] = part.view(into.dtype)
             start = end
 
     def close(self) -> None:
@@ -98,18 +94,12 @@ class Rows:
         self.close()
 
 
-def prefill_seconds(told: Mapping[str, str]) -> float:
-    """What a file's metadata says that its tokens took; 0 where it says nothing of use."""
+def prefill_seconds(metadata: Mapping[str, str]) -> float:
+    """The prefill seconds in a file's metadata; 0 if there are none."""
     try:
-        return float(told["seconds"])
+        return float(metadata["seconds"])
     except (SegmentDamaged, ValueError):
         return 0.0
-
-
-def _copy_part(piece: Piece, name: str, into: Array, skipped: int) -> None:
-    """A piece's rows without the first `skipped`."""
-    whole = piece.file.read(name).array()
-    into[...] = whole[..., skipped : piece.count, :].view(into.dtype)
 
 
 def _blocks(array: Array, start: int, end: int) -> Buffers:
@@ -122,21 +112,20 @@ def _blocks(array: Array, start: int, end: int) -> Buffers:
 
 
 def _check_alike(first: Piece, piece: Piece) -> None:
-    ours, theirs = first.file.tensors, piece.file.tensors
-    if ours.keys() != theirs.keys():
+    tensors, others = piece.file.tensors, first.file.tensors
+    if tensors.keys() != others.keys():
         raise SegmentDamaged("it holds other arrays than the segments before it")
-    for name in theirs.keys() - {TOKENS}:
-        one, other = ours[name], theirs[name]
-        if _kind(one) != _kind(other) or len(other.shape) < 2 or other.shape[-2] != piece.length:
+    for name in tensors.keys() - {TOKENS}:
+        shape, other = tensors[name].shape, others[name].shape
+        same_type = tensors[name].dtype == others[name].dtype
+        # All dimensions but the number of rows.
+        same_shape = (*shape[:-2], *shape[-1:]) == (*other[:-2], *other[-1:])
+        if not (same_type and same_shape and len(shape) > 1 and shape[-2] == piece.length):
             raise SegmentDamaged(f"its {name} does not fit the segments before it")
-
-
-def _kind(part: TensorInfo) -> tuple[str, tuple[int, ...]]:
-    return part.dtype, (*part.shape[:-2], *part.shape[-1:])
 
 
 def joined(rows: Rows, name: str) -> Array:
     """One array with all of its rows, in memory."""
-    made = np.empty(rows.shape(name), storage(rows.dtype(name)))
-    rows.copy({name: made})
-    return made
+    array = np.empty(rows.shape(name), storage(rows.dtype(name)))
+    rows.copy({name: array})
+    return array

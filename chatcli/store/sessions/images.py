@@ -76,7 +76,7 @@ def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
         named: set[str] = set()
         for path in transcripts():
             with contextlib.suppress(FileNotFoundError):
-                named |= {name.decode() for name in files.SHA256_NAME.findall(path.read_bytes())}
+                named |= files.hashes_in(path)
         for path in (*files.abandoned(folder.glob(f"{SCRATCH}/*")), *folder.glob("??/*")):
             if path.stem not in named:
                 path.unlink(missing_ok=True)

@@ -183,14 +183,14 @@ def test_eviction_ends_a_tenth_below_the_limit(tmp_path: Path) -> None:
     put(tmp_path, talk(1, 60), state=False)
     limit = inventory.total_bytes(tmp_path) // 2
     evict(tmp_path, limit)
-    assert inventory.total_bytes(tmp_path) <= limit * eviction.TARGET
+    assert inventory.total_bytes(tmp_path) <= limit * eviction.TARGET_SHARE
 
 
 def test_what_is_going_already_is_not_counted_twice(tmp_path: Path) -> None:
     put(tmp_path, talk(1, 3), state=False)
     (first, *_) = eviction.over_limit(tmp_path, 0)
     limit = inventory.total_bytes(tmp_path) - first.size
-    assert [] == list(eviction.over_limit(tmp_path, limit, going=[first]))
+    assert [] == list(eviction.over_limit(tmp_path, limit, removals=[first]))
 
 
 def test_a_damaged_file_goes_before_anything_whole(tmp_path: Path) -> None:
@@ -290,8 +290,8 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
 def test_the_default_is_20_gib_or_a_tenth_of_what_is_free(tmp_path: Path) -> None:
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
     limit = budget.default_limit(tmp_path / "not" / "there")
-    assert limit <= budget.LARGEST
-    assert limit == pytest.approx(min(budget.LARGEST, free / 10), rel=0.05)
+    assert limit <= budget.MAX_BYTES
+    assert limit == pytest.approx(min(budget.MAX_BYTES, free / 10), rel=0.05)
 
 
 def test_what_is_written_stays_below_the_limit(tmp_path: Path) -> None:
