@@ -252,7 +252,9 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     assert summaries[0] == summaries[1] and {"e", "a", " "} & set(summaries[0])
 
 
-def test_a_draft_that_gave_way_to_another_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
+def test_a_typeahead_that_gave_way_to_another_has_ended_when_a_turn_begins(
+    models: Path, tmp_path: Path
+) -> None:
     in_chunks = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
     chat = LiveChat(in_chunks, SessionRequest(), str(models / "qwen3"))
     say(chat, "hello")
