@@ -481,7 +481,7 @@ class Checkpoints:
         """
         way = generate.generate
         if speculator is not None:
-            way = partial(speculative.generate, speculator)
+            way = partial(speculative.generate_with_draft, speculator)
         run = list(request.tail)
         with self.lent(run) as (cache, log):
             tokens = self._worker.pump(way, self.loaded, cache, request, cancelled, log)

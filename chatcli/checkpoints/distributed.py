@@ -182,13 +182,13 @@ class LeadingCheckpoints(ShardedCheckpoints):
             sampling = replace(request.sampling, seed=secrets.randbits(32))
             request = replace(request, sampling=sampling)
         with self._leading():
-            self._send_path(TokenPath(self.root, [*request.before, *request.tail]))
+            self._send_path(TokenPath(self.root, [*request.prefix, *request.tail]))
             self._ranks.command(
                 "generate",
-                start=len(request.before),
+                start=len(request.prefix),
                 sampling=asdict(request.sampling),
                 room=request.room,
-                reply_tokens=len(request.said),
+                reply_tokens=len(request.reply_start),
                 opening=request.opening,
             )
             yield from super().generate(request, BroadcastStop(self._ranks, cancelled))

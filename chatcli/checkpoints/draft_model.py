@@ -21,13 +21,13 @@ class Speculation:
     """A draft model that proposes `num_draft_tokens` at a time, and its live cache."""
 
     def __init__(
-        self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, fit: SpeculationLimits
+        self, loaded: LoadedModel, checkpoints: Checkpoints, num_draft_tokens: int, limits: SpeculationLimits
     ) -> None:
-        """For the model `loaded`; `checkpoints` are the draft model's, `fit` what both have in common."""
+        """For the model `loaded`; `checkpoints` are the draft model's, `limits` what both have in common."""
         self._loaded = loaded
         self._checkpoints = checkpoints
         self._num_draft_tokens = num_draft_tokens
-        self._fit = fit
+        self._limits = limits
         self._told = False
 
     @property
@@ -49,7 +49,7 @@ class Speculation:
         if cancelled.is_set() or not self._fits(len(path.tokens)):
             return 0
         # It sees no images: where one is, it is given what stands for any.
-        tokens = embeddings.real(self._loaded, path.tokens)
+        tokens = embeddings.vocabulary_tokens(self._loaded, path.tokens)
         ends = [segment.end for segment in path]
         own = TokenPath.cut(self._checkpoints.root, tokens, ends)
         # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
@@ -63,10 +63,10 @@ class Speculation:
         cancelled: StopSignal,
     ) -> Generator[Token]:
         """`Checkpoints.generate` of the model's own, from where this has followed it to."""
-        ran = embeddings.real(self._loaded, request.tail)
+        ran = embeddings.vocabulary_tokens(self._loaded, request.tail)
         with self._checkpoints.lent(ran) as (cache, log):
             loaded = self._checkpoints.loaded
-            speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._fit)
+            speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._limits)
             tokens = checkpoints.generate(request, cancelled, speculator)
             with contextlib.closing(tokens):
                 for token in tokens:
@@ -75,7 +75,7 @@ class Speculation:
 
     def _fits(self, tokens: int) -> bool:
         """Whether there is speculating after so many tokens."""
-        return self._fit.room(tokens, self._num_draft_tokens) > 0
+        return self._limits.room(tokens, self._num_draft_tokens) > 0
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -1,24 +1,20 @@
-"""Several sequences generated together, on the thread that owns MLX; refuses to know messages and sessions.
-
-Each comes with a cache of its own, of any length; mlx-lm's `BatchGenerator` makes one batch of them.
-"""
+"""Several sequences that generate together: mlx-lm's `BatchGenerator`, each with a cache of its own."""
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
 from chatcli.engine import embeddings, generate
-from chatcli.engine import sampling as sampler
 from chatcli.engine.generate import Token
-from chatcli.engine.sampling import Sampler
+from chatcli.engine.sampling import Sampler, sampler_for
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -26,62 +22,70 @@ from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 
-# Sequences in a batch. More gain little: each step reads the weights once, but every cache.
-MOST = 16
-# A sequence's cache is there up to so many times while it is merged into the batch.
-COPIES = 3
-# A trial's steps, how much longer the prompt of its second sequence is, and how long the third
-# (tokens): longer than any n-gram that a model keeps, or mlx-lm cannot merge the caches.
-TRIED, LONGER, SHORT = 8, 5, 8
-# What rounding may do: a part of the standard deviation, or so many times a number's precision.
-ROUNDED, ROUNDINGS = 1e-3, 8
-# What MLX and mlx-lm raise where a model's code does not know batches.
-UNFIT = (ValueError, TypeError, AttributeError, IndexError, RuntimeError, NotImplementedError, MemoryFull)
+# More sequences in a batch gain little: each step reads the weights once, but every cache.
+MAX_SEQUENCES = 16
+# How many copies of a sequence's cache there may be at a time while it is merged into the batch.
+MERGE_COPIES = 3
+# A trial's steps, how many tokens its second prompt is longer, and how long the third prompt is: longer
+# than any n-gram that a model keeps, or mlx-lm cannot merge the caches.
+TRIAL_STEPS, TRIAL_LONGER, TRIAL_SHORT = 8, 5, 8
+# The mean difference that rounding may make: a part of the standard deviation, at least so many epsilons.
+TOLERANCE, TOLERANCE_EPSILONS = 1e-3, 8
+# What MLX and mlx-lm raise where a model's code cannot run batches.
+NOT_BATCHABLE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    NotImplementedError,
+    MemoryFull,
+)
 
 
-def room_for(cache: PromptCache, allowed: int | None = None) -> int:
-    """How many sequences that begin with this cache fit the memory, 1 to `MOST`.
+def max_sequences(cache: PromptCache, allowed_bytes: int | None = None) -> int:
+    """How many sequences that begin with this cache fit in memory, 1 to `MAX_SEQUENCES`.
 
-    `allowed` bytes may be taken in all; None: what the device has.
+    `allowed_bytes` may be taken in all; None: what the device has.
     """
-    limits = [limit for limit in (device.room(), allowed) if limit is not None]
+    limits = [limit for limit in (device.room(), allowed_bytes) if limit is not None]
     if not limits:
-        return MOST
-    left = min(limits) - mx.get_active_memory()
-    return max(1, min(MOST, left // max(COPIES * prompt_cache.nbytes(cache), 1)))
+        return MAX_SEQUENCES
+    free = min(limits) - mx.get_active_memory()
+    return max(1, min(MAX_SEQUENCES, free // max(MERGE_COPIES * prompt_cache.nbytes(cache), 1)))
 
 
 @dataclass
 class _Sequence:
-    """One reply's text so far, and when its first token came."""
+    """One reply so far: its text, its tokens, and when the first of them came."""
 
     detokenizer: Any
-    began: float | None = None
+    first_time: float | None = None
     tokens: int = 0
 
-    def speed(self) -> float:
-        """Tokens a second since the first."""
+    def count(self) -> float:
+        """Count a token. Returns tokens per second since the first."""
         now = time.perf_counter()
         self.tokens += 1
-        self.began = self.began or now
-        return self.tokens / max(now - self.began, 1e-9)
+        self.first_time = self.first_time or now
+        return self.tokens / max(now - self.first_time, 1e-9)
 
 
 @dataclass
 class Batch:
-    """Sequences that generate together. One may join at any time; one that ends leaves."""
+    """Up to `size` sequences that generate together. One may join at any time; one that ends leaves."""
 
     loaded: LoadedModel
-    most: int
-    _going: dict[int, _Sequence] = field(default_factory=dict)
+    size: int
+    _sequences: dict[int, _Sequence] = field(default_factory=dict)
     _samplers: dict[Sampling, Sampler] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._generator = BatchGenerator(
             self.loaded.model,
             stop_tokens=[[token] for token in self.loaded.tokenizer.eos_token_ids],
-            completion_batch_size=self.most,
-            prefill_batch_size=self.most,
+            completion_batch_size=self.size,
+            prefill_batch_size=self.size,
             prefill_step_size=self.loaded.prefill_step,
             stream=generation_stream,
         )
@@ -93,66 +97,67 @@ class Batch:
         sampling: Sampling,
         room: int,
         opening: str = "",
-        before: Sequence[int] = (),
+        prefix: Sequence[int] = (),
     ) -> int:
         """Go on from `cache` with a prompt's last tokens. Returns the sequence's number.
 
-        It ends as in `engine.generate`: by a stop token, or when `room` or max_tokens is full.
+        The arguments are those of `generate.Request`. The reply ends by a stop token, or when `room` or
+        max_tokens is reached.
         """
-        _run_all_but_last(self.loaded, cache, tail)
+        _prefill_all_but_last(self.loaded, cache, tail)
         (number,) = self._generator.insert(
             [list(tail[-1:])],
-            [generate.longest(sampling, room)],
+            [generate.max_tokens(sampling, room)],
             caches=[cache],
             samplers=[self._sampler(sampling)],
-            logits_processors=[generate.processors(self.loaded, sampling, opening, before=before)],
-            all_tokens=[embeddings.real(self.loaded, tail[:-1])],
+            logits_processors=[generate.logits_processors(self.loaded, sampling, opening, prefix=prefix)],
+            all_tokens=[embeddings.vocabulary_tokens(self.loaded, tail[:-1])],
         )
-        self._going[number] = _Sequence(self.loaded.tokenizer.detokenizer)
+        self._sequences[number] = _Sequence(self.loaded.tokenizer.detokenizer)
         return int(number)
 
     def step(self) -> list[tuple[int, Token]]:
-        """One more token of each sequence; none if there are no sequences."""
-        found = [self._token(one) for one in self._generator.next_generated()]
-        mx.async_eval([token.logprob for _, token in found])  # type: ignore[no-untyped-call]
-        return found
-
-    def drop(self, number: int) -> None:
-        """Give up a sequence, unless it has ended."""
-        if self._going.pop(number, None) is not None:
-            self._generator.remove([number])
-
-    def close(self) -> None:
-        """End it; what did not end is given up."""
-        self._generator.remove(list(self._going))
-        self._generator.close()
+        """One more token of each sequence, with its number; none if there are no sequences."""
+        tokens = [self._token(response) for response in self._generator.next_generated()]
+        mx.async_eval([token.logprob for _, token in tokens])  # type: ignore[no-untyped-call]
+        return tokens
 
     def _token(self, response: Any) -> tuple[int, Token]:
         number, reason = int(response.uid), response.finish_reason
-        going = self._going[number]
+        sequence = self._sequences[number]
         with mx.stream(generation_stream):
             logprob = response.logprobs[response.token]
         if reason is not None:
-            del self._going[number]
-        text = generate.added(going.detokenizer, response.token, reason)
-        return number, Token(response.token, text, logprob, going.speed(), reason)
+            del self._sequences[number]
+        text = generate.added_text(sequence.detokenizer, response.token, reason)
+        return number, Token(response.token, text, logprob, sequence.count(), reason)
+
+    def drop(self, number: int) -> None:
+        """Give up a sequence, unless it has ended."""
+        if self._sequences.pop(number, None) is not None:
+            self._generator.remove([number])
+
+    def close(self) -> None:
+        """Give up the sequences that have not ended."""
+        self._generator.remove(list(self._sequences))
+        self._generator.close()
 
     def _sampler(self, sampling: Sampling) -> Sampler:
-        """One for all that sample alike, so that they are sampled in one go."""
+        """The same one for all that sample alike, which mlx-lm then samples at once."""
         if sampling not in self._samplers:
-            self._samplers[sampling] = sampler.sampler(self.loaded.tokenizer, sampling)
-        shared = self._samplers[sampling]
-        alone = sampling.seed is not None and bool(sampling.temp)
-        return _seeded(shared, sampling.seed or 0) if alone else shared
+            self._samplers[sampling] = sampler_for(self.loaded.tokenizer, sampling)
+        sampler = self._samplers[sampling]
+        is_seeded = sampling.seed is not None and bool(sampling.temp)
+        return _seeded(sampler, sampling.seed or 0) if is_seeded else sampler
 
 
-def _seeded(shared: Sampler, seed: int) -> Sampler:
-    """A sampler that draws what it would draw without the others."""
+def _seeded(sampler: Sampler, seed: int) -> Sampler:
+    """A sampler that draws what it would draw if no other sequence drew."""
     states = _random_states(seed)
 
     def sample(logprobs: Any) -> Any:
         mx.random.seed(next(states))
-        return shared(logprobs)
+        return sampler(logprobs)
 
     return sample
 
@@ -160,7 +165,7 @@ def _seeded(shared: Sampler, seed: int) -> Sampler:
 def _random_states(seed: int) -> Iterator[int]:
     """The states that MLX's generator goes through, one for each number that is drawn.
 
-    Worked out on the CPU: a GPU would first finish what it is at.
+    Computed on the CPU: a GPU would finish its queue first.
     """
     with mx.stream(mx.cpu):
         key = mx.random.key(seed)
@@ -171,74 +176,71 @@ def _random_states(seed: int) -> Iterator[int]:
             key = mx.random.split(key)[0]
 
 
-def _run_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:
-    """Alone, because a batch of prompts is padded, which not every recurrent layer knows of."""
+def _prefill_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:
+    """Alone, because a batch of prompts is padded, which not every recurrent layer takes into account."""
     deque(generate.prefill(loaded, cache, tail[:-1], RowLog()), maxlen=0)
 
 
-def agrees(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool:
-    """Whether this model says in a batch what it says alone: not every architecture's code does.
-
-    A few tokens after `cache` and `tail` are generated both ways, beside a longer and a short
-    sequence.
-    """
-    if not prompt_cache.can_merge(cache):
-        return False
-    # A trial of its own: images may be as they are in no conversation.
-    tail = embeddings.real(loaded, tail)
-    longer = [*tail, *itertools.islice(itertools.cycle(tail), LONGER)]
-    short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * SHORT
-    sequences = [(cache, list(tail)), (cache, longer), short]
-    try:
-        together = _likelihoods_together(loaded, sequences)
-    except UNFIT:
-        return False
-    return all(
-        _alike(found, _likelihoods(loaded, prompt_cache.fork(made), prompt))
-        for found, (made, prompt) in zip(together, sequences, strict=True)
-    )
-
-
+# The likeliest token of each step, and the logprobs that it was chosen by.
 Steps = list[tuple[int, mx.array]]
 
 
-def _likelihoods(loaded: LoadedModel, cache: PromptCache, prompt: Sequence[int]) -> Steps:
-    """The likeliest token of a few steps, and the log probabilities that it was chosen by."""
+def is_exact(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> bool:
+    """Whether this model generates the same in a batch as alone, which not every architecture's code does.
+
+    A few tokens after `cache` and `tail` are generated both ways, beside a longer and a short sequence.
+    """
+    if not prompt_cache.can_merge(cache):
+        return False
+    # A trial only: images may stand as tokens that no conversation has.
+    tail = embeddings.vocabulary_tokens(loaded, tail)
+    longer = [*tail, *islice(cycle(tail), TRIAL_LONGER)]
+    short = prompt_cache.new(loaded.model, loaded.model_options), [tail[0]] * TRIAL_SHORT
+    prompts = [(cache, list(tail)), (cache, longer), short]
+    try:
+        batched = _generate_batched(loaded, prompts)
+    except NOT_BATCHABLE:
+        return False
+    return all(
+        _differ_by_rounding(steps, _generate_alone(loaded, prompt_cache.fork(before), tokens))
+        for steps, (before, tokens) in zip(batched, prompts, strict=True)
+    )
+
+
+def _generate_alone(loaded: LoadedModel, cache: PromptCache, tokens: Sequence[int]) -> Steps:
     steps = generate_step(
-        mx.array(list(prompt)),
+        mx.array(list(tokens)),
         loaded.model,
-        max_tokens=TRIED,
+        max_tokens=TRIAL_STEPS,
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
     )
     return [(int(token), logprobs) for token, logprobs in steps]
 
 
-def _likelihoods_together(
-    loaded: LoadedModel, sequences: Sequence[tuple[PromptCache, list[int]]]
-) -> list[Steps]:
+def _generate_batched(loaded: LoadedModel, prompts: Sequence[tuple[PromptCache, list[int]]]) -> list[Steps]:
     generator = BatchGenerator(loaded.model, stream=generation_stream)
-    caches = [prompt_cache.fork(cache) for cache, _ in sequences]
-    for cache, (_, prompt) in zip(caches, sequences, strict=True):
-        _run_all_but_last(loaded, cache, prompt)
-    last = [prompt[-1:] for _, prompt in sequences]
-    numbers = generator.insert(last, [TRIED] * len(last), caches=caches)
-    found: dict[int, Steps] = {number: [] for number in numbers}
+    caches = [prompt_cache.fork(cache) for cache, _ in prompts]
+    for cache, (_, tokens) in zip(caches, prompts, strict=True):
+        _prefill_all_but_last(loaded, cache, tokens)
+    last_tokens = [tokens[-1:] for _, tokens in prompts]
+    numbers = generator.insert(last_tokens, [TRIAL_STEPS] * len(prompts), caches=caches)
+    steps: dict[int, Steps] = {number: [] for number in numbers}
     while responses := generator.next_generated():
-        for one in responses:
-            found[one.uid].append((one.token, one.logprobs))
+        for response in responses:
+            steps[response.uid].append((response.token, response.logprobs))
     generator.close()
-    return [found[number] for number in numbers]
+    return [steps[number] for number in numbers]
 
 
-def _alike(one: Steps, other: Steps) -> bool:
-    """Whether the two differ by rounding only, up to where they chose another token."""
-    for (token, mine), (choice, theirs) in zip(one, other, strict=True):
-        exact = theirs.astype(mx.float32)
-        apart = mx.mean(mx.abs(mine.astype(mx.float32) - exact))
-        rounding = max(ROUNDED, ROUNDINGS * mx.finfo(theirs.dtype).eps)
-        if not (apart <= rounding * mx.std(exact)).item():
+def _differ_by_rounding(batched: Steps, alone: Steps) -> bool:
+    """Whether the logprobs differ by rounding only, up to where another token was chosen."""
+    for (token, logprobs), (expected_token, expected) in zip(batched, alone, strict=True):
+        exact = expected.astype(mx.float32)
+        difference = mx.mean(mx.abs(logprobs.astype(mx.float32) - exact))
+        tolerance = max(TOLERANCE, TOLERANCE_EPSILONS * mx.finfo(expected.dtype).eps)
+        if not (difference <= tolerance * mx.std(exact)).item():
             return False
-        if token != choice:
+        if token != expected_token:
             return True
     return True

@@ -1,10 +1,9 @@
-"""Prefill and generate, on the thread that owns MLX; refuses to know messages and sessions."""
+"""Prefill, and generation of one reply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -12,8 +11,7 @@ from mlx_lm.generate import generation_stream, stream_generate
 
 from chatcli.chat_format.markers import closing_tokens
 from chatcli.engine import embeddings
-from chatcli.engine import sampling as choosing
-from chatcli.engine.embeddings import Given
+from chatcli.engine.sampling import LogitsProcessor, logits_processors_for, sampler_for
 from chatcli.engine.think_budget import ThinkBudget
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -21,8 +19,8 @@ from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 
-# Windows' rows that are kept of one reply (bytes); a longer one is settled by running it again.
-MOST_LOGGED = 256 << 20
+# The most windows' rows that are logged of one reply; a longer one is settled by running it again.
+MAX_LOG_BYTES = 256 << 20
 
 
 class StopSignal(Protocol):
@@ -35,8 +33,8 @@ class StopSignal(Protocol):
 class Token:
     """One generated token. `finish_reason` is set on the last: "stop" or "length".
 
-    `logprob` is still being computed: `floats` reads it once nothing waits for that. `from_draft`:
-    a draft model proposed it.
+    `logprob` is an array of one element that is still being computed; `floats` reads many of them at
+    once. `tps` is tokens per second so far. `from_draft`: a draft model proposed the token.
     """
 
     id: int
@@ -49,20 +47,20 @@ class Token:
 
 @dataclass(frozen=True)
 class Request:
-    """What a reply is to begin with: `tail`, the prompt's last tokens, which are run first.
+    """What a reply begins with: `tail` are the prompt's last tokens, which are run first.
 
-    It ends when the model stops, or when `room` or max_tokens is full.
-    `said`, the last of `tail`, is the beginning of a reply that goes on: its text is not told again.
-    `opening` is the text of the generation prompt, from which on thinking is counted.
-    `before` are the prompt's tokens ahead of `tail`, which the cache has; penalties look back at them.
+    It ends when the model stops, or when `room` or max_tokens is reached.
+    `reply_start` is the beginning of a reply that is continued: the last tokens of `tail`, whose text
+    was streamed before. `opening` is the text of the generation prompt, from which thinking is counted.
+    `prefix` are the prompt's tokens before `tail`, which the cache has; penalties look back at them.
     """
 
     tail: Sequence[int]
     sampling: Sampling
     room: int
-    said: Sequence[int] = ()
+    reply_start: Sequence[int] = ()
     opening: str = ""
-    before: Sequence[int] = ()
+    prefix: Sequence[int] = ()
 
 
 def prefill(
@@ -73,11 +71,11 @@ def prefill(
     The first `done` of them were run before. They begin and end between images; a chunk may not.
     Yields the number of tokens of each finished chunk: the place to stop. Raises `MemoryFull`.
     """
-    given = Given(loaded, tokens)
+    stretch = embeddings.Stretch(loaded, tokens)
     for start in range(done, len(tokens), loaded.prefill_step):
         end = min(start + loaded.prefill_step, len(tokens))
         with device.explained(), mx.stream(generation_stream):
-            loaded.model(given.ids(start, end), cache=cache, **given.more(start, end))
+            loaded.model(stretch.ids(start, end), cache=cache, **stretch.arguments(start, end))
             prompt_cache.evaluate(cache)
             log.record(cache, end - start)
         if end - start == loaded.prefill_step:
@@ -95,35 +93,35 @@ def generate(
     """Run the request's `tail` and generate.
 
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
-    of them (if it is whole). Raises `MemoryFull`.
+    of them (if it is complete). Raises `MemoryFull`.
     """
-    tail, sampling, said = request.tail, request.sampling, request.said
+    tail, sampling, reply_start = request.tail, request.sampling, request.reply_start
     if sampling.seed is not None:
         mx.random.seed(sampling.seed)
     with device.explained():
-        embedded = embeddings.whole(loaded, tail)
+        more_arguments = embeddings.generation_arguments(loaded, tail)
     responses = stream_generate(
         loaded.model,
         loaded.tokenizer,
-        embeddings.real(loaded, tail),
-        max_tokens=longest(sampling, request.room),
-        sampler=choosing.sampler(loaded.tokenizer, sampling),
-        logits_processors=processors(loaded, sampling, request.opening, said, request.before),
+        embeddings.vocabulary_tokens(loaded, tail),
+        max_tokens=max_tokens(sampling, request.room),
+        sampler=sampler_for(loaded.tokenizer, sampling),
+        logits_processors=logits_processors(loaded, sampling, request.opening, reply_start, request.prefix),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
-        **embedded,
+        **more_arguments,
     )
-    every = (prompt_cache.shortest_window(cache) or request.room) // 2
+    # Often enough that no window drops a row before it is logged.
+    log_interval = (prompt_cache.shortest_window(cache) or request.room) // 2
     unlogged = len(tail)
-    added_by = going_on(loaded, said) if said else None
+    text_of_token = continued_text(loaded, reply_start) if reply_start else None
     with device.explained():
         for response in responses:
-            text = response.text
-            if added_by is not None:
-                text = added_by(response.token, response.finish_reason)
-            yield _token(response, str(text))
+            token, reason = response.token, response.finish_reason
+            text = text_of_token(token, reason) if text_of_token else str(response.text)
+            yield Token(token, text, token_logprob(response.logprobs, token), response.generation_tps, reason)
             unlogged += 1
-            if unlogged >= every:
+            if unlogged >= log_interval:
                 log_rows(cache, unlogged, log)
                 unlogged = 0
             if cancelled.is_set():
@@ -132,61 +130,62 @@ def generate(
         log_rows(cache, unlogged, log)
 
 
-def longest(sampling: Sampling, room: int) -> int:
+def max_tokens(sampling: Sampling, room: int) -> int:
     """The most tokens that a reply may have."""
     return min(room, sampling.max_tokens or room)
 
 
-def processors(
+def logits_processors(
     loaded: LoadedModel,
     sampling: Sampling,
     opening: str,
-    said: Sequence[int] = (),
-    before: Sequence[int] = (),
-) -> list[Any]:
-    """What changes the logits of one reply; some of it remembers the reply's tokens."""
-    past = embeddings.real(loaded, before)
-    return [*choosing.processors(sampling, past), *budget(loaded, sampling, opening, said)]
+    reply_start: Sequence[int] = (),
+    prefix: Sequence[int] = (),
+) -> list[LogitsProcessor]:
+    """The logits processors of one reply, which are not to be shared: some remember its tokens."""
+    penalties = logits_processors_for(sampling, embeddings.vocabulary_tokens(loaded, prefix))
+    return [*penalties, *think_budgets(loaded, sampling, opening, reply_start)]
 
 
-def budget(loaded: LoadedModel, sampling: Sampling, opening: str, said: Sequence[int]) -> list[ThinkBudget]:
-    """What closes the thinking; none where it may go on, or where the model has none."""
+def think_budgets(
+    loaded: LoadedModel, sampling: Sampling, opening: str, reply_start: Sequence[int]
+) -> list[LogitsProcessor]:
+    """The processor that closes thinking; none without a budget or for a model that does not think."""
     closing = closing_tokens(loaded.tokenizer) if sampling.think_budget is not None else []
     if sampling.think_budget is None or not closing:
         return []
-    return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, opening, said)]
+    return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, opening, reply_start)]
 
 
 def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:
-    """Keep the windows' rows of the last `count` tokens, unless a long reply makes them too many."""
+    """Log the windows' rows of the last `count` tokens, unless a long reply makes them too many."""
     if count and log.complete:
         log.record(cache, count, reorder=False)
-    if log.nbytes > MOST_LOGGED:
+    if log.nbytes > MAX_LOG_BYTES:
         log.discard()
 
 
-def text_of(loaded: LoadedModel, said: Sequence[int]) -> str:
-    """What was streamed of these tokens: without the end that more tokens may change."""
-    return str(_heard(loaded, said).text)
+def text_of(loaded: LoadedModel, reply_start: Sequence[int]) -> str:
+    """The text that was streamed of these tokens: without the end that more tokens may change."""
+    return str(_detokenizer_after(loaded, reply_start).text)
 
 
-def _heard(loaded: LoadedModel, said: Sequence[int]) -> Any:
-    """A detokenizer that has had these tokens."""
+def continued_text(loaded: LoadedModel, reply_start: Sequence[int]) -> Callable[[int, str | None], str]:
+    """`added_text` for tokens after `reply_start`: mlx-lm's own would drop the space before the first."""
+    detokenizer = _detokenizer_after(loaded, reply_start)
+    _ = detokenizer.last_segment  # streamed before
+    return lambda token, finish_reason: added_text(detokenizer, token, finish_reason)
+
+
+def _detokenizer_after(loaded: LoadedModel, tokens: Sequence[int]) -> Any:
     detokenizer = loaded.tokenizer.detokenizer
-    for token in said:
+    for token in tokens:
         detokenizer.add_token(token)
     return detokenizer
 
 
-def going_on(loaded: LoadedModel, said: Sequence[int]) -> Callable[[int, str | None], str]:
-    """`added` for tokens that follow others: mlx-lm's own would drop the space before the first."""
-    detokenizer = _heard(loaded, said)
-    _ = detokenizer.last_segment  # told before
-    return partial(added, detokenizer)
-
-
-def added(detokenizer: Any, token: int, finish_reason: str | None) -> str:
-    """The text that a token adds. Of one that ends the reply nothing is told."""
+def added_text(detokenizer: Any, token: int, finish_reason: str | None) -> str:
+    """The text that a token adds to a reply; a stop token has none itself."""
     if finish_reason != "stop":
         detokenizer.add_token(token)
     if finish_reason:
@@ -194,19 +193,14 @@ def added(detokenizer: Any, token: int, finish_reason: str | None) -> str:
     return str(detokenizer.last_segment)
 
 
-def _token(response: Any, text: str) -> Token:
-    logprob = scalar(response.logprobs, response.token)
-    return Token(response.token, text, logprob, response.generation_tps, response.finish_reason)
-
-
-def scalar(logprobs: Any, token: int) -> Any:
-    """One token's logprob, on its way."""
+def token_logprob(logprobs: Any, token: int) -> Any:
+    """One token's logprob as an array of one element, evaluated asynchronously."""
     with mx.stream(generation_stream):
         logprob = logprobs[token]
         mx.async_eval(logprob)  # type: ignore[no-untyped-call]
     return logprob
 
 
-def floats(scalars: Sequence[Any]) -> list[float]:
-    """The numbers that arrays of one element hold."""
-    return [scalar.item() for scalar in scalars]
+def floats(arrays: Sequence[Any]) -> list[float]:
+    """The numbers in arrays of one element."""
+    return [array.item() for array in arrays]

@@ -1,4 +1,4 @@
-"""mlx-lm's sampler and logits processors for one reply; refuses to know caches and messages."""
+"""mlx-lm's sampler and logits processors for one reply."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from chatcli.errors import TokenUnknown
 from chatcli.settings.values import Sampling
 
-# mlx-lm's own: how far penalties look back (tokens), and what XTC takes for likely.
+# mlx-lm's own defaults: how many tokens penalties look back, and the probability that XTC takes for likely.
 CONTEXT_SIZE = 20
 XTC_THRESHOLD = 0.1
 
-# (logprobs) -> token, and (tokens so far, logits) -> logits.
+# From logprobs of shape (sequences, vocabulary) to token ids of shape (sequences,).
 Sampler = Callable[[Any], Any]
-Processor = Callable[[Any, Any], Any]
+# From the tokens so far and logits of shape (1, vocabulary) to such logits.
+LogitsProcessor = Callable[[Any, Any], Any]
 
 
-def check(tokenizer: Any, sampling: Sampling) -> None:
+def check_logit_bias(tokenizer: Any, sampling: Sampling) -> None:
     """Raises `TokenUnknown` for a bias of a token that is not in the vocabulary."""
     if not sampling.logit_bias:
         return
@@ -30,44 +31,40 @@ def check(tokenizer: Any, sampling: Sampling) -> None:
             raise TokenUnknown(f"This model has no token {token}: --logit-bias takes the ids 0 to {last}.")
 
 
-def sampler(tokenizer: Any, sampling: Sampling) -> Sampler:
-    """Chooses a token by its logprobs; the likeliest where there is no temperature."""
-    made: list[Sampler] = []
+def sampler_for(tokenizer: Any, sampling: Sampling) -> Sampler:
+    """mlx-lm's sampler; without a temperature it chooses the likeliest token."""
+    sampler: Sampler | None = None
 
-    def choose(logprobs: Any) -> Any:
-        # Only the logits say how many tokens there are, and mlx-lm refuses to keep more.
-        if not made:
-            made.append(_sampler(tokenizer, sampling, logprobs.shape[-1]))
-        return made[0](logprobs)
+    def sample(logprobs: Any) -> Any:
+        nonlocal sampler
+        if sampler is None:
+            # Only the logits say how many tokens there are, and mlx-lm refuses to keep more.
+            vocabulary, top_k = logprobs.shape[-1], sampling.top_k or 0
+            threshold = sampling.xtc_threshold
+            xtc_special_tokens: list[int] | None = None
+            if sampling.xtc_probability:
+                # As in mlx-lm's server, a line break and the end of a reply stay possible.
+                newline = tokenizer.encode("\n", add_special_tokens=False)
+                xtc_special_tokens = [*newline, *tokenizer.eos_token_ids]
+            sampler = make_sampler(
+                sampling.temp or 0.0,
+                top_p=sampling.top_p or 0.0,
+                min_p=sampling.min_p or 0.0,
+                min_tokens_to_keep=min(sampling.min_tokens_to_keep or 1, vocabulary),
+                top_k=top_k if top_k < vocabulary else 0,
+                xtc_probability=sampling.xtc_probability or 0.0,
+                xtc_threshold=XTC_THRESHOLD if threshold is None else threshold,
+                xtc_special_tokens=xtc_special_tokens,
+            )
+        return sampler(logprobs)
 
-    return choose
-
-
-def _sampler(tokenizer: Any, sampling: Sampling, vocabulary: int) -> Sampler:
-    top_k = sampling.top_k or 0
-    threshold = sampling.xtc_threshold
-    made: Sampler = make_sampler(
-        sampling.temp or 0.0,
-        top_p=sampling.top_p or 0.0,
-        min_p=sampling.min_p or 0.0,
-        min_tokens_to_keep=min(sampling.min_tokens_to_keep or 1, vocabulary),
-        top_k=top_k if top_k < vocabulary else 0,
-        xtc_probability=sampling.xtc_probability or 0.0,
-        xtc_threshold=XTC_THRESHOLD if threshold is None else threshold,
-        xtc_special_tokens=_kept_by_xtc(tokenizer) if sampling.xtc_probability else None,
-    )
-    return made
-
-
-def _kept_by_xtc(tokenizer: Any) -> list[int]:
-    """A line break and the end of a reply, as in mlx-lm: they must stay possible."""
-    return [*tokenizer.encode("\n", add_special_tokens=False), *tokenizer.eos_token_ids]
+    return sample
 
 
-def processors(sampling: Sampling, before: Sequence[int]) -> list[Processor]:
-    """What changes the logits; nothing where nothing does: they stay as they are, to the bit.
+def logits_processors_for(sampling: Sampling, prefix: Sequence[int]) -> list[LogitsProcessor]:
+    """mlx-lm's bias and penalties; none where nothing is asked for: logits stay as they are, to the bit.
 
-    `before` are the prompt's tokens that are in the cache. mlx-lm would not look back at them, and
+    `prefix` are the prompt's tokens that are in the cache. mlx-lm would not look back at them, and
     a penalty would depend on what was cached.
     """
     size = sampling.repetition_context_size
@@ -78,17 +75,18 @@ def processors(sampling: Sampling, before: Sequence[int]) -> list[Processor]:
         "frequency_penalty": sampling.frequency_penalty,
     }
     sizes = {f"{name.partition('_')[0]}_context_size": size for name in penalties}
-    bias = dict(sampling.logit_bias or ())
-    made: list[Processor] = make_logits_processors(bias, **penalties, **sizes)
+    processors: list[LogitsProcessor] = make_logits_processors(
+        dict(sampling.logit_bias or ()), **penalties, **sizes
+    )
     if not any(penalties.values()):
-        return made
+        return processors
     # A size of 0 is the whole prompt, as mlx-lm's own slice has it.
-    earlier = mx.array(list(before[-size:]), mx.int32)
+    context = mx.array(list(prefix[-size:]), mx.int32)
 
     def process(tokens: Any, logits: Any) -> Any:
-        tokens = mx.concatenate([earlier, tokens])
-        for one in made:
-            logits = one(tokens, logits)
+        tokens = mx.concatenate([context, tokens])
+        for processor in processors:
+            logits = processor(tokens, logits)
         return logits
 
     return [process]

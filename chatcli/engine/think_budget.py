@@ -1,4 +1,4 @@
-"""Closes a thinking that has had its tokens, as a logits processor; refuses to know caches and turns."""
+"""A logits processor that closes thinking once it has had its number of tokens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class ThinkBudget:
     """Called by mlx-lm with every token so far and the next one's logits.
 
     Counts the tokens after the marker that begins thinking. Once there are `budget` of them, `closing`
-    is all that can follow, from where the model has begun it. In later thinking of the same reply the
-    rest of the budget is left; where none is, its first token comes before it is closed.
+    is all that can follow, from where the model has begun it. Later thinking in the same reply has the
+    rest of the budget; where none is left, its first token comes before it is closed.
     """
 
     def __init__(
@@ -24,57 +24,58 @@ class ThinkBudget:
         budget: int,
         closing: Sequence[int],
         opening: str,
-        said: Sequence[int] = (),
+        reply_start: Sequence[int] = (),
     ) -> None:
-        """`opening` is the text of the generation prompt, `said` the tokens of the reply so far."""
+        """`opening` is the text of the generation prompt, `reply_start` the tokens of the reply so far."""
         self._budget, self._closing = budget, tuple(closing)
         self._splitter = ReplySplitter(tokenizer, opening)
         self._detokenizer = tokenizer.detokenizer
-        self._spent, self._forced = 0, list[int]()
+        self._thinking_tokens = 0
+        # What is left of `closing` to force.
+        self._forced = list[int]()
+        # The newest tokens, as many as `closing` has.
         self._tail: tuple[int, ...] = ()
-        self._unheard: list[Any] = []
-        self._begun = False
-        for token in said:
-            self._hear(token)
-        if self._spent >= budget and (written := self._written()):
+        # Arrays with the tokens that were generated and are not counted yet.
+        self._uncounted: list[Any] = []
+        self._was_called = False
+        for token in reply_start:
+            self._count(token)
+        if self._thinking_tokens >= budget and (written := self._written()):
             # The reply was cut while it was being closed.
             self._forced = list(self._closing[written:])
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """The logits of shape (1, vocabulary), with one token left where it is to be forced."""
-        if self._begun:
-            self._unheard.append(tokens[-1])
-            mx.async_eval(self._unheard[-1])  # type: ignore[no-untyped-call]
-        self._begun = True
-        # To read the last token is to wait for it; the one before it has been told.
-        late = 0 if self._is_close() else 1
-        while len(self._unheard) > late:
-            self._hear(self._unheard.pop(0).item())
-            late = 0 if self._is_close() else 1
-        if not self._forced and self._splitter.thinking and self._spent >= self._budget:
+        """Logits of shape (1, vocabulary), with all but one token masked where that is forced."""
+        if self._was_called:
+            self._uncounted.append(tokens[-1])
+            mx.async_eval(self._uncounted[-1])  # type: ignore[no-untyped-call]
+        self._was_called = True
+        # Reading the last token waits until it is computed, so that is left until the budget is nearly spent.
+        while len(self._uncounted) > (0 if self._may_be_spent() else 1):
+            self._count(self._uncounted.pop(0).item())
+        if not self._forced and self._splitter.thinking and self._thinking_tokens >= self._budget:
             self._forced = list(self._closing[self._written() :])
-        return _only(logits, self._forced.pop(0)) if self._forced else logits
+        if not self._forced:
+            return logits
+        # Mask all logits but the forced token's.
+        is_forced = mx.arange(logits.shape[-1]) == self._forced.pop(0)
+        masked = mx.full(logits.shape, float("-inf"), logits.dtype)
+        return mx.where(is_forced, mx.zeros_like(logits), masked)
 
-    def _is_close(self) -> bool:
+    def _may_be_spent(self) -> bool:
         """Whether the next token may be the last of the thinking."""
-        may_think = self._splitter.thinking or not self._spent
-        return may_think and self._spent + 1 >= self._budget
+        may_think = self._splitter.thinking or not self._thinking_tokens
+        return may_think and self._thinking_tokens + 1 >= self._budget
 
-    def _hear(self, token: int) -> None:
-        before = self._splitter.thinking
+    def _count(self, token: int) -> None:
+        was_thinking = self._splitter.thinking
         self._detokenizer.add_token(token)
         for _ in self._splitter.feed(self._detokenizer.last_segment):
             pass
-        self._spent += before and self._splitter.thinking
+        self._thinking_tokens += was_thinking and self._splitter.thinking
         self._tail = (*self._tail, token)[-len(self._closing) :]
 
     def _written(self) -> int:
-        """How much of `closing` the model has begun to write itself."""
+        """How many tokens of `closing` the model has written itself."""
         sizes = range(min(len(self._tail), len(self._closing) - 1), 0, -1)
         return next((size for size in sizes if self._tail[-size:] == self._closing[:size]), 0)
-
-
-def _only(logits: Any, token: int) -> Any:
-    """Certainty."""
-    is_it = mx.arange(logits.shape[-1]) == token
-    return mx.where(is_it, mx.zeros_like(logits), mx.full(logits.shape, float("-inf"), logits.dtype))

@@ -14,8 +14,8 @@ from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation
-from chatcli.engine import speculative
-from chatcli.engine.sampling import check
+from chatcli.engine.sampling import check_logit_bias
+from chatcli.engine.speculative import speculation_limits
 from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
@@ -50,7 +50,7 @@ class Runtime:
 
         `loading` is called with a model's name before it is loaded, `downloading` with the state of its
         download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
-        they raise ends the loading. Raises `ModelError` as `load` and `speculative.fit` do, and `RankLost`.
+        they raise ends the loading. Raises `ModelError` as `load` and `speculation_limits`, and `RankLost`.
         """
         self.settings = settings
         self._worker, self._ranks = worker, ranks
@@ -71,7 +71,7 @@ class Runtime:
                 model_options=settings.model_options,
                 ranks=ranks,
             )
-        check(self.loaded.tokenizer, self.sampling)
+        check_logit_bias(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
             gallery, version = Gallery(settings.sessions), MLX_LM_VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
@@ -132,7 +132,7 @@ class Runtime:
     def _speculate_with(self, draft_model: LoadedModel | None) -> None:
         speculation, models = None, [self.loaded]
         if draft_model is not None:
-            limits = self._worker.call(speculative.fit, self.loaded, draft_model)
+            limits = self._worker.call(speculation_limits, self.loaded, draft_model)
             checkpoints = Checkpoints(self._worker, draft_model, self._open_store(draft_model))
             speculation = Speculation(self.loaded, checkpoints, self.settings.num_draft_tokens, limits)
             models.append(draft_model)

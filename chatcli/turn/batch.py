@@ -16,8 +16,7 @@ from typing import Any
 
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
-from chatcli.engine import batch as engine_batch
-from chatcli.engine.batch import Batch
+from chatcli.engine.batch import Batch, is_exact, max_sequences
 from chatcli.engine.generate import Token
 from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
 from chatcli.events import (
@@ -205,10 +204,10 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
         return 1, CANNOT_MERGE
     limit = checkpoints.memory
     allowed = limit.max_bytes if isinstance(limit, MemoryLimit) else None
-    if (most := call(engine_batch.room_for, cache, allowed)) == 1:
+    if (most := call(max_sequences, cache, allowed)) == 1:
         return 1, NO_ROOM
     if checkpoints.batches is None:
-        checkpoints.batches = call(engine_batch.agrees, checkpoints.loaded, cache, prompt.tail)
+        checkpoints.batches = call(is_exact, checkpoints.loaded, cache, prompt.tail)
     return (most if checkpoints.batches else 1), DIFFERS
 
 

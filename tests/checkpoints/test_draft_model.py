@@ -22,9 +22,16 @@ from chatcli.checkpoints.draft_model import Speculation
 from chatcli.commands import handlers as _commands  # noqa: F401  (registers what is looked up)
 from chatcli.commands.registry import find
 from chatcli.commands.results import PlainText
-from chatcli.engine import generate, speculative
+from chatcli.engine import generate
 from chatcli.engine.generate import Request, Token
-from chatcli.engine.speculative import SpeculationLimits, Speculator
+from chatcli.engine.speculative import (
+    SpeculationLimits,
+    Speculator,
+    _DraftModel,
+    _TargetModel,
+    generate_with_draft,
+    speculation_limits,
+)
 from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache
@@ -110,11 +117,11 @@ class Pair:
         stop: int | None = None,
         **more: Any,
     ) -> list[Token]:
-        fit = speculative.fit(self.model, self.drafting)
+        limits = speculation_limits(self.model, self.drafting)
         own, drafted = caches
-        speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, fit)
+        speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, limits)
         cancelled = threading.Event()
-        tokens = speculative.generate(
+        tokens = generate_with_draft(
             speculator, self.model, own, Request(tail, sampling, 64, **more), cancelled, RowLog()
         )
         return list(cancelling(tokens, cancelled, stop))
@@ -220,7 +227,7 @@ def test_what_changes_the_logits_does_as_without_a_draft_model(
     pair = pairs[name]
     stable, tail = PROMPT[:STABLE], PROMPT[STABLE:]
     sampling = replace(SAMPLED[what], max_tokens=20)
-    more = {"opening": "<think>\n", "before": stable}
+    more = {"opening": "<think>\n", "prefix": stable}
     caches, (alone, _) = pair.caches(stable), pair.caches(stable)
     expected = pair.alone(alone, tail, sampling, **more)
     assert told(expected) == told(pair.speculated(caches, tail, sampling, **more))
@@ -230,7 +237,7 @@ def test_what_changes_the_logits_does_as_without_a_draft_model(
     # A reply that goes on from its first tokens says the same.
     said = ids[:3]
     caches = pair.caches(stable)
-    rest = pair.speculated(caches, [*tail, *said], replace(sampling, max_tokens=17), said=said, **more)
+    rest = pair.speculated(caches, [*tail, *said], replace(sampling, max_tokens=17), reply_start=said, **more)
     assert ids[3:] == [token.id for token in rest]
 
 
@@ -306,8 +313,7 @@ def test_a_draft_model_may_have_more_logits_or_fewer(own: int) -> None:
     def draft_model(tokens: Any, cache: Any) -> Any:
         return mx.ones((1, tokens.shape[1], own))
 
-    checking = speculative._Checking(None)
-    proposing = speculative._Proposing(draft_model, checking, 6)
+    proposing = _DraftModel(draft_model, _TargetModel(None), 6)
     logits = proposing(mx.zeros((1, 2), mx.int32), [])
     assert (1, 2, 6) == logits.shape
     assert [1.0] * 5 == logits[0, 1, :5].tolist()
@@ -356,11 +362,11 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
     """It does not hold what came then, so nothing may go on from it."""
     windows = models_.load(str(family / "windows"))
     pair = Pair(windows, windows)
-    fit = speculative.fit(windows, windows)
+    limits = speculation_limits(windows, windows)
     for count, whole in ((4, True), (40, False)):
         own, drafted = pair.caches(PROMPT[:STABLE])
-        speculator = Speculator(windows, drafted, RowLog(), 3, fit)
-        tokens = speculative.generate(
+        speculator = Speculator(windows, drafted, RowLog(), 3, limits)
+        tokens = generate_with_draft(
             speculator,
             windows,
             own,
@@ -442,11 +448,11 @@ class Noted:
         drafting = worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
         vocabulary = len(drafting.tokenizer.get_vocab())
         self.model = worker.call(RecordingModel, drafting.model, vocabulary, [1])
-        fit = worker.call(speculative.fit, runtime.loaded, drafting)
+        limits = worker.call(speculation_limits, runtime.loaded, drafting)
         self.store = SegmentStore(sessions, drafting.fingerprint)
         drafting = replace(drafting, model=self.model)
         kept = Checkpoints(worker, drafting, self.store)
-        self.speculation = Speculation(runtime.loaded, kept, 3, fit)
+        self.speculation = Speculation(runtime.loaded, kept, 3, limits)
 
     def __enter__(self) -> Noted:
         return self
@@ -511,9 +517,9 @@ class Told(ScriptedHarness):
         self.drafting = self.worker.call(RecordingModel, drafting.model, vocabulary, self.script.ids)
         self.drafts = SegmentStore(sessions, drafting.fingerprint)
         kept = Checkpoints(self.worker, replace(drafting, model=self.drafting), self.drafts)
-        fit = self.worker.call(speculative.fit, self.loaded, drafting)
+        limits = self.worker.call(speculation_limits, self.loaded, drafting)
         self.worker.call(self.model.take_run_ids)
-        self.speculation = Speculation(self.loaded, kept, 3, fit)
+        self.speculation = Speculation(self.loaded, kept, 3, limits)
 
     def __exit__(self, *_: object) -> None:
         self.drafts.close()

@@ -11,9 +11,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.engine import batch as engine_batch
 from chatcli.engine import generate
-from chatcli.engine.batch import Batch
+from chatcli.engine.batch import Batch, is_exact
 from chatcli.engine.generate import Request
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -36,9 +35,9 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> TokenizerWrapper:
-    words = models.WordLevel({f"w{number}": number for number in range(VOCABULARY)}, "w0")
-    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words))
-    return TokenizerWrapper(made, eos_token_ids=[VOCABULARY])
+    word_level = models.WordLevel({f"w{number}": number for number in range(VOCABULARY)}, "w0")
+    inner = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(word_level))
+    return TokenizerWrapper(inner, eos_token_ids=[VOCABULARY])
 
 
 def tokens(number: int, count: int, start: int = 0) -> list[int]:
@@ -65,14 +64,14 @@ def longest(number: int) -> int:
 def alone(loaded: LoadedModel, number: int) -> list[int]:
     sampling, never = Sampling(max_tokens=longest(number)), threading.Event()
     request = Request(tail(number), sampling, 1000)
-    said = generate.generate(loaded, prefilled(loaded, number), request, never, RowLog())
-    return [token.id for token in said]
+    reply = generate.generate(loaded, prefilled(loaded, number), request, never, RowLog())
+    return [token.id for token in reply]
 
 
 def together(loaded: LoadedModel) -> list[list[int]]:
     batch = Batch(loaded, AT_ONCE)
     waiting: Iterator[int] = iter(range(len(SHAPES)))
-    said: list[list[int]] = [[] for _ in SHAPES]
+    replies: list[list[int]] = [[] for _ in SHAPES]
     running: dict[int, int] = {}
     while True:
         while len(running) < AT_ONCE and (number := next(waiting, None)) is not None:
@@ -80,17 +79,17 @@ def together(loaded: LoadedModel) -> list[list[int]]:
             running[batch.add(prefilled(loaded, number), tail(number), sampling, 1000)] = number
         if not running:
             batch.close()
-            return said
-        for at, token in batch.step():
-            said[running[at]].append(token.id)
+            return replies
+        for sequence, token in batch.step():
+            replies[running[sequence]].append(token.id)
             if token.finish_reason:
-                del running[at]
+                del running[sequence]
 
 
 @pytest.mark.parametrize("architecture", CASES)
 def test_a_batch_is_right_or_is_not_used(architecture: str, tokenizer: TokenizerWrapper) -> None:
     loaded = LoadedModel(architecture, build(architecture), tokenizer, "f" * 32, 1024, 16)
-    if engine_batch.agrees(loaded, prefilled(loaded, 0), tail(0)):
+    if is_exact(loaded, prefilled(loaded, 0), tail(0)):
         assert [alone(loaded, number) for number in range(len(SHAPES))] == together(loaded)
     else:
         cache = prompt_cache.new(loaded.model)

@@ -16,9 +16,9 @@ from mlx_lm.sample_utils import make_logits_processors
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.commands import registry
 from chatcli.commands.results import PlainText
-from chatcli.engine import sampling as sampler
+from chatcli.engine.sampling import logits_processors_for, sampler_for
 from chatcli.errors import TokenUnknown, UsageError
-from chatcli.model import load as models_
+from chatcli.model.load import default_sampling, load
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling, Settings
@@ -53,8 +53,8 @@ EVERYTHING = Sampling(
 LOGPROBS = mx.log(mx.array([[0.4, 0.3, 0.2, 0.06, 0.04]]))
 
 
-class Words:
-    """As much of a tokenizer as a sampler asks for."""
+class StubTokenizer:
+    """A tokenizer with what a sampler uses."""
 
     eos_token_ids = (2,)
 
@@ -64,8 +64,8 @@ class Words:
 
 def chosen(sampling: Sampling, logprobs: mx.array = LOGPROBS, count: int = 60) -> set[int]:
     mx.random.seed(1)
-    choose = sampler.sampler(Words(), replace(sampling, temp=sampling.temp or 1.0))
-    return {choose(logprobs).item() for _ in range(count)}
+    sample = sampler_for(StubTokenizer(), replace(sampling, temp=sampling.temp or 1.0))
+    return {sample(logprobs).item() for _ in range(count)}
 
 
 # Samplers
@@ -92,14 +92,14 @@ def test_xtc_leaves_out_the_likeliest_but_never_the_end_of_a_reply() -> None:
 
 
 def test_a_sampler_without_a_temperature_takes_the_likeliest() -> None:
-    choose = sampler.sampler(Words(), Sampling(top_k=9, xtc_probability=1.0))
-    assert 0 == choose(LOGPROBS).item()
+    sample = sampler_for(StubTokenizer(), Sampling(top_k=9, xtc_probability=1.0))
+    assert 0 == sample(LOGPROBS).item()
 
 
 def test_nothing_touches_the_logits_where_nothing_is_asked_for() -> None:
-    assert [] == sampler.processors(Sampling(), [1, 2])
+    assert [] == logits_processors_for(Sampling(), [1, 2])
     neutral = Sampling(repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
-    assert [] == sampler.processors(neutral, [1, 2])
+    assert [] == logits_processors_for(neutral, [1, 2])
 
 
 # Penalties look back over the whole prompt
@@ -149,7 +149,9 @@ def test_a_penalty_is_the_same_whatever_was_cached_and_as_mlx_lm_has_it(
 def test_all_ways_at_once_reopened_say_the_same(models: Path, tmp_path: Path, family: str) -> None:
     model = models / family
     assert all(
-        getattr(EVERYTHING, one.name) is not None for one in fields(Sampling) if one.name != "max_tokens"
+        getattr(EVERYTHING, field.name) is not None
+        for field in fields(Sampling)
+        if field.name != "max_tokens"
     )
     whole = open_all_along(model, tmp_path / "open", sampling=EVERYTHING)
     closed = reopened(model, tmp_path / "closed", sampling=EVERYTHING)
@@ -193,7 +195,7 @@ def test_a_bias_of_a_token_that_is_not_there_is_refused(models: Path, tmp_path: 
     ],
 )
 def test_the_makers_penalties_and_stop_texts_are_taken(config: dict[str, Any], expected: Sampling) -> None:
-    assert expected == models_.default_sampling(config)
+    assert expected == default_sampling(config)
 
 
 @pytest.mark.parametrize(("longest", "expected"), [(7, 7), ("7", None), (0, None), (True, None)])
@@ -202,7 +204,7 @@ def test_a_longest_reply_of_the_makers_is_heard_if_it_makes_sense(
 ) -> None:
     folder = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
     (folder / "generation_config.json").write_text(json.dumps({"max_new_tokens": longest}))
-    assert expected == models_.load(str(folder)).sampling.max_tokens
+    assert expected == load(str(folder)).sampling.max_tokens
 
 
 def test_a_reply_without_a_limit_goes_on_until_the_context_is_full(models: Path, tmp_path: Path) -> None:
