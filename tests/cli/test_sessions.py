@@ -15,7 +15,8 @@ from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests import ROOT
 from tests.support.program import Program
-from tests.support.terminal import ENTER, Terminal
+from tests.support.shell import open_shell
+from tests.support.terminal import ENTER
 
 PACKAGE = ROOT
 
@@ -28,11 +29,6 @@ def save(chatcli: Program, name: str, *texts: str, age: int = 0) -> Path:
             session.append(Message(role, text), session.conversation.head)
     os.utime(session.path, (1e9 - age, 1e9 - age))
     return session.path
-
-
-def terminal(chatcli: Program, *args: str) -> Terminal:
-    command = [sys.executable, "-m", "chatcli", *args]
-    return Terminal(command, chatcli.environment(), chatcli.home)
 
 
 def names(chatcli: Program) -> list[str]:
@@ -86,7 +82,7 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
 def test_deleting_asks_in_a_terminal(chatcli: Program, args: Sequence[str]) -> None:
     save(chatcli, "fruit-salad", "two pears")
     for answer, left in (("n", ["fruit-salad"]), ("y", [])):
-        with terminal(chatcli, "delete", *args) as shown:
+        with open_shell(chatcli, "delete", *args) as shown:
             shown.wait_for("Delete 'fruit-salad' for good? [y/N]")
             shown.send(f"{answer}{ENTER}")
             assert (answer == "n") == bool(shown.wait_for_exit())
@@ -95,7 +91,7 @@ def test_deleting_asks_in_a_terminal(chatcli: Program, args: Sequence[str]) -> N
 
 def test_the_whole_name_and_yes_delete_at_once_in_a_terminal(chatcli: Program) -> None:
     save(chatcli, "fruit-salad", "two pears")
-    with terminal(chatcli, "delete", "fruit-salad", "--yes") as shown:
+    with open_shell(chatcli, "delete", "fruit-salad", "--yes") as shown:
         assert 0 == shown.wait_for_exit()
     assert [] == names(chatcli)
 
@@ -179,7 +175,7 @@ def test_an_imported_conversation_is_gone_on_with(chatcli: Program) -> None:
 def test_resume_in_a_terminal_lets_one_choose(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")
-    with terminal(chatcli, "resume", "-m", str(chatcli.model)) as shown:
+    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as shown:
         shown.wait_for("Resume a session")
         assert "fruit" in shown.text() and "bread" in shown.text()
         shown.send("three plums")
@@ -195,20 +191,20 @@ def test_resume_in_a_terminal_lets_one_choose(chatcli: Program) -> None:
 def test_what_is_chosen_is_resumed(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")
-    with terminal(chatcli, "resume", "-m", str(chatcli.model)) as shown:
+    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as shown:
         shown.wait_for("Resume a session")
         shown.send("\x1b[B" + ENTER)
         shown.wait_for("three plums")
         shown.wait_for(lambda: "Resume a session" not in shown.text())
         assert "wheat" not in shown.text()
-    with terminal(chatcli, "resume", "-c", "-m", str(chatcli.model)) as shown:
+    with open_shell(chatcli, "resume", "-c", "-m", str(chatcli.model)) as shown:
         shown.wait_for("wheat")
         assert "Resume a session" not in shown.all_text()
 
 
 def test_resume_with_nothing_saved_says_so(chatcli: Program) -> None:
     said = "There is no saved session yet: start one with 'chatcli'."
-    with terminal(chatcli, "resume") as shown:
+    with open_shell(chatcli, "resume") as shown:
         assert 1 == shown.wait_for_exit()
     assert said in shown.text()
     assert f"chatcli: {said}\n" == chatcli.run("resume", expect=1).errors

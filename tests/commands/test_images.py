@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ import pytest
 pytest.importorskip("mlx_lm.processors", reason="this mlx-lm has no image processors")
 
 from tests.support.program import Program
+from tests.support.shell import leave, open_shell, ready, run_command, send_message, turns_of
 from tests.support.sight import write_picture, write_seeing
-from tests.support.terminal import CTRL_D, ENTER, TAB, Terminal
-from tests.tui.test_shell import command, ready, say, turns_of
+from tests.support.terminal import ENTER, TAB, Terminal
 
 CHIP, OTHER = "[image: cat.png 16×12]", "[image: my dog.png 16×12]"
 
@@ -26,15 +25,9 @@ def program(tmp_path: Path) -> Program:
     return opened
 
 
-def open_shell(program: Program, model: Path) -> Terminal:
-    args = ("chat", "-m", str(model), "-S", "talk", "-n", "6")
-    env = program.environment(CHATCLI_TRUST_REMOTE_CODE="true")
-    return Terminal([sys.executable, "-m", "chatcli", *args], env, program.home)
-
-
-def leave(terminal: Terminal) -> None:
-    terminal.send(CTRL_D)
-    assert 0 == terminal.wait_for_exit()
+def open_talk(program: Program, model: Path) -> Terminal:
+    args = ("chat", "-m", model, "-S", "talk", "-n", "6")
+    return open_shell(program, *args, CHATCLI_TRUST_REMOTE_CODE="true")
 
 
 def shown(program: Program) -> list[list[str]]:
@@ -42,7 +35,7 @@ def shown(program: Program) -> list[list[str]]:
 
 
 def test_images_are_completed_shown_and_taken_back(program: Program) -> None:
-    with open_shell(program, program.model) as terminal:
+    with open_talk(program, program.model) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send(f"/image pic{TAB}")
         terminal.wait_for("/image pictures/")
@@ -53,27 +46,27 @@ def test_images_are_completed_shown_and_taken_back(program: Program) -> None:
         terminal.wait_for(f"{CHIP} with your next message")
         terminal.wait_for("1 image to show")
         terminal.wait_for(lambda: ready(terminal))
-        say(terminal, 'What, and @"pictures/my dog.png"?')
+        send_message(terminal, 'What, and @"pictures/my dog.png"?')
         assert f"› {CHIP}\n  {OTHER}\n  What, and" in terminal.all_text()
         assert "to show" not in terminal.text()
-        command(terminal, "/image pictures/notes.txt", "notes.txt is no image that can be read")
+        run_command(terminal, "/image pictures/notes.txt", "notes.txt is no image that can be read")
         terminal.send("\x03")
         terminal.wait_for("› Say something")
-        command(terminal, "/undo", "The conversation goes on at the beginning")
-        command(terminal, "/image pictures/cat.png", "with your next message")
-        command(terminal, "/image off", "No image goes with the next message.")
-        say(terminal, "Hello.")
+        run_command(terminal, "/undo", "The conversation goes on at the beginning")
+        run_command(terminal, "/image pictures/cat.png", "with your next message")
+        run_command(terminal, "/image off", "No image goes with the next message.")
+        send_message(terminal, "Hello.")
         leave(terminal)
     assert [[]] == shown(program)
 
 
 @pytest.mark.slow
 def test_a_message_that_is_changed_has_its_images_again(program: Program) -> None:
-    with open_shell(program, program.model) as terminal:
+    with open_talk(program, program.model) as terminal:
         terminal.wait_for(lambda: ready(terminal))
-        command(terminal, "/image pictures/cat.png", "with your next message")
-        say(terminal, "What is this?")
-        command(terminal, "/edit", "Change the message and press Enter")
+        run_command(terminal, "/image pictures/cat.png", "with your next message")
+        send_message(terminal, "What is this?")
+        run_command(terminal, "/edit", "Change the message and press Enter")
         terminal.wait_for("1 image to show")
         terminal.send(" Again.")
         terminal.wait_for("this? Again.")
@@ -86,7 +79,7 @@ def test_a_message_that_is_changed_has_its_images_again(program: Program) -> Non
 
 @pytest.mark.slow
 def test_what_a_model_cannot_be_shown_stays_in_the_box(program: Program, models: Path) -> None:
-    with open_shell(program, models / "qwen3_5") as terminal:
+    with open_talk(program, models / "qwen3_5") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.wait_for(lambda: "loading" not in terminal.text())
         terminal.line("What is @pictures/cat.png?")
@@ -95,7 +88,7 @@ def test_what_a_model_cannot_be_shown_stays_in_the_box(program: Program, models:
         assert not list(program.sessions.glob("*.jsonl"))
         terminal.send("\x03")
         terminal.wait_for("› Say something")
-        command(terminal, "/image pictures/cat.png", "cannot be shown images")
+        run_command(terminal, "/image pictures/cat.png", "cannot be shown images")
         terminal.send("\x03")
         terminal.wait_for("› Say something")
         leave(terminal)

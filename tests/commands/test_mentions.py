@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from chatcli.commands.mentions import Choice, Mention, SizeLabels, choices, expa
 from chatcli.conversation import attachments
 from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -206,13 +206,6 @@ def test_names_that_a_terminal_would_act_on_are_not_offered(folder: Path) -> Non
     assert [] == choices("evil", folder)
 
 
-def wait_for(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
     counted: list[str] = []
     changed = threading.Event()
@@ -226,7 +219,7 @@ def test_tokens_are_counted_once_for_each_state_of_a_file(folder: Path) -> None:
     assert changed.wait(10)
     assert ["1,013 tokens"] * 3 == [sizes.label(notes, changed.set) for _ in range(3)]
     (folder / "notes.txt").write_text("other")
-    wait_for(lambda: sizes.label(notes, changed.set) == "1,005 tokens")
+    wait_until(lambda: sizes.label(notes, changed.set) == "1,005 tokens")
     assert ["first\nsecond\n", "other"] == counted
 
 
@@ -239,7 +232,7 @@ def test_counting_does_not_hold_up_who_asks(folder: Path) -> None:
     )
     assert time.monotonic() - began < 1
     release.set()
-    wait_for(
+    wait_until(
         lambda: (
             "@notes.txt 13 tokens · @source/main.py 8 tokens"
             == sizes.line("@notes.txt @source/main.py", folder, lambda: None)
@@ -257,10 +250,10 @@ def test_the_bytes_stand_in_until_tokens_can_be_counted(folder: Path) -> None:
 
     sizes, notes = SizeLabels(tokens), Mention("notes.txt", folder / "notes.txt")
     assert "13 B" == sizes.label(notes, lambda: None)
-    wait_for(lambda: counted)
+    wait_until(lambda: counted)
     assert "13 B" == sizes.label(notes, lambda: None)
     loaded.append(True)
-    wait_for(lambda: sizes.label(notes, lambda: None) == "1 token")
+    wait_until(lambda: sizes.label(notes, lambda: None) == "1 token")
 
 
 def test_what_will_be_refused_is_told_before(folder: Path) -> None:
@@ -268,7 +261,7 @@ def test_what_will_be_refused_is_told_before(folder: Path) -> None:
     (folder / "huge").write_bytes(b"x" * 2_100_000)
     sizes = SizeLabels(len)
     message = "@pic.png @huge @source"
-    wait_for(lambda: "not" in sizes.line(message, folder, lambda: None))
+    wait_until(lambda: "not" in sizes.line(message, folder, lambda: None))
     assert "@pic.png is not text · @huge 2.1 MB, too large · @source is a folder" == (
         sizes.line(message, folder, lambda: None)
     )

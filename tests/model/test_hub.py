@@ -9,9 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mlx_lm.utils
 import pytest
@@ -22,6 +21,7 @@ from tests import ROOT
 from tests.support.hub_server import COMMIT, Hub, serving, sha256
 from tests.support.program import Program
 from tests.support.tiny import write_model
+from tests.support.waiting import wait_until
 
 NAME = "org/model"
 SIZE = 4 << 20
@@ -100,13 +100,6 @@ def find(hub: Hub, home: Path, name: str = NAME, **more: str) -> tuple[list[str]
     return out.splitlines(), err.strip()
 
 
-def wait_for(what: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def parts(home: Path) -> dict[str, int]:
     """The files that are not whole yet, and their bytes."""
     return {path.name: path.stat().st_size for path in home.glob("hf/hub/*/blobs/*.incomplete")}
@@ -168,11 +161,11 @@ def test_the_files_that_are_fetched_are_mlx_lms_own() -> None:
 def test_a_killed_download_goes_on_from_the_byte_where_it_was(hub: Hub, home: Path, repo: Path) -> None:
     hub.delay = 0.02
     process = start(hub, home)
-    wait_for(lambda: sum(parts(home).values()) > SIZE)
+    wait_until(lambda: sum(parts(home).values()) > SIZE)
     process.kill()
     process.communicate()
     # Nobody goes on downloading.
-    wait_for(lambda: not downloading(home))
+    wait_until(lambda: not downloading(home))
     kept = parts(home)
     assert 2 == len(kept) and all(0 < size < SIZE for size in kept.values())
     _, offline = find(hub, home, HF_HUB_OFFLINE="1")
@@ -330,11 +323,11 @@ def test_ctrl_c_ends_ask_while_its_model_comes(program: tuple[Program, dict[str,
     chatcli, environment = program
     hub.delay = 0.2
     process = chatcli.start("ask", "Hello.", "-n", 2, env=environment, stderr=subprocess.PIPE)
-    wait_for(lambda: parts(chatcli.home) and sum(parts(chatcli.home).values()))
+    wait_until(lambda: parts(chatcli.home) and sum(parts(chatcli.home).values()))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
     assert 130 == process.returncode and b"Traceback" not in err
-    wait_for(lambda: not downloading(chatcli.home))
+    wait_until(lambda: not downloading(chatcli.home))
     (kept,) = parts(chatcli.home).values()
     hub.requests.clear()
     hub.delay = 0.0

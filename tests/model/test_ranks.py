@@ -16,14 +16,14 @@ import pytest
 from chatcli.errors import MemoryFull
 from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
 from chatcli.model.ranks import Place
-from tests.session.test_two_processes import wait_until
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
 from tests.support.program import DEADLINE, entries, segment_files
+from tests.support.shell import PANEL, check_terminal_restored, ready
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 from tests.support.tiny import write_model
-from tests.tui.test_shell import PANEL, check_that_the_terminal_is_as_before, ready
+from tests.support.waiting import wait_until
 
 TOKENS = 12
 ESCAPE = "\x1b"
@@ -333,7 +333,7 @@ def test_a_rank_that_goes_while_nothing_is_said_ends_the_shell(together: Togethe
         other.kill()
         assert 1 == terminal.wait_for_exit()
         assert "Rank 1 is gone" in " ".join(terminal.all_text().split())
-        check_that_the_terminal_is_as_before(terminal)
+        check_terminal_restored(terminal)
     ends([other])
 
 
@@ -352,7 +352,7 @@ def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) ->
         terminal.wait_for(lambda: ready(terminal))
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
-        check_that_the_terminal_is_as_before(terminal)
+        check_terminal_restored(terminal)
     said = entries(together.first.sessions / "talk.jsonl")
     assert ["Hello", "And again?"] == [one["content"] for one in said if one["type"] == "user"]
 

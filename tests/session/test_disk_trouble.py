@@ -29,8 +29,8 @@ from tests.support.program import (
     segment_files,
     user_messages,
 )
+from tests.support.shell import open_shell, ready, run_command, send_message
 from tests.support.terminal import CTRL_C, Terminal
-from tests.tui.test_shell import command, open_shell, ready, say
 
 OFF = "checkpoints are off"
 MESSAGES = [f"Message {number}. Tell me more about it, please." for number in range(4)]
@@ -65,7 +65,7 @@ class Talk:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self.process = program.start("chat", "--json", *args, **pipes, **more)
 
-    def say(self, message: str) -> dict[str, Any]:
+    def send_message(self, message: str) -> dict[str, Any]:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{message}\n".encode())
         self.process.stdin.flush()
@@ -307,7 +307,7 @@ def test_a_script_ends_where_its_folder_is_gone(chatcli: Program) -> None:
 @pytest.fixture
 def shell(chatcli: Program) -> Iterator[Terminal]:
     with open_shell(chatcli, "chat", "-m", chatcli.model, "-S", "a", *FEW) as terminal:
-        say(terminal, "First.")
+        send_message(terminal, "First.")
         yield terminal
 
 
@@ -320,7 +320,7 @@ def leave(terminal: Terminal) -> None:
 
 def refused(shell: Terminal, line: str) -> None:
     """A message that cannot be saved is told, and comes back to the box."""
-    command(shell, line, "Cannot save to the session")
+    run_command(shell, line, "Cannot save to the session")
     shell.wait_for(lambda: shell.text().count(f"› {line}") == 2)
 
 
@@ -339,7 +339,7 @@ def test_after_space_is_back_the_next_message_is_saved(chatcli: Program, shell: 
     cleared(shell)
     refused(shell, "Third.")
     limit_running(shell.process)
-    say(shell, " At last.")
+    send_message(shell, " At last.")
     leave(shell)
     check_transcript(chatcli, "a", ["First.", "Third. At last."])
 
@@ -351,7 +351,7 @@ def test_a_disk_that_takes_nothing_more_does_not_end_the_chat(chatcli: Program, 
     refused(shell, "Second.")
     cleared(shell)
     limit_running(shell.process)
-    say(shell, "Third.")
+    send_message(shell, "Third.")
     leave(shell)
     check_transcript(chatcli, "a", ["First.", "Third."])
 
@@ -365,8 +365,8 @@ def test_a_deleted_session_is_told_and_a_branch_keeps_it(
     take_away(chatcli, removed)
     refused(shell, "Second.")
     cleared(shell)
-    command(shell, "/branch rescued", "rescued")
-    say(shell, "Third.")
+    run_command(shell, "/branch rescued", "rescued")
+    send_message(shell, "Third.")
     leave(shell)
     check_transcript(chatcli, "rescued", ["First.", "Third."])
 

@@ -31,9 +31,9 @@ from chatcli.store.sessions.folder import SessionFolder
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness
 from tests.support.program import Program, segment_files
+from tests.support.shell import open_shell, ready
 from tests.support.terminal import CTRL_C, CTRL_D
 from tests.support.tiny import write_model
-from tests.tui.test_shell import open_shell, ready
 
 PATIENCE = 20.0
 

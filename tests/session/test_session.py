@@ -25,9 +25,9 @@ from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from tests.session.test_loading import RecordedWork
-from tests.session.test_two_processes import wait_until
 from tests.support.program import folder_contents
 from tests.support.tiny import write_model
+from tests.support.waiting import wait_until
 
 PATIENCE = 20.0
 NEVER = threading.Event()

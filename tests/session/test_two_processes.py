@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.support.program import (
     sessions_in_use,
     user_messages,
 )
+from tests.support.waiting import wait_until
 
 LOCKED = "is open in another chatcli"
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -49,13 +49,6 @@ def whole(program: Program, name: str) -> Transcript:
 
 def messages(program: Program, name: str) -> list[str]:
     return [turn.user.message.content for turn in whole(program, name).conversation.turns()]
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not happened():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.005)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from chatcli.events import Alternatives, TurnRecord
 from chatcli.text import clean
 from chatcli.tui.render import alternatives
 from tests.support.program import Program
-from tests.tui.test_shell import ready
-from tests.tui.test_window import Window, again, answered, leave
+from tests.support.shell import ready
+from tests.support.window import Window, command_output, leave_window, send_line
 
 REPLIES = ["Lisbon, by the river.", "In Lisbon. " * 12, "The river\x1b[2J.", "Yes."]
 
@@ -39,21 +39,21 @@ def test_a_digit_chooses_one_of_several_replies_while_there_is_something_to_choo
     given = ("-m", speaker.model, "-S", "talk", "-n", "40", "--temp", "1", "--seed", "3")
     with Window(speaker, *given, columns=90, lines=50) as window:
         window.wait_for(lambda: ready(window))
-        again(window, "My dog is called Biscuit.")
-        again(window, "/regenerate 3", r"1 goes on; 2 to 3 and Enter chooses another\.")
+        send_line(window, "My dog is called Biscuit.")
+        send_line(window, "/regenerate 3", r"1 goes on; 2 to 3 and Enter chooses another\.")
         numbers = re.findall(r"^(\d)  [\d,]+ tokens", window.all_text(), re.MULTILINE)
         assert ["1", "2", "3"] == numbers
         head, replies = tree(speaker)
         assert (replies[1]["id"], 4) == (head["id"], len(replies))
-        assert "Reply 2 goes on" in answered(window, "2")
-        assert "Reply 3 goes on" in answered(window, "/choose 3")
-        assert "1 to 3" in answered(window, "/choose 4")
+        assert "Reply 2 goes on" in command_output(window, "2")
+        assert "Reply 3 goes on" in command_output(window, "/choose 3")
+        assert "1 to 3" in command_output(window, "/choose 4")
         window.send("\x03")
-        again(window, "7 and 5?")
-        again(window, "2")  # a message now
-        answered(window, "/set temp 0")
-        assert "/set temp 0.8 first" in answered(window, "/regenerate 3")
-        leave(window)
+        send_line(window, "7 and 5?")
+        send_line(window, "2")  # a message now
+        command_output(window, "/set temp 0")
+        assert "/set temp 0.8 first" in command_output(window, "/regenerate 3")
+        leave_window(window)
     head, replies = tree(speaker)
     asked = [turn["user"] for turn in speaker.run("show", "talk", "--json").json()["turns"]]
     assert ["My dog is called Biscuit.", "7 and 5?", "2"] == asked

@@ -9,9 +9,9 @@ import pytest
 import chatcli.commands.handlers  # noqa: F401  (registers what there is to test)
 from chatcli.commands.registry import all_commands
 from tests.support.program import Program
+from tests.support.shell import BUSY, ready
 from tests.support.terminal import CTRL_C, ENTER
-from tests.tui.test_shell import BUSY, ready
-from tests.tui.test_window import ESCAPE, Window, again, came_back
+from tests.support.window import ESCAPE, Window, prompt_is_back, send_line
 
 # What is given to a command that wants something, and a part of the answer where that is known.
 ARGUMENTS = {
@@ -55,7 +55,7 @@ def result_of(window: Window, line: str, part: str) -> str:
     window.line(line)
     window.wait_for(
         lambda: (
-            (came_back(window, before) and part in window.all_text()[before:])
+            (prompt_is_back(window, before) and part in window.all_text()[before:])
             or (FULL_SCREEN in window.text() and part in window.text())
         )
     )
@@ -78,12 +78,12 @@ def test_every_command_says_something_and_gives_the_prompt_back(chatcli: Program
     assert set(ARGUMENTS) <= {*names, *LAST}
     with Window(chatcli, "-S", "talk", "--temp", "0", "-n", "40", lines=50) as window:
         window.wait_for(lambda: ready(window))
-        again(window, "My dog is called Biscuit.")
-        again(window, "What is my dog called?")
+        send_line(window, "My dog is called Biscuit.")
+        send_line(window, "What is my dog called?")
         for name in [*names, *LAST[:-1]]:
             if name == LAST[0]:
-                again(window, "One more thing.")
-                again(window, "And another.")
+                send_line(window, "One more thing.")
+                send_line(window, "And another.")
             argument, part = ARGUMENTS.get(name, ("", ""))
             said = result_of(window, f"/{name} {argument}".strip(), part)
             assert "Traceback" not in said and "There is no command" not in said

@@ -11,36 +11,23 @@ import pytest
 
 from tests.support.families import at_night
 from tests.support.program import Program
-from tests.support.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
-from tests.tui.test_shell import (
+from tests.support.shell import (
     BUSY,
     PANEL,
-    command,
+    leave,
     open_shell,
-    picked,
+    pick,
     ready,
-    say,
-    some_of_the_reply,
+    run_command,
+    send_message,
     speaking,
     turns_of,
+    wait_for_some_reply,
 )
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, UP
 
 CTRL_T, CTRL_U, CTRL_X, ESCAPE = "\x14", "\x15", "\x18", "\x1b"
 PASTE = "\x1b[200~{}\x1b[201~"
-
-
-def leave(terminal: Terminal) -> None:
-    terminal.send(CTRL_D)
-    assert 0 == terminal.wait_for_exit()
-    assert "Traceback" not in terminal.all_text()
-
-
-def again(terminal: Terminal, line: str) -> None:
-    """Run a command that streams a reply."""
-    panels = terminal.count(PANEL)
-    terminal.line(line)
-    terminal.wait_for(lambda: terminal.count(PANEL) > panels)
-    terminal.wait_for(lambda: ready(terminal))
 
 
 def children(program: Program, name: str) -> dict[str | None, list[str]]:
@@ -67,7 +54,7 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
 ) -> None:
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("first")
-        some_of_the_reply(terminal)
+        wait_for_some_reply(terminal)
         for line in ("second", "/stats", "third", "fourth"):
             terminal.line(line)
             terminal.wait_for(f"  waits: {line}")
@@ -105,7 +92,7 @@ def test_escape_stops_at_once_and_what_is_typed_next_is_whole(
 
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")
-        some_of_the_reply(terminal)
+        wait_for_some_reply(terminal)
         escape_and("/continue")
         terminal.wait_for("(stopped: what came is kept", seconds=10)
         terminal.wait_for(lambda: ready(terminal))
@@ -142,7 +129,7 @@ def test_how_full_the_context_is_stays_in_sight_and_the_prompt_has_room(models: 
 def test_leaving_while_a_reply_comes_keeps_what_came(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")
-        some_of_the_reply(terminal)
+        wait_for_some_reply(terminal)
         leave(terminal)
     (turn,) = turns_of(program, "talk")
     assert "cancelled" == turn["finish_reason"] and turn["text"] + turn["thinking"]
@@ -162,18 +149,18 @@ def test_what_is_typed_before_the_prompt_is_there_is_kept(chatcli: Program) -> N
 @pytest.mark.slow
 def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "6") as terminal:
-        say(terminal, "one")
-        say(terminal, "two")
-        again(terminal, "/regenerate")
-        command(terminal, "/undo", "goes on after turn 1")
-        say(terminal, "three")
+        send_message(terminal, "one")
+        send_message(terminal, "two")
+        send_message(terminal, "/regenerate")
+        run_command(terminal, "/undo", "goes on after turn 1")
+        send_message(terminal, "three")
         terminal.line("/edit 1")
         terminal.wait_for("the old one stays in /tree")
         terminal.wait_for(lambda: ready(terminal))
         assert 0 == terminal.text().count("› one more")
-        again(terminal, " more")
-        command(terminal, "/context", "of 4,096 tokens")
-        command(terminal, "/continue", "Thought for")
+        send_message(terminal, " more")
+        run_command(terminal, "/context", "of 4,096 tokens")
+        run_command(terminal, "/continue", "Thought for")
         leave(terminal)
     found = children(chatcli, "talk")
     assert ["user", "user"] == found[None]
@@ -186,20 +173,20 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
     models: Path, tmp_path: Path
 ) -> None:
     with speaking(models, tmp_path, 4) as (program, terminal):
-        say(terminal, "one")
-        say(terminal, "two")
+        send_message(terminal, "one")
+        send_message(terminal, "two")
         for line in ("/edit 1", "/edit"):
             terminal.line(line)
             terminal.wait_for(f"changing turn {'1' if line == '/edit 1' else '2'}, Ctrl-C calls")
             terminal.send(CTRL_C)
             terminal.wait_for("Called off: the conversation is as it was.")
             terminal.wait_for("talk · turn 2")
-        picked(terminal, "/tree", "1 › one", UP + UP + UP + ENTER)
+        pick(terminal, "/tree", "1 › one", UP + UP + UP + ENTER)
         terminal.wait_for("talk · changing turn 1")
         # Another command, and leaving in the middle, call it off too.
         terminal.send(CTRL_C)
         terminal.wait_for("talk · turn 2")
-        say(terminal, "three")
+        send_message(terminal, "three")
         # What is refused is being changed still, on disk it was never moved.
         terminal.line("/edit 2")
         terminal.wait_for("changing turn 2")
@@ -213,7 +200,7 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
         terminal.line("/edit 2")
         terminal.wait_for("changing turn 2")
         terminal.send(CTRL_U)
-        say(terminal, "other")
+        send_message(terminal, "other")
         leave(terminal)
     assert ["one", "other"] == [turn["user"] for turn in turns_of(program, "talk")]
 
@@ -221,11 +208,11 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
 @pytest.mark.slow
 def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "6") as terminal:
-        say(terminal, "the first words")
-        say(terminal, "other words")
-        picked(terminal, "/tree", "2 › other words", UP + ENTER)
+        send_message(terminal, "the first words")
+        send_message(terminal, "other words")
+        pick(terminal, "/tree", "2 › other words", UP + ENTER)
         terminal.wait_for("› other words")
-        again(terminal, " and more")
+        send_message(terminal, " and more")
         terminal.send(ESCAPE + ESCAPE)
         terminal.wait_for("Enter go there")
         terminal.send(ESCAPE)
@@ -243,8 +230,8 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
     args = ("-m", chatcli.model, "-S", "talk", "-n", "4")
     with open_shell(chatcli, *args) as terminal:
         for message in ("one", "two", "three"):
-            say(terminal, message)
-        command(terminal, "/undo", "goes on after turn 2")
+            send_message(terminal, message)
+        run_command(terminal, "/undo", "goes on after turn 2")
         leave(terminal)
     assert ["one", "two"] == said()
     with open_shell(chatcli, *args, "--at", "1") as terminal:
@@ -252,9 +239,9 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
         leave(terminal)
     assert ["one", "two"] == said()
     with open_shell(chatcli, *args) as terminal:
-        command(terminal, "/rewind 1", "goes on after turn 1")
+        run_command(terminal, "/rewind 1", "goes on after turn 1")
         # A message that is not sent anew after all is no place that was gone to.
-        picked(terminal, "/tree", "3 › three", "three" + ENTER)
+        pick(terminal, "/tree", "3 › three", "three" + ENTER)
         terminal.wait_for("› three")
         terminal.send(CTRL_C)
         terminal.wait_for("› Say something")
@@ -265,7 +252,7 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
 @pytest.mark.slow
 def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
-        say(terminal, "My dog is called Biscuit.")
+        send_message(terminal, "My dog is called Biscuit.")
         terminal.send(CTRL_T)
         terminal.wait_for("┊ The user")
         terminal.send("q")
@@ -280,7 +267,7 @@ def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send(f"\x1b[200~{pasted}\x1b[201~")
         terminal.wait_for("› [pasted 30 lines]")
-        again(terminal, " what is this?")
+        send_message(terminal, " what is this?")
         assert "› [pasted 30 lines] what is this?" in terminal.text()
         leave(terminal)
     assert [f"{pasted} what is this?"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
@@ -290,7 +277,7 @@ def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
 def test_a_named_file_stands_before_the_message(chatcli: Program) -> None:
     (chatcli.home / "notes.txt").write_text("the dog likes to swim\n")
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
-        say(terminal, "what does @notes.txt say?")
+        send_message(terminal, "what does @notes.txt say?")
         terminal.line("see @missing/x and @notes.txt")
         terminal.wait_for(lambda: terminal.count(PANEL) == 2)
         terminal.wait_for(lambda: ready(terminal))
@@ -308,7 +295,7 @@ def test_a_session_is_chosen_from_a_list(chatcli: Program) -> None:
         terminal.wait_for("older")
         terminal.send("older" + ENTER)
         terminal.wait_for("this is the older one")
-        say(terminal, "go on")
+        send_message(terminal, "go on")
         leave(terminal)
     assert 2 == len(turns_of(chatcli, "older"))
 
@@ -334,10 +321,10 @@ def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Pro
 @pytest.mark.slow
 def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
-        say(terminal, "My dog is called Biscuit.")
-        again(terminal, "/compact")
+        send_message(terminal, "My dog is called Biscuit.")
+        send_message(terminal, "/compact")
         terminal.wait_for("goes on from the summary")
-        say(terminal, "Hello again.")
+        send_message(terminal, "Hello again.")
         leave(terminal)
     before = turns_of(chatcli, "talk")
     assert ["My dog is called Biscuit."] == [turn["user"] for turn in before]
@@ -363,10 +350,10 @@ def test_line_by_line_without_drawing(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
-        say(terminal, "My dog is called Biscuit.")
-        command(terminal, "/search biscuit", "talk  turn 1 · you")
-        command(terminal, "/export talk.json", "Written to talk.json.")
-        command(terminal, "/export talk.json", "talk.json is there already.")
+        send_message(terminal, "My dog is called Biscuit.")
+        run_command(terminal, "/search biscuit", "talk  turn 1 · you")
+        run_command(terminal, "/export talk.json", "Written to talk.json.")
+        run_command(terminal, "/export talk.json", "talk.json is there already.")
         terminal.wait_for("› Say something")
         terminal.send(CTRL_C)
         terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")

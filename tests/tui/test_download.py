@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.hub_server import Hub, serving
 from tests.support.program import Program
+from tests.support.shell import ready
 from tests.support.terminal import CTRL_D, Terminal
 from tests.support.tiny import write_model
-from tests.tui.test_shell import ready
 
 NAME = "org/tiny"
 ESCAPE = "\x1b"

@@ -7,9 +7,9 @@ from pathlib import Path
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import ESCAPES, Program
+from tests.support.shell import PANEL, ready
 from tests.support.terminal import ENTER
-from tests.tui.test_shell import PANEL, ready
-from tests.tui.test_window import ESCAPE, Window, again, answered, leave
+from tests.support.window import ESCAPE, Window, command_output, leave_window, send_line
 
 EVIL = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202eback"
 SHOWN = "␛]0;owned␇ ␛[2J �31m �back"
@@ -43,12 +43,12 @@ def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> 
     conversations(program)
     args = ("-m", program.model, "-n", "60", "--temp", "1", "--seed", "3")
     with Window(program, *args, lines=40) as window:
-        answered(window, "/resume evil")
+        command_output(window, "/resume evil")
         window.wait_for(f"said {SHOWN}")
         assert f"› asked {SHOWN}" in window.text()
-        assert SHOWN in answered(window, "/system")
-        assert f"asked {SHOWN}" in answered(window, "/search asked")
-        assert "␛" in again(window, "what is in @notes.txt ?")
+        assert SHOWN in command_output(window, "/system")
+        assert f"asked {SHOWN}" in command_output(window, "/search asked")
+        assert "␛" in send_line(window, "what is in @notes.txt ?")
         whole_screen(window, "/tree", f"1 › asked {SHOWN}", f"said {SHOWN}")
         whole_screen(window, "/resume", "bad␛]0;owned␇", f"asked {SHOWN}")
         window.send(f"\x1b[200~pasted {EVIL}\x1b[201~")
@@ -56,10 +56,10 @@ def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> 
         seen = window.count(PANEL)
         window.send(ENTER)
         window.wait_for(lambda: window.count(PANEL) > seen and ready(window))
-        answered(window, f"/label {SHOWN}")
+        command_output(window, f"/label {SHOWN}")
         # The name itself is refused, and is told as harmlessly.
-        assert "must not contain control" in answered(window, "/resume bad")
-        leave(window)
+        assert "must not contain control" in command_output(window, "/resume bad")
+        leave_window(window)
         for mark in [*ESCAPES[1:], b"\x1b]0", b"\x1b[2J", "\u202e".encode()]:
             assert mark not in window.raw, mark
     for done in (

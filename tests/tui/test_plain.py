@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.program import ESCAPES, Program, escapes_in
 from tests.support.terminal import CTRL_D, ENTER, Terminal
-from tests.tui.test_window import Window, again, answered, leave
+from tests.support.window import Window, command_output, leave_window, send_line
 
 TOLD = "My dog is called Biscuit."
 ANSWER = "Nice, your dog is called Biscuit. I will remember that."
@@ -50,10 +50,10 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_no_colour_where_none_is_wanted(chatcli: Program) -> None:
     with Window(chatcli, "-S", "talk", "--temp", "0", NO_COLOR="1") as window:
-        again(window, TOLD)
-        assert "Biscuit" in answered(window, "/search biscuit")
-        answered(window, "/stats")
-        leave(window)
+        send_line(window, TOLD)
+        assert "Biscuit" in command_output(window, "/search biscuit")
+        command_output(window, "/stats")
+        leave_window(window)
         assert None is COLOUR.search(window.raw)
 
 

@@ -24,8 +24,8 @@ from pyte.screens import Char
 from chatcli.tui.reflow import RESIZE_SECONDS, TMUX_RESIZE_SECONDS, ReflowRenderer, reflows
 from tests.support.families import at_night
 from tests.support.program import Program
-from tests.tui.test_shell import ready
-from tests.tui.test_window import Window, again, flat, leave
+from tests.support.shell import ready
+from tests.support.window import Window, flat, leave_window, send_line
 
 LONG = "a draft of several rows that is written here and will be laid out anew, once, " * 2 + "done"
 
@@ -100,7 +100,7 @@ def _broken(
 def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Program, step: int) -> None:
     with Reflowing(chatcli, "-S", "dogs", "--temp", "0", TERM_PROGRAM="WezTerm") as window:
         window.wait_for(lambda: ready(window))
-        again(window, "My dog is called Biscuit and I live in Lisbon.")
+        send_line(window, "My dog is called Biscuit and I live in Lisbon.")
         window.send(LONG)
         window.wait_for(lambda: flat(LONG) in flat(window.text()))
         window.wait_for(lambda: "settling" not in window.text())
@@ -113,7 +113,7 @@ def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Progr
         told = flat(window.all_text())
         for once in ("› a draft of several", "› My dog is called Biscuit", "· first token"):
             assert 1 == told.count(flat(once)), window.all_text()
-        leave(window)
+        leave_window(window)
 
 
 class Keeping(pyte.Screen):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,76 +11,28 @@ import pytest
 
 from tests.cli.test_main import block, generation_prompt, size
 from tests.support.program import ESCAPES, Program
+from tests.support.shell import (
+    PANEL,
+    check_terminal_restored,
+    open_shell,
+    pick,
+    ready,
+    run_command,
+    send_message,
+    speaking,
+    turns_of,
+    wait_for_some_reply,
+)
 from tests.support.terminal import (
     ALT_ENTER,
-    BRACKETED_PASTE,
     CTRL_C,
     CTRL_D,
-    CURSOR_SHOWN,
     ENTER,
-    MOUSE,
     TAB,
     UP,
     Terminal,
 )
 from tests.support.tiny import write_model
-
-PANEL = r"━ [\d.]+% (?:reused|ready)"
-BUSY = "Esc stops"
-
-
-def open_shell(program: Program, *args: object) -> Terminal:
-    command = [sys.executable, "-m", "chatcli", *map(str, args)]
-    return Terminal(command, program.environment(), program.home)
-
-
-def ready(terminal: Terminal) -> bool:
-    """The shell waits for a line, and nothing runs."""
-    text = terminal.text()
-    prompt = re.search(r"^›", text, re.MULTILINE)
-    return bool(BRACKETED_PASTE in terminal.screen.mode and prompt and BUSY not in text)
-
-
-def say(terminal: Terminal, message: str) -> None:
-    """Send a message and wait for its panel."""
-    terminal.wait_for(lambda: ready(terminal))
-    panels = terminal.count(PANEL)
-    terminal.line(message)
-    terminal.wait_for(lambda: terminal.count(PANEL) > panels)
-    terminal.wait_for(lambda: ready(terminal))
-
-
-@contextmanager
-def speaking(models: Path, folder: Path, tokens: int) -> Iterator[tuple[Program, Terminal]]:
-    """The shell, ready, with a model whose replies go on for so many tokens."""
-    program = Program(folder, models / "speaker")
-    args = ("-m", program.model, "-S", "talk", "-n", str(tokens), "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
-        terminal.wait_for(lambda: ready(terminal))
-        yield program, terminal
-
-
-def some_of_the_reply(terminal: Terminal) -> None:
-    """Wait until some of what the speaker says is on the screen: indented lines below the message."""
-    terminal.wait_for(lambda: terminal.count(r"(?m)^  (┊ )?\S*[abc]{3}") > 2)
-
-
-def command(terminal: Terminal, line: str, answer: str) -> None:
-    """Run a slash command and wait for a new `answer` on the screen."""
-    terminal.wait_for(lambda: ready(terminal))
-    seen = terminal.count(re.escape(answer)) + line.count(answer)
-    terminal.line(line)
-    terminal.wait_for(lambda: terminal.count(re.escape(answer)) > seen)
-    terminal.wait_for(lambda: ready(terminal))
-
-
-def picked(terminal: Terminal, line: str, row: str, keys: str) -> None:
-    """Run a command that takes the whole screen, wait for a row there, and press keys."""
-    terminal.wait_for(lambda: ready(terminal))
-    terminal.line(line)
-    terminal.wait_for(lambda: row in terminal.text() and "Enter go there" in terminal.text())
-    terminal.send(keys)
-    terminal.wait_for(lambda: "Enter go there" not in terminal.text() and ready(terminal))
 
 
 def panels(terminal: Terminal) -> list[str]:
@@ -99,66 +48,53 @@ def check_panel(panel: str, turn: dict[str, Any]) -> None:
     assert 10 == panel.count("━") and "first token" in panel
 
 
-def check_that_the_terminal_is_as_before(terminal: Terminal) -> None:
-    assert terminal.modes_before == terminal.modes_now
-    assert CURSOR_SHOWN in terminal.screen.mode
-    assert BRACKETED_PASTE not in terminal.screen.mode
-    assert MOUSE not in terminal.screen.mode
-    assert "default" == terminal.screen.cursor.attrs.fg
-    assert 0 == terminal.screen.cursor.x  # the shell's own prompt begins on a line of its own
-
-
-def turns_of(program: Program, name: str) -> list[dict[str, Any]]:
-    return list(program.run("show", name, "--json").json()["turns"])
-
-
 def test_a_conversation_and_every_command(chatcli: Program) -> None:
     with open_shell(chatcli, "chat", "-m", chatcli.model, "-n", "8") as terminal:
         terminal.wait_for("Type a message and press Enter")
         terminal.wait_for("new conversation")
-        say(terminal, "hello there")
-        say(terminal, "how are you?")
+        send_message(terminal, "hello there")
+        send_message(terminal, "how are you?")
         for panel, turn in zip(panels(terminal), turns_of(chatcli, "hello-there"), strict=True):
             check_panel(panel, turn)
-        command(terminal, "/help", "Ctrl-D leaves")
+        run_command(terminal, "/help", "Ctrl-D leaves")
         assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
-        picked(terminal, "/tree", "2 › how are you?", "\x1b")
-        command(terminal, "/stats", "drafted  prefilled")
+        pick(terminal, "/tree", "2 › how are you?", "\x1b")
+        run_command(terminal, "/stats", "drafted  prefilled")
         ratios = [f"{turn['hit_ratio']:.1%}" for turn in turns_of(chatcli, "hello-there")]
         assert all(ratio in terminal.text() for ratio in ratios)
-        command(terminal, "/rename greeting", "This session is called 'greeting' now.")
+        run_command(terminal, "/rename greeting", "This session is called 'greeting' now.")
         assert terminal.wait_for(" greeting ·")
-        command(terminal, "/hlep", "did you mean /help?")
-        command(terminal, "/think off", "Thinking is off.")
-        command(terminal, "/system Be kind.", "The system prompt is changed")
-        command(terminal, "/system", "System prompt: Be kind.")
-        say(terminal, "/home/me/notes.txt is a path")
+        run_command(terminal, "/hlep", "did you mean /help?")
+        run_command(terminal, "/think off", "Thinking is off.")
+        run_command(terminal, "/system Be kind.", "The system prompt is changed")
+        run_command(terminal, "/system", "System prompt: Be kind.")
+        send_message(terminal, "/home/me/notes.txt is a path")
         third = turns_of(chatcli, "greeting")[2]
         assert "/home/me/notes.txt is a path" == third["user"]
         check_panel(panels(terminal)[-1], third)
         assert "" == third["thinking"]
-        command(terminal, "/branch 1 aside", "Session aside")
-        say(terminal, "on the side")
+        run_command(terminal, "/branch 1 aside", "Session aside")
+        send_message(terminal, "on the side")
         assert ["hello there", "on the side"] == [turn["user"] for turn in turns_of(chatcli, "aside")]
-        command(terminal, "/resume greeting", "Session greeting")
+        run_command(terminal, "/resume greeting", "Session greeting")
         assert "/home/me/notes.txt is a path" in terminal.text()
-        command(terminal, "/new", "A new conversation begins with your next message.")
-        say(terminal, "brand new")
+        run_command(terminal, "/new", "A new conversation begins with your next message.")
+        send_message(terminal, "brand new")
         check_panel(panels(terminal)[-1], turns_of(chatcli, "brand-new")[0])
-        command(terminal, "/resume greeting", "Session greeting")
+        run_command(terminal, "/resume greeting", "Session greeting")
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume greeting" in terminal.text()
         assert "Traceback" not in terminal.all_text()
-        check_that_the_terminal_is_as_before(terminal)
+        check_terminal_restored(terminal)
     with open_shell(chatcli, "resume", "greeting", "-n", "4", "--no-think") as terminal:
         terminal.wait_for("Session greeting")
         terminal.wait_for("/home/me/notes.txt is a path")
-        say(terminal, "back again")
+        send_message(terminal, "back again")
         fourth = turns_of(chatcli, "greeting")[3]
         check_panel(panels(terminal)[-1], fourth)
         assert fourth["prefilled_tokens"] < 30 < fourth["reused_tokens"]
-        command(terminal, "/think on", "Thinking is on.")
+        run_command(terminal, "/think on", "Thinking is on.")
         terminal.line("/quit")
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume greeting" in terminal.text()
@@ -172,9 +108,9 @@ def test_a_refused_command_leaves_the_box_empty_and_up_brings_it_back(chatcli: P
         "/hlep": "did you mean /help?",
     }
     with open_shell(chatcli, "-m", chatcli.model, "--temp", "0", "-n", "4") as terminal:
-        say(terminal, "hello there")
+        send_message(terminal, "hello there")
         for line, answer in refused.items():
-            command(terminal, line, answer)
+            run_command(terminal, line, answer)
             terminal.wait_for("› Say something")
         for line in reversed(refused):
             terminal.send(UP)
@@ -190,10 +126,10 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
     chatcli: Program,
 ) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "kind", "-n", "8") as terminal:
-        say(terminal, "hello there")
-        say(terminal, "how are you?")
-        command(terminal, "/system Be kind.", "The system prompt is changed")
-        say(terminal, "and now?")
+        send_message(terminal, "hello there")
+        send_message(terminal, "how are you?")
+        run_command(terminal, "/system Be kind.", "The system prompt is changed")
+        send_message(terminal, "and now?")
         third = turns_of(chatcli, "kind")[2]
         check_panel(panels(terminal)[-1], third)
         # Either all but the message was settled behind the prompt meanwhile, or there is a reason.
@@ -206,7 +142,7 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
 def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("tell me everything")
-        some_of_the_reply(terminal)
+        wait_for_some_reply(terminal)
         terminal.send(CTRL_C)
         terminal.wait_for("(stopped: what came is kept", seconds=10)
         terminal.wait_for(lambda: ready(terminal))
@@ -227,7 +163,7 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume talk" in terminal.text()
         assert "Traceback" not in terminal.all_text()
-        check_that_the_terminal_is_as_before(terminal)
+        check_terminal_restored(terminal)
     assert ["tell me everything"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
@@ -269,10 +205,10 @@ def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: P
             terminal.send(ENTER)
             terminal.wait_for(lambda: terminal.count(PANEL) == 1)
             terminal.wait_for(lambda: ready(terminal))
-            picked(terminal, "/tree", "1 › hello", "\x1b")
+            pick(terminal, "/tree", "1 › hello", "\x1b")
             terminal.send(CTRL_D)
             assert 0 == terminal.wait_for_exit()
-            check_that_the_terminal_is_as_before(terminal)
+            check_terminal_restored(terminal)
         turn = turns_of(program, "bad")[0]
         assert pasted == turn["user"]
         assert {"\x1b", "\x07", "\x9b"} <= set(turn["text"] + turn["thinking"])
@@ -294,7 +230,7 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
         said = "".join(line.strip() for line in lines[lines.index(told[0]) :])
         assert f"{broken.resolve()}' cannot be loaded" in said.replace("cannotbe", "cannot be")
         assert "Traceback" not in terminal.all_text()
-        check_that_the_terminal_is_as_before(terminal)
+        check_terminal_restored(terminal)
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 
@@ -316,7 +252,7 @@ def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
 @pytest.mark.slow
 def test_no_draft_means_none(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-draft") as terminal:
-        say(terminal, "My dog is called Biscuit.")
+        send_message(terminal, "My dog is called Biscuit.")
         terminal.send("And I live in Lisbon, by the river.")
         terminal.wait_for("settled ahead")
         terminal.send(ENTER)

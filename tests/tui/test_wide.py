@@ -17,10 +17,10 @@ from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import clean
 from tests.support.program import Program
+from tests.support.shell import ready, turns_of
 from tests.support.terminal import CTRL_C, ENTER, Answering
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
-from tests.tui.test_shell import ready, turns_of
-from tests.tui.test_window import ESCAPE, Window, again, flat, leave
+from tests.support.window import ESCAPE, Window, flat, leave_window, send_line
 
 FLAG, FAMILY = "🇫🇷", "👩\u200d👩\u200d👧"
 HEART, THUMB, ACCENT = "❤\ufe0f", "👍🏽", "cafe\u0301"
@@ -104,7 +104,7 @@ def test_what_is_wide_stands_where_it_should(program: Program) -> None:
             assert f"› {boxed(sample)}" in window.text()
             window.send(CTRL_C)
             window.wait_for("› Say something")
-        shown = again(window, MESSAGE)
+        shown = send_line(window, MESSAGE)
         window.wait_for(f" {boxed(NAME)} · ")
         (turn,) = turns_of(program, NAME)
         said = window.drawn(clean(turn["text"]))
@@ -116,7 +116,7 @@ def test_what_is_wide_stands_where_it_should(program: Program) -> None:
         assert all(row.startswith("  ") or row.startswith("› ") for row in rows if row), shown
         check_list(window, "/tree", "age", ["now", "now"])
         check_list(window, "/resume", "last used", ["now", "25 y ago", "26 y ago", "27 y ago"])
-        leave(window)
+        leave_window(window)
     # In a pipe of 80 columns; how wide a flag is, nobody agrees.
     head, *rows = program.run("list").text.splitlines()
     flagless = [head.replace("begins", "東京"), *(row for row in rows if FLAG[0] not in row[:16])]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import re
-import struct
-import sys
-import termios
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -19,112 +14,9 @@ from chatcli.events import TurnRecord
 from chatcli.tui.render.panel import hit_line
 from tests.support.families import at_night
 from tests.support.program import Program
-from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.shell import BUSY, PANEL, ready, turns_of
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
-from tests.tui.test_shell import BUSY, PANEL, ready, turns_of
-
-ESCAPE = "\x1b"
-WIDEST = 120
-
-
-class Window(Terminal):
-    """A terminal whose size is not in the environment, and can change; lines keep what they were.
-
-    A terminal that lays out old lines anew does so by itself: what is tested is what was written.
-    """
-
-    def __init__(
-        self, program: Program, *args: object, columns: int = 80, lines: int = 24, **env: str
-    ) -> None:
-        size = f"stty cols {columns} rows {lines}; unset COLUMNS LINES NO_COLOR; "
-        given = " ".join(f"{name}={value}" for name, value in env.items())
-        shell = ["sh", "-c", f'{size} exec env {given} "$@"', "sh"]
-        command = [*shell, sys.executable, "-m", "chatcli", *map(str, args)]
-        super().__init__(command, program.environment(), program.home)
-        self.screen.resize(lines, columns)
-
-    def resize(self, columns: int, lines: int) -> None:
-        """As a terminal does: what does not fit below goes up, out of sight."""
-        screen, cursor = self.screen, self.screen.cursor
-        while self.read(0):
-            pass
-        while cursor.y >= lines:
-            screen.history.top.append(screen.buffer[0])
-            for y in range(screen.lines):
-                screen.buffer[y] = screen.buffer[y + 1]
-            cursor.y -= 1
-        for y in [y for y in screen.buffer if y >= lines]:
-            del screen.buffer[y]
-        screen.lines, screen.columns = lines, columns
-        screen.set_margins()
-        cursor.x = min(cursor.x, columns - 1)
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def _row(self, cells: Any) -> str:
-        return "".join(cells[column].data for column in range(WIDEST)).rstrip()
-
-    def text(self) -> str:
-        return "\n".join(self._row(self.screen.buffer[y]) for y in range(self.screen.lines))
-
-    def all_text(self) -> str:
-        return "\n".join([*map(self._row, self.screen.history.top), self.text()])
-
-    def line(self, text: str) -> None:
-        """Type a line that may take several rows, and press Enter."""
-        self.send(text)
-        self.wait_for(lambda: self.drawn(text)[-30:] in flat(self.text()))
-        self.send(ENTER)
-
-    def drawn(self, text: str) -> str:
-        """How a text is found on this screen, flat."""
-        return flat(text)
-
-    def prompt_row(self) -> int:
-        """The only row with an empty prompt."""
-        rows = [y for y, row in enumerate(self.text().split("\n")) if row.startswith("› Say")]
-        assert 1 == len(rows), self.text()
-        return rows[0]
-
-
-def flat(text: str) -> str:
-    """Without what a line break may change."""
-    return "".join(text.split())
-
-
-def again(window: Window, line: str, pattern: str = PANEL) -> str:
-    """Send a line, wait for one more of a pattern; what came since."""
-    window.wait_for(lambda: ready(window))
-    before, seen = window.all_text(), window.count(pattern)
-    start = before.rindex("› ")
-    window.line(line)
-    window.wait_for(lambda: window.count(pattern) > seen)
-    window.wait_for(lambda: ready(window))
-    return window.all_text()[start:]
-
-
-def answered(window: Window, line: str) -> str:
-    """Run a command that shows something above a prompt that comes back; its line, and that."""
-    window.wait_for(lambda: ready(window))
-    before = window.all_text().rindex("\n› ") + 1
-    window.line(line)
-    window.wait_for(lambda: came_back(window, before))
-    return window.all_text()[before:].rpartition("\n› ")[0].rstrip()
-
-
-def came_back(window: Window, before: int) -> bool:
-    """The prompt, below a command's line (its own may be long) and what came of it."""
-    shown, mark, _ = window.all_text()[before:].rpartition("\n› ")
-    return bool(mark and "\n" in shown.strip() and ready(window))
-
-
-def leave(window: Window) -> None:
-    window.wait_for(lambda: ready(window))
-    if "› Say something" not in window.text():
-        window.send(CTRL_C)
-        window.wait_for("› Say something")
-    window.send(CTRL_D)
-    assert 0 == window.wait_for_exit()
-    assert "Traceback" not in window.all_text()
+from tests.support.window import ESCAPE, Window, command_output, leave_window, send_line
 
 
 def typist(folder: Path) -> Path:
@@ -184,7 +76,7 @@ def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
         assert 1 == window.count("› tell me everything") == window.count("Thought for")
         # Settling redraws the toolbar.
         window.wait_for(lambda: at_rest(window))
-        leave(window)
+        leave_window(window)
 
 
 def test_a_window_that_is_resized_while_a_reply_comes_loses_and_doubles_nothing(
@@ -210,10 +102,10 @@ def test_the_box_and_a_turns_numbers_break_no_row_in_a_narrow_window(
 ) -> None:
     with Window(chatcli, "-m", chatcli.model, "-n", "4", "--no-draft", columns=columns) as window:
         window.wait_for(lambda: ready(window))
-        shown = again(window, "hello", "% reused").split("\n")
+        shown = send_line(window, "hello", "% reused").split("\n")
         assert numbers in shown and box in shown, shown
         assert all(row.startswith(("› ", "  ")) for row in shown if row), shown
-        leave(window)
+        leave_window(window)
 
 
 @pytest.mark.parametrize("columns", [12, 18, 40, 80])
@@ -241,29 +133,29 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         window.wait_for(lambda: ready(window))
         start = " ".join(window.text().split())
         assert "Type a message and press Enter. /help shows the commands, Ctrl-D leaves." in start
-        again(window, "My dog is called Biscuit and I live in Lisbon.")
-        shown = unbroken(again(window, "What is my dog called?"))
+        send_line(window, "My dog is called Biscuit and I live in Lisbon.")
+        shown = unbroken(send_line(window, "What is my dog called?"))
         first, second = turns_of(chatcli, "dogs")
         assert f" {second['hit_ratio']:.1%} reused · {second['prefilled_tokens']} prefilled" in shown
         assert "  Nice, your dog is called Biscuit and\n  you live in Lisbon." in window.text()
-        shown = unbroken(answered(window, "/stats"))
+        shown = unbroken(command_output(window, "/stats"))
         assert ["turn", "hit", "ratio", "prompt", "prefilled"] == shown.split("\n")[1].split()
         for turn, row in zip((first, second), shown.split("\n")[2:], strict=True):
             numbers = [turn["turn"], "━" * 6, f"{turn['hit_ratio']:.1%}"]
             numbers += [turn["prompt_tokens"], turn["prefilled_tokens"]]
             assert [str(number) for number in numbers] == row.split()
-        shown = unbroken(answered(window, "/context"))
+        shown = unbroken(command_output(window, "/context"))
         counts = re.findall(r"^[a-z ]+ ([\d,]+)", shown, re.MULTILINE)
         *_, used, free = [int(count.replace(",", "")) for count in ["0", *counts]]
         assert sum(int(count.replace(",", "")) for count in counts[:4]) + free == 32768 and used
         assert "of 32,768 tokens" in shown and "…" not in shown
-        answered(window, "/panel full")
-        shown = unbroken(again(window, "Where do I live?", "╰──"))
+        command_output(window, "/panel full")
+        shown = unbroken(send_line(window, "Where do I live?", "╰──"))
         third = turns_of(chatcli, "dogs")[2]
         assert f"━ {third['hit_ratio']:.1%} " in shown
         for count in (f"{third['prefilled_tokens']} prefilled", "first token", "tok/s", " written"):
             assert [1] == [row.count(count) for row in shown.split("\n") if count in row], count
-        shown = unbroken(answered(window, "/help"))
+        shown = unbroken(command_output(window, "/help"))
         assert "/stats" in shown and "the hit ratio" in shown
         for line, rows in {"/tree": "● 2 › What is my dog ca", "/resume": "❯ dogs"}.items():
             window.wait_for(lambda: ready(window))
@@ -272,4 +164,4 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
             assert rows in unbroken(window.text())
             window.send(ESCAPE)
             window.wait_for(lambda: "Esc leave" not in window.text() and ready(window))
-        leave(window)
+        leave_window(window)

@@ -27,7 +27,7 @@ from tests.kv.test_memory_limit import SHORT, need
 from tests.support.harness import MESSAGES, Harness, finish
 from tests.support.pickers import session_actions
 from tests.support.program import Program
-from tests.tui.test_shell import open_shell
+from tests.support.shell import open_shell
 
 STOPPED = threading.Event()
 STOPPED.set()

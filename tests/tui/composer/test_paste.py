@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.program import Program
+from tests.support.shell import BUSY, PANEL, ready, turns_of
 from tests.support.terminal import CTRL_C, ENTER
-from tests.tui.test_shell import BUSY, PANEL, ready, turns_of
-from tests.tui.test_window import Window, flat, leave
+from tests.support.window import Window, flat, leave_window
 
 BACKSPACE, CTRL_O, CTRL_Z = "\x7f", "\x0f", "\x1f"
 LINES = 5000
@@ -53,5 +53,5 @@ def test_a_paste_of_five_thousand_lines_is_one_thing_and_is_never_lost(chatcli: 
         window.wait_for("› Say something")
         window.line("hello")
         window.wait_for(lambda: window.count(PANEL) == 1 and ready(window))
-        leave(window)
+        leave_window(window)
     assert "hello" == turns_of(chatcli, "log")[-1]["user"]
