@@ -1,4 +1,4 @@
-"""What happens during a turn, as values; refuses to know who listens."""
+"""The events of a turn, as values that any listener can take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from chatcli.text import clean_line, file_size, shorten
 
 # Characters of a tool call's arguments that are shown.
-SHOWN_ARGUMENTS = 400
+MAX_SHOWN_ARGUMENTS = 400
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class ToolCall:
     arguments: str
 
     def __str__(self) -> str:
-        told = f"{clean_line(self.name)}({shorten(self.arguments, SHOWN_ARGUMENTS)})"
-        return f"⚙ calls {told}, which chatcli does not run"
+        call = f"{clean_line(self.name)}({shorten(self.arguments, MAX_SHOWN_ARGUMENTS)})"
+        return f"⚙ calls {call}, which chatcli does not run"
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class PrefillProgress:
     done: int
     total: int
 
-    def told(self, elapsed: float) -> str:
-        """In a few words, with how long it will take, as it took `elapsed` seconds so far."""
+    def describe(self, elapsed: float) -> str:
+        """In a few words, with the seconds that are left if `elapsed` have passed."""
         left = elapsed * (self.total - self.done) / max(self.done, 1)
         return f"prefilling {self.done:,} of {self.total:,} tokens, {left:.0f} s"
 
@@ -71,14 +71,14 @@ class ToolCalled:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that a person should know, in one sentence."""
+    """One sentence for the person."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Download:
-    """How much of a model's files is here, in bytes; `rate` is bytes a second (None: not known yet)."""
+    """The progress of a model's download in bytes; `rate` is bytes a second (None: not known yet)."""
 
     done: int
     total: int
@@ -89,17 +89,18 @@ class Download:
         """In a few words: 1.2 GB of 4.3 GB, 12 MB/s, 4 min left."""
         if not self.total:
             return "asking the hub"
-        told = f"{file_size(self.done)} of {file_size(self.total)}"
+        progress = f"{file_size(self.done)} of {file_size(self.total)}"
         if self.rate is None or self.done >= self.total:
-            return told
-        rate = f"{told}, {file_size(int(self.rate))}/s"
-        return f"{rate}, {_time((self.total - self.done) / self.rate)} left" if self.rate else rate
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+            return progress
+        progress += f", {file_size(int(self.rate))}/s"
+        if not self.rate:
+            return progress
+        seconds = (self.total - self.done) / self.rate
+        if seconds < 100:
+            return f"{progress}, {seconds:.0f} s left"
+        if seconds < 6000:
+            return f"{progress}, {seconds / 60:.0f} min left"
+        return f"{progress}, {seconds / 3600:.0f} h left"
 
 
 @dataclass
@@ -157,13 +158,13 @@ class TurnRecord:
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
     def numbers(self) -> dict[str, Any]:
-        """What a transcript keeps of it: everything that the entry itself does not say."""
-        told = {"session", "turn", "text", "thinking", "finish_reason", "tokens", "logprobs"}
-        return {key: value for key, value in self.as_json().items() if key not in told}
+        """What a transcript's record keeps: everything that the entry itself does not have."""
+        in_entry = {"session", "turn", "text", "thinking", "finish_reason", "tokens", "logprobs"}
+        return {key: value for key, value in self.as_json().items() if key not in in_entry}
 
 
 @dataclass(frozen=True)
-class Drafted:
+class TypeaheadProgress:
     """`tokens` of a message that is being typed have been run."""
 
     tokens: int
@@ -232,7 +233,7 @@ Event = (
     | Download
     | TurnDone
     | Settled
-    | Drafted
+    | TypeaheadProgress
     | Batched
     | Answered
     | Refused

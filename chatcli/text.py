@@ -1,4 +1,4 @@
-"""Text made fit for a terminal: harmless, short, readable; knows nothing else."""
+"""Makes text fit for a terminal: no control characters, short, readable numbers and ages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(char) for char in text)
+    return "".join(map(_visible, text))
 
 
 def clean_line(text: str) -> str:
@@ -63,12 +63,12 @@ def file_size(count: int) -> str:
 
 
 def age(created: float, now: float | None = None) -> str:
-    """How long ago, in one unit."""
+    """How long ago `created` was (seconds since the epoch), in one unit."""
     passed = max((time.time() if now is None else now) - created, 0)
     return since(passed, UNITS) or "just now"
 
 
 def since(passed: float, units: Iterable[tuple[str, int]]) -> str:
-    """So many seconds in the first unit that is not longer; nothing if each is."""
+    """So many seconds ago in the first unit that is not longer; empty if all are."""
     fitting = (f"{passed // length:.0f} {unit} ago" for unit, length in units if passed >= length)
     return next(fitting, "")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chatcli.errors import UsageError
-from chatcli.store.sessions.transcript import DEEPEST_ARGUMENT, is_shallow
+from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH, is_shallow
 from chatcli.text import decodable
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _parse_value(text: str) -> Any:
         value = json.loads(decodable(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         return text
-    return value if is_shallow(value, DEEPEST_ARGUMENT - 1) else text
+    return value if is_shallow(value, MAX_ARGUMENT_DEPTH - 1) else text
 
 
 def _refuse_constant(name: str) -> Any:

@@ -66,7 +66,7 @@ def search(
 
     words = [decodable(word) for word in words]
     folder = value_of("sessions", sessions)
-    hits = searching.find(folder, words, thinking=thinking, tell=warn)
+    hits = searching.find(folder, words, thinking=thinking, report=warn)
     matches = searching.newest(hits, words, None if everything else NEWEST)
     if as_json:
         names = [field.name for field in fields(searching.Hit) if field.name != "marks"]

@@ -30,7 +30,7 @@ from chatcli.commands.results import (
     Tree,
 )
 from chatcli.conversation import images
-from chatcli.conversation.tree import spoken
+from chatcli.conversation.tree import date_in_words
 from chatcli.errors import UsageError
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
@@ -212,13 +212,13 @@ def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
         verb = "is" if chat.session.file else "will be"
         return PlainText(
-            f"The session's date {verb} {spoken(chat.session.date)}. It is what the model is told if "
+            f"The session's date {verb} {date_in_words(chat.session.date)}. It is what the model is told if "
             "its template prints the date; /date today or /date YYYY-MM-DD changes it."
         )
     if (day := _day(argument)) == chat.session.date:
-        return PlainText(f"The session's date is {spoken(day)} already.")
+        return PlainText(f"The session's date is {date_in_words(day)} already.")
     chat.session.set_date(day)
-    sentence = f"The model is told {spoken(day)} from the next message on"
+    sentence = f"The model is told {date_in_words(day)} from the next message on"
     if chat.session.file is None:
         return PlainText(f"{sentence}.")
     return PlainText(f"{sentence}; the next turn starts from the beginning if its template prints the date.")
@@ -335,7 +335,7 @@ def image(chat: LiveChat, argument: str) -> Result:
         chat.session.add_image(added)
     if not chat.session.images:
         return PlainText("No image waits: /image PATH puts one to the next message.")
-    names = images.told(chat.session.images)
+    names = images.chips(chat.session.images)
     return PlainText(f"{names} with your next message; /image off takes it back.")
 
 

@@ -113,7 +113,7 @@ def mentioned_images(message: str, folder: Path) -> tuple[Image, ...]:
 def find(message: str, folder: Path) -> list[Mention]:
     """The files and folders that `message` mentions, each once, in its order."""
     by_path: dict[Path, Mention] = {}
-    for word, exact in attachments.named(message):
+    for word, exact in attachments.mentioned(message):
         for name in [word] if exact else attachments.readings(word):
             path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
             if _is_file_or_folder(path):

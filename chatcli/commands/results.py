@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
 from chatcli.store.sessions.listing import Summary
-from chatcli.store.sessions.search import Found
+from chatcli.store.sessions.search import SearchResult
 
 if TYPE_CHECKING:
     from chatcli.store.segments.eviction import Removal
@@ -171,6 +171,6 @@ Result = (
     | ClipboardText
     | PanelMode
     | Context
-    | Found
+    | SearchResult
     | Quit
 )

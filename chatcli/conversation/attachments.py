@@ -1,4 +1,4 @@
-"""How the text of a file stands in a message, above the words that name it; refuses to know files."""
+"""Puts the text of files into a message, above the words that mention them, and takes it off again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 NAME = re.compile(r'(?<![^\s(\[{])@(?:"([^"\n]+)"|([^\s"]+))')
 # What ends a sentence or closes a bracket right after a name.
 PUNCTUATION = ".,;:!?)]}'"
-# Files of one message that are looked for.
-MOST = 50
+# Files of one message.
+MAX_FILES = 50
 BACKTICKS = re.compile("`+")
 BLOCK = re.compile(r"## ([^\n]+)\n\n(`{3,})[^`\n]*\n(?:.*?\n)??\2\n\n", re.DOTALL)
 
@@ -22,13 +22,13 @@ def block(name: str, text: str, language: str) -> str:
     return f"## {name}\n\n{fence}{language}\n{text}{end}{fence}"
 
 
-def named(text: str) -> dict[tuple[str, bool], None]:
-    """Each different word after an `@`, with whether it was in quotes, in order."""
+def mentioned(text: str) -> dict[tuple[str, bool], None]:
+    """Each different word after an `@`, with whether it was in quotes, in order (an ordered set)."""
     return {(quoted or word, bool(quoted)): None for quoted, word in NAME.findall(text)}
 
 
 def readings(word: str) -> Iterator[str]:
-    """The word, then without the punctuation at its end, a sign at a time."""
+    """The word, then without the punctuation at its end, a character at a time."""
     while word:
         yield word
         if word[-1] not in PUNCTUATION:
@@ -36,20 +36,20 @@ def readings(word: str) -> Iterator[str]:
         word = word[:-1]
 
 
-def words(message: str) -> str:
-    """What a person wrote of a message: without the files above it that it names."""
-    found: list[re.Match[str]] = []
-    while len(found) < MOST and (one := BLOCK.match(message, _end(found))) is not None:
-        found.append(one)
-    told = _names(message[_end(found) :])
-    while found and not all(one[1] in told for one in found):
-        told |= _names(found.pop()[0])  # that is the person's own
-    return message[_end(found) :]
+def typed_text(message: str) -> str:
+    """What a person typed of a message: without the files above it that it mentions."""
+    blocks: list[re.Match[str]] = []
+    while len(blocks) < MAX_FILES and (match := BLOCK.match(message, _end(blocks))) is not None:
+        blocks.append(match)
+    names = _names(message[_end(blocks) :])
+    while blocks and not all(block[1] in names for block in blocks):
+        names |= _names(blocks.pop()[0])  # not mentioned: the person typed it
+    return message[_end(blocks) :]
 
 
-def _end(found: list[re.Match[str]]) -> int:
-    return found[-1].end() if found else 0
+def _end(blocks: list[re.Match[str]]) -> int:
+    return blocks[-1].end() if blocks else 0
 
 
 def _names(text: str) -> set[str]:
-    return {name for word, exact in named(text) for name in ([word] if exact else readings(word))}
+    return {name for word, is_quoted in mentioned(text) for name in ([word] if is_quoted else readings(word))}

@@ -1,6 +1,6 @@
-"""Image files that go with messages: found, looked at, decoded; refuses to know models and sessions.
+"""Reads and decodes the image files that go with messages.
 
-Pillow is imported only where there is an image.
+Pillow is imported only when there is an image.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from chatcli.text import clean_line, decodable, file_size
 # How a file of each kind begins, and what Pillow calls the kind.
 SIGNATURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif"}
 FORMATS = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "webp": "WEBP"}
-HEAD = 16
-# Bytes and pixels. No model sees more than a small part of them.
-LARGEST = 25_000_000
-MOST_PIXELS = 100_000_000
-# Kinds that a camera writes: the others have no side up.
+HEAD_BYTES = 16
+# No model sees more than a small part of them.
+MAX_BYTES = 25_000_000
+MAX_PIXELS = 100_000_000
+# Kinds with an Exif orientation.
 PHOTOGRAPHS = ("jpg", "webp")
-# The tag of a photograph that says how the camera was held, and its values for on a side.
+# The Exif tag of the orientation, and its values that swap width and height.
 ORIENTATION = 0x0112
 SIDEWAYS = (5, 6, 7, 8)
-# Images that are remembered while a message that names them is being written.
-REMEMBERED = 4
+# Images that stay in memory while a message that names them is being typed.
+CACHED_IMAGES = 4
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that is to go with a message, and its file's bytes."""
+    """An image for a message, and its file's bytes."""
 
     picture: Picture
     data: bytes = field(repr=False, compare=False)
@@ -56,7 +56,7 @@ def is_image(path: Path) -> bool:
     """Whether a file begins as an image does."""
     try:
         with path.open("rb") as file:
-            return kind_of(file.read(HEAD)) is not None
+            return kind_of(file.read(HEAD_BYTES)) is not None
     except OSError:
         return False
 
@@ -67,9 +67,9 @@ def read(path: str | Path) -> Image:
     name = decodable(clean_line(path.name))
     try:
         status = path.stat()
-        if status.st_size > LARGEST:
+        if status.st_size > MAX_BYTES:
             raise NotAnImage(
-                f"The image {name} has {file_size(status.st_size)}, and {file_size(LARGEST)} is the "
+                f"The image {name} has {file_size(status.st_size)}, and {file_size(MAX_BYTES)} is the "
                 "most that a message takes: make it smaller."
             )
         return _read(path.absolute(), name, status.st_mtime_ns, status.st_size)
@@ -77,11 +77,11 @@ def read(path: str | Path) -> Image:
         raise NotAnImage(f"The image {name} cannot be read: {error.strerror}.") from None
 
 
-@functools.lru_cache(REMEMBERED)
+@functools.lru_cache(CACHED_IMAGES)
 def _read(path: Path, name: str, changed: int, size: int) -> Image:
-    """`changed` and `size` are those of the file as it is now. Raises `OSError` too."""
+    """`read`, cached for as long as the file's time and size stay. Raises `OSError` too."""
     data = path.read_bytes()
-    kind = kind_of(data[:HEAD])
+    kind = kind_of(data[:HEAD_BYTES])
     if kind is None:
         raise NotAnImage(f"{name} is no image that can be read: give a PNG, JPEG, WebP or GIF file.")
     width, height = _size(name, kind, data)
@@ -89,17 +89,17 @@ def _read(path: Path, name: str, changed: int, size: int) -> Image:
 
 
 def _size(name: str, kind: str, data: bytes) -> tuple[int, int]:
-    """Width and height as a viewer shows it."""
+    """Width and height, turned as a viewer shows it."""
     with _opened(name, data) as image:
         width, height = image.size
-        if width * height > MOST_PIXELS:
+        if width * height > MAX_PIXELS:
             raise NotAnImage(_too_large(name))
-        turned = kind in PHOTOGRAPHS and image.getexif().get(ORIENTATION, 1) in SIDEWAYS
-    return (height, width) if turned else (width, height)
+        is_sideways = kind in PHOTOGRAPHS and image.getexif().get(ORIENTATION, 1) in SIDEWAYS
+    return (height, width) if is_sideways else (width, height)
 
 
 def pixels(picture: Picture, data: bytes) -> Any:
-    """The first picture of a file, upright, as a numpy array (height, width, 3) of bytes.
+    """The first frame of a file, upright, as a NumPy array (height, width, 3) of uint8.
 
     Raises `NotAnImage`, and `ImagesRefused` where there is no Pillow.
     """
@@ -114,14 +114,14 @@ def pixels(picture: Picture, data: bytes) -> Any:
 
 @contextlib.contextmanager
 def _opened(name: str, data: bytes) -> Iterator[Any]:
-    """A file's bytes as Pillow has them; what is wrong with them is told in a sentence."""
+    """A file's bytes as Pillow's image. Raises `NotAnImage` or `ImagesRefused` in a sentence."""
     try:
         from PIL import Image as Pillow
     except ImportError as error:
         raise ImagesRefused(f"Images need Pillow: run {sys.executable} -m pip install pillow") from error
     try:
         with warnings.catch_warnings():
-            # Of size there is a limit of our own.
+            # Pillow warns of sizes below `MAX_PIXELS`.
             warnings.simplefilter("ignore")
             yield Pillow.open(io.BytesIO(data), formats=tuple(FORMATS.values()))
     except ChatcliError:
@@ -135,11 +135,11 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
 
 def _too_large(name: str) -> str:
     return (
-        f"The image {name} has more than {MOST_PIXELS // 1_000_000} million pixels, the most that a "
+        f"The image {name} has more than {MAX_PIXELS // 1_000_000} million pixels, the most that a "
         "message takes: make it smaller."
     )
 
 
-def told(images: Iterable[Image]) -> str:
+def chips(images: Iterable[Image]) -> str:
     """Their chips, side by side."""
-    return " ".join(str(one.picture) for one in images)
+    return " ".join(str(image.picture) for image in images)

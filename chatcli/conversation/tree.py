@@ -1,4 +1,4 @@
-"""A conversation as a tree of messages; refuses to know tokens, disk and MLX."""
+"""A conversation as a tree of messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True)
 class Picture:
-    """An image that goes with a message: who its bytes are, and what a person knows it by.
+    """An image of a message: the sha256 of its file (hexadecimal), and how it is shown.
 
-    `sha256` is that of the file, in hexadecimal; `kind` is its suffix; width and height are in pixels.
+    `kind` is the file's suffix; width and height are in pixels.
     """
 
     sha256: str
@@ -34,7 +34,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Message:
-    """What one side said. `thinking` is kept beside the content, never in it. Images come before it."""
+    """A message of one side. Thinking is kept beside the content, never in it; images come before it."""
 
     role: Role
     content: str
@@ -43,21 +43,21 @@ class Message:
 
     @property
     def shown(self) -> str:
-        """What a person sees of it: the content, below a chip for each image."""
+        """The content below a chip for each image."""
         return "\n".join([*map(str, self.images), self.content])
 
     @property
     def brief(self) -> str:
-        """The same without the text of the files that it names."""
-        return "\n".join([*map(str, self.images), attachments.words(self.content)])
+        """`shown` without the text of attached files."""
+        return "\n".join([*map(str, self.images), attachments.typed_text(self.content)])
 
 
 @dataclass(frozen=True)
 class Entry:
     """One message at its place in the tree.
 
-    `record` holds the turn's measured numbers on a reply and is empty on a user message.
-    `created` is in seconds since the epoch.
+    A reply's `record` holds the turn's measured numbers; a user message has none. `created` is in
+    seconds since the epoch.
     """
 
     id: str
@@ -118,12 +118,12 @@ class Conversation:
 
     def path(self, leaf: str | None = None) -> list[Entry]:
         """The entries from the root to `leaf` (default: the head)."""
-        found: list[Entry] = []
+        path: list[Entry] = []
         cursor = self.head if leaf is None else leaf
         while cursor is not None:
-            found.append(self.entries[cursor])
-            cursor = found[-1].parent
-        return found[::-1]
+            path.append(self.entries[cursor])
+            cursor = path[-1].parent
+        return path[::-1]
 
     def turns(self, leaf: str | None = None) -> list[Turn]:
         """The path as turns."""
@@ -157,8 +157,8 @@ class Conversation:
         return [entry for entry in self.entries.values() if entry.parent == parent]
 
 
-def spoken(date: str) -> str:
-    """A date (ISO 8601) as a person says it: 3 November 2026. Raises `ValueError` if it is none."""
+def date_in_words(date: str) -> str:
+    """A date (ISO 8601) in words: 3 November 2026. Raises `ValueError` if it is not a date."""
     day = datetime.date.fromisoformat(date)
     return f"{day.day} {day:%B} {day.year}"
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from chatcli.conversation import finish
-from chatcli.conversation.tree import Conversation, Turn, spoken
+from chatcli.conversation.tree import Conversation, Turn, date_in_words
 from chatcli.text import clean, clean_line
 
 # What a link in a page may lead to.
@@ -133,4 +133,4 @@ def _subtitle(conversation: Conversation) -> str:
     """Model, date and number of turns."""
     turns = len(conversation.turns())
     model = [clean_line(conversation.model)] if conversation.model else []
-    return " · ".join([*model, spoken(conversation.date), f"{turns} turn{'s' * (turns != 1)}"])
+    return " · ".join([*model, date_in_words(conversation.date), f"{turns} turn{'s' * (turns != 1)}"])

@@ -74,7 +74,7 @@ class BackgroundWork:
                 if isinstance(event, PrefixMatched) and event.miss_reason:
                     reason = f" ({shorten(event.miss_reason, 48)})"
                 if isinstance(event, PrefillProgress) and event.total > CATCHING_UP_TOKENS:
-                    self.report(event.told(time.monotonic() - began) + reason)
+                    self.report(event.describe(time.monotonic() - began) + reason)
                     self.catching_up = True
                 if isinstance(event, Settled) and event.tokens:
                     activity = f"{event.tokens:,} tokens settled ahead"

@@ -1,7 +1,7 @@
-"""One thread that runs what it is given, in order; refuses to know what that is.
+"""A thread that runs jobs in order.
 
-As `ThreadPoolExecutor(1)`, but it takes work for as long as the program runs its exit handlers, where
-the standard one has ended already, and what is to be let go on the thread is let go there.
+As `ThreadPoolExecutor(1)`, but it takes jobs until the program's exit handlers run, when the standard
+one has ended already, and it calls a function on the thread when it ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Line:
-    """What waits for a thread. It knows no executor, or none could be forgotten."""
+class _Queue:
+    """The jobs of a thread. It has no reference to the executor, which could not be collected else."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -29,20 +29,20 @@ class _Line:
         self._ended = False
 
     def put(self, job: Callable[[], None]) -> None:
-        """Raises `RuntimeError` after `end`: nobody would come for it."""
+        """Raises `RuntimeError` after `end`: the job would never run."""
         with self._lock:
             if self._ended:
                 raise RuntimeError("this thread has ended: nothing runs there any more")
             self._jobs.put(job)
 
     def end(self) -> None:
-        """What was put before is the last."""
+        """Let the thread end after the jobs that are queued now."""
         with self._lock:
             self._ended = True
             self._jobs.put(None)
 
     def run(self, at_end: Callable[[], object] | None) -> None:
-        """What the thread does."""
+        """Run jobs until `end`; this is the thread's target."""
         try:
             while (job := self._jobs.get()) is not None:
                 job()
@@ -53,50 +53,50 @@ class _Line:
             _running.pop(threading.current_thread(), None)
 
 
-# The threads that have not ended, and what waits for each.
-_running: dict[threading.Thread, _Line] = {}
+# The threads that have not ended, and their jobs.
+_running: dict[threading.Thread, _Queue] = {}
 
 
 class SerialExecutor:
-    """A thread that ends by `shutdown`, forgotten, or with the process."""
+    """A thread that ends at `shutdown`, when it is garbage-collected, or with the process."""
 
     def __init__(self, name: str, at_end: Callable[[], object] | None = None) -> None:
         """`name` is the thread's; it calls `at_end` last of all."""
-        self._line = line = _Line()
-        # A daemon, or the process would wait for it before it can be told to end.
-        self.thread = threading.Thread(target=line.run, args=(at_end,), name=name, daemon=True)
-        weakref.finalize(self, line.end).atexit = False
-        _running[self.thread] = line
-        # Now: where the process ends no thread begins any more.
+        self._queue = queued = _Queue()
+        # A daemon: the process would wait for other threads before `end_all` can end them.
+        self.thread = threading.Thread(target=queued.run, args=(at_end,), name=name, daemon=True)
+        weakref.finalize(self, queued.end).atexit = False
+        _running[self.thread] = queued
+        # Not at the first job: no thread can start while the process ends.
         self.thread.start()
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `work` on the thread, later. Raises `RuntimeError` after `shutdown`."""
         running: Future[T] = Future()
-        self._line.put(partial(_do, running, partial(work, *args, **kwargs)))
+        self._queue.put(partial(_do, running, partial(work, *args, **kwargs)))
         return running
 
     def shutdown(self, wait: bool = True) -> None:
-        """End the thread when it has done what it was given."""
-        self._line.end()
+        """End the thread after the jobs that were submitted."""
+        self._queue.end()
         if wait:
             self.thread.join()
 
     def abandon(self) -> None:
-        """`shutdown`, and the process will not wait for it either: what it is at may never end."""
+        """`shutdown` without waiting, not even at exit: the job that runs may never end."""
         _running.pop(self.thread, None)
         self.shutdown(wait=False)
 
 
 @atexit.register
 def end_all() -> None:
-    """The process ends: wait for what is under way where nobody did.
+    """At exit, wait for the threads that are still running.
 
-    All are told first: what one would give to another then is refused, or both would wait for ever.
+    All are ended first: a job that one submits to another then is refused, or both would wait for ever.
     """
     running = list(_running.items())
-    for _, line in running:
-        line.end()
+    for _, queued in running:
+        queued.end()
     for thread, _ in running:
         thread.join()
 
@@ -112,7 +112,7 @@ def _do(running: Future[T], work: Callable[[], T]) -> None:
         result = work()
     except BaseException as error:
         running.set_exception(error)
-        # The traceback holds this frame: without the future in it nothing goes in a circle.
+        # The traceback holds this frame: a future in it would be a reference cycle.
         del running
     else:
         running.set_result(result)

@@ -1,8 +1,8 @@
-"""One thread that runs what it is given, in order; knows MLX only by name.
+"""The thread that owns MLX.
 
 MLX's streams belong to the thread that made them, so one worker imports MLX, loads the model and
 runs it. A thread that ends with streams of its own makes MLX 0.32 abort the process at exit, so this
-one lets them go however it ends: closed, forgotten, or with the process.
+one clears them however it ends: closed, garbage-collected, or with the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Worker:
     """A thread for MLX. Everything that touches an array goes through `call` or `stream`.
 
-    One that `may_be_lost` waits for other processes, which may never answer it.
+    A worker that `may_be_lost` waits for other processes, which may never answer it.
     """
 
     def __init__(self, *, may_be_lost: bool = False) -> None:
@@ -35,7 +35,7 @@ class Worker:
         self._endings: list[Callable[[], object]] = []
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `work` on the thread, later. Raises `RuntimeError` once that was told to end."""
+        """Run `work` on the thread, later. Raises `RuntimeError` after `close` or `leave`."""
         running = self._executor.submit(work, *args, **kwargs)
         if self._open is None:
             return running
@@ -48,7 +48,7 @@ class Worker:
         return first
 
     def lose(self, error: Exception) -> None:
-        """Everything that is waited for here raises `error`, now and later: the thread may hang."""
+        """Let everything that waits for the thread raise `error`, now and later: it may hang."""
         self._lost = error
         for waited in list(self._open or ()):
             _end(waited, error)
@@ -69,7 +69,7 @@ class Worker:
             self.call(getattr(steps, "close", _nothing))
 
     def pump(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
-        """`stream`, but the thread does not wait for whoever takes the items: it runs ahead.
+        """`stream`, but the thread runs ahead of the consumer.
 
         Nothing else can run on the thread before the last item, or before this iterator is closed.
         """
@@ -86,11 +86,11 @@ class Worker:
             done.result()
 
     def at_end(self, work: Callable[[], object]) -> None:
-        """Run `work` on the thread when it is closed, the last one first."""
+        """Run `work` on the thread at `close`, in reverse order."""
         self._endings.append(work)
 
     def close(self) -> None:
-        """End the thread, and what MLX keeps for it. One that was lost is left to itself."""
+        """End the thread, unless it was lost: then it is abandoned."""
         if self._lost is not None:
             self._executor.abandon()
             return
@@ -99,12 +99,12 @@ class Worker:
         self._executor.shutdown()
 
     def leave(self) -> None:
-        """`close`, once the thread has done what it is at; the caller does not wait."""
+        """End the thread after its last job, without waiting for it."""
         self._executor.shutdown(wait=False)
 
 
 def _hand_on(first: Future[T], running: Future[T]) -> None:
-    """Take what came of the thread, unless it was lost before."""
+    """Copy the thread's result or error, unless it was lost before."""
     error = running.exception()
     with contextlib.suppress(InvalidStateError):
         if error is None:

@@ -10,13 +10,13 @@ from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import MemoryFull, NotAnImage, TemplateRefused
-from chatcli.events import Drafted
+from chatcli.events import TypeaheadProgress
 from chatcli.turn.prompt import TurnContext, render_unsent
 
 
 def typeahead(
     chat: TurnContext, text: str, cancelled: threading.Event, images: Sequence[Image] = ()
-) -> Iterator[Drafted]:
+) -> Iterator[TypeaheadProgress]:
     """Bring the live cache to where it will be when `text` is sent, as a turn itself would.
 
     So sending it finds everything but the generation prompt done; another text goes back to the
@@ -39,5 +39,5 @@ def typeahead(
         for step in steps:
             if step.tokens:
                 done += step.tokens
-                yield Drafted(done)
+                yield TypeaheadProgress(done)
         follow(chat.speculation, path, cancelled, "typeahead")

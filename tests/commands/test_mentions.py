@@ -64,7 +64,7 @@ def test_what_a_person_wrote_is_told_from_the_files_above_it(folder: Path, text:
         "## own\n\n```\nwords\n```\n\n@notes.txt?",
     ):
         sent = expand(message, folder)
-        assert message == attachments.words(sent.text) == Message("user", sent.text).brief
+        assert message == attachments.typed_text(sent.text) == Message("user", sent.text).brief
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_a_person_wrote_is_told_from_the_files_above_it(folder: Path, text:
     ],
 )
 def test_a_message_that_only_looks_like_it_stays_whole(message: str) -> None:
-    assert message == attachments.words(message)
+    assert message == attachments.typed_text(message)
 
 
 def test_the_home_folder_and_absolute_paths_are_found(folder: Path) -> None:

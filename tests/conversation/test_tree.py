@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id, spoken
+from chatcli.conversation.tree import Conversation, Entry, Message, Role, date_in_words, new_id
 from chatcli.errors import TurnOutOfRange
 
 
@@ -124,7 +124,7 @@ def test_a_note_for_nobody_is_refused() -> None:
     ("date", "said"), [("2026-11-03", "3 November 2026"), ("2025-01-31", "31 January 2025")]
 )
 def test_a_date_is_told_as_a_person_says_it(date: str, said: str) -> None:
-    assert said == spoken(date)
+    assert said == date_in_words(date)
 
 
 def test_new_ids_are_twelve_hexadecimal_digits_and_do_not_repeat() -> None:

@@ -67,10 +67,10 @@ def summaries(folder: Path, newest: int | None = None) -> list[Summary]:
     return [summary for _, summary in found]
 
 
-def contents(folder: Path, tell: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
+def contents(folder: Path, report: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
     """Every session, last used first: its name, when that was, and its bytes.
 
-    `tell` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
+    `report` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
     """
     entries = _by_age(folder)
     # A disk gives many small files quickest if several are asked for at a time.
@@ -84,7 +84,7 @@ def contents(folder: Path, tell: Callable[[str], object]) -> Iterator[tuple[str,
             # Dealt out in turn, taken back in turn.
             for name, found in filter(None, chain.from_iterable(zip_longest(*parts))):
                 if isinstance(found, ChatcliError):
-                    tell(str(found))
+                    report(str(found))
                 elif found is not None:
                     yield name, *found
 
@@ -172,7 +172,7 @@ def _summary(name: str, entry: os.DirEntry[str]) -> tuple[float, Summary]:
 def _parsed(name: str, data: bytes, modified: float) -> Summary:
     conversation = parse(name, data).conversation
     turns = conversation.turns()
-    words = attachments.words(turns[0].user.message.content) if turns else ""
+    words = attachments.typed_text(turns[0].user.message.content) if turns else ""
     return Summary(name, len(turns), words, conversation.model, modified)
 
 
@@ -188,7 +188,7 @@ def _forward(name: str, data: bytes, modified: float) -> Summary | None:
     start = data.find(USER) + 1
     try:
         first = decode(data[start : data.find(b"\n", start)])["content"] if turns else ""
-        words = attachments.words(first)
+        words = attachments.typed_text(first)
     except DAMAGE:
         return None
     return Summary(name, turns, words, conversation.model, modified)

@@ -34,8 +34,8 @@ MESSAGE = re.compile(
 )
 OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|label)", "')
 AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
-# Characters of an excerpt, and of those before what was found.
-LONGEST, LEAD = 160, 40
+# Characters of an excerpt, and of those before the first match.
+EXCERPT_LENGTH, EXCERPT_LEAD = 160, 40
 OCCURRENCES = 100
 
 
@@ -58,7 +58,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search for these words gave. `more`: there are older hits too."""
 
     words: Sequence[str]
@@ -76,29 +76,29 @@ def find(
     words: Sequence[str],
     *,
     thinking: bool = False,
-    tell: Callable[[str], object] = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Hit]:
     """The messages that hold all of these words and phrases, in capitals or not, with accents or not.
 
-    They are given as they are found. `tell` gets a sentence about each session that cannot be read.
+    They are given as they are found. `report` gets a sentence about each session that cannot be read.
     Raises `UsageError` if there is no word, `FolderError` if the folder cannot be read.
     """
     query = Query(words)
     if not query.patterns:
         raise UsageError("There is nothing to search for: give a word.")
-    for name, last_used, data in listing.contents(folder, tell):
+    for name, last_used, data in listing.contents(folder, report):
         try:
             if _holds(name, data, query, thinking):
                 conversation = parse(name, data).conversation
                 yield from _hits(name, last_used, conversation, query, thinking)
         except ChatcliError as error:
-            tell(str(error))
+            report(str(error))
 
 
-def newest(found: Iterator[Hit], words: Sequence[str], most: int | None) -> Found:
+def newest(found: Iterator[Hit], words: Sequence[str], most: int | None) -> SearchResult:
     """The first hits of a search, at most so many (None: all of them)."""
     hits = list(islice(found, None if most is None else most + 1))
-    return Found(words, hits[:most], most is not None and len(hits) > most)
+    return SearchResult(words, hits[:most], most is not None and len(hits) > most)
 
 
 def names(folder: Path, words: str) -> set[str]:
@@ -145,7 +145,7 @@ class Query:
             for match in islice(pattern.finditer(folded), OCCURRENCES)
         )
         seen = [
-            len({number for at, number in starts[index:] if at < start + LONGEST - LEAD})
+            len({number for at, number in starts[index:] if at < start + EXCERPT_LENGTH - EXCERPT_LEAD})
             for index, (start, _) in enumerate(starts)
         ]
         return starts[seen.index(max(seen))][0] if starts else 0
@@ -236,17 +236,17 @@ def _hits(
 
 
 def _excerpt(text: str, query: Query) -> str:
-    """One clean line of at most `LONGEST` characters with what was found."""
+    """One clean line of at most `EXCERPT_LENGTH` characters with what was found."""
     at = query.place(fold(text))
     # Folding changes lengths: as many characters as make what comes before it.
     middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1
-    start = max(middle - LEAD, 0)
-    before, after = text[start:middle], text[middle : middle + 2 * LONGEST]
+    start = max(middle - EXCERPT_LEAD, 0)
+    before, after = text[start:middle], text[middle : middle + 2 * EXCERPT_LENGTH]
     if start:
         before = "…" + before[before.find(" ") + 1 :]
     line = clean_line(before + after)
-    whole = len(line) <= LONGEST and middle + 2 * LONGEST >= len(text)
-    return line if whole else line[: LONGEST - 1].rstrip() + "…"
+    whole = len(line) <= EXCERPT_LENGTH and middle + 2 * EXCERPT_LENGTH >= len(text)
+    return line if whole else line[: EXCERPT_LENGTH - 1].rstrip() + "…"
 
 
 def _marks(excerpt: str, query: Query) -> Iterator[tuple[int, int]]:

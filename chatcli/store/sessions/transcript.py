@@ -28,7 +28,7 @@ NAME = re.compile(r"\w{1,128}", re.ASCII)
 SHA256 = re.compile(r"[0-9a-f]{64}")
 DEEPEST = 3
 # An argument of a template may be a list of tools.
-DEEPEST_ARGUMENT = 17
+MAX_ARGUMENT_DEPTH = 17
 
 
 @dataclass
@@ -214,7 +214,7 @@ def _date(value: Any) -> str:
 
 def arguments_of(value: Any) -> dict[str, Any]:
     """Raises one of `DAMAGE` if it is no object, or one that is too deep."""
-    if not isinstance(value, dict) or not is_shallow(value, DEEPEST_ARGUMENT):
+    if not isinstance(value, dict) or not is_shallow(value, MAX_ARGUMENT_DEPTH):
         raise TypeError(value)
     return value
 

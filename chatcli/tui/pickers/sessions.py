@@ -260,7 +260,7 @@ def _last_turns(conversation: Conversation, width: int, height: int) -> Iterator
         question = finish.marked(turn.user.message.brief, None)
         yield from _message(f"{turn.number} › ", question, width, question_rows, "class:strong")
         if turn.reply is not None:
-            yield from _message("    ", finish.said(turn.reply), width, reply_rows, "")
+            yield from _message("    ", finish.shown(turn.reply), width, reply_rows, "")
 
 
 def _message(mark: str, text: str, width: int, height: int, style: str) -> Iterator[StyleAndTextTuples]:

@@ -305,7 +305,7 @@ class TreeRows(PickerRows[ChosenEntry]):
         if entry.id in self._labels:
             heading.append(f"[{first_words(self._labels[entry.id])}]")
         yield [("class:dim", fit(" · ".join(heading), width))]
-        for line in wrapped(message.shown if message.shown.strip() else finish.said(entry), width):
+        for line in wrapped(message.shown if message.shown.strip() else finish.shown(entry), width):
             yield [("", line)]
 
     # Folding and labels

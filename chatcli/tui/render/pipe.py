@@ -49,7 +49,7 @@ class Pipe:
             self.abandon()
             self._write(self._out, f"{event}\n")
         elif isinstance(event, Notice):
-            self._cut_reported |= finish.told_already(event)
+            self._cut_reported |= finish.reports_cut(event)
             self.abandon()
             self._write(self._err, f"chatcli: {event.text}\n")
         elif isinstance(event, Alternatives):

@@ -98,7 +98,7 @@ class Reply:
             for call in event.calls:
                 self._print_note(clean(str(call)))
         elif isinstance(event, Notice):
-            self._cut_reported |= finish.told_already(event)
+            self._cut_reported |= finish.reports_cut(event)
             self._settle_text()
         elif isinstance(event, TurnDone):
             note = None if self._cut_reported else finish.note(event, self._context())

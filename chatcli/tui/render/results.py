@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from chatcli.commands import results
 from chatcli.conversation import finish
-from chatcli.conversation.tree import Entry, spoken
+from chatcli.conversation.tree import Entry, date_in_words
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, speculation
@@ -96,7 +96,7 @@ def transcript(result: results.Transcript) -> RenderableType:
     shown = turns if result.last is None else turns[-result.last :]
     parts: list[RenderableType] = []
     if shown and result.last is None:
-        day = spoken(result.conversation.date)
+        day = date_in_words(result.conversation.date)
         parts.append(Text(f"dated {day}, for templates that tell the model the date", style=DIM))
     if (earlier := len(turns) - len(shown)) > 0:
         parts.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
@@ -251,7 +251,7 @@ def _(result: results.Table) -> RenderableType:
 def _(result: results.Opened) -> RenderableType:
     head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
     if (day := result.conversation.date) != time.strftime("%Y-%m-%d"):
-        head.append(f" · dated {spoken(day)}", DIM)
+        head.append(f" · dated {date_in_words(day)}", DIM)
     notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
     return Group(head, transcript(results.Transcript(result.name, result.conversation, last=2)), *notes)
 
@@ -273,7 +273,7 @@ def _(result: results.PanelMode) -> RenderableType:
 
 
 @renderable.register
-def _(result: search.Found) -> RenderableType:
+def _(result: search.SearchResult) -> RenderableType:
     """For each hit a line that says where it is, and its excerpt."""
     if not result.hits:
         words = ", ".join(f"'{clean_line(word)}'" for word in result.words)

@@ -243,7 +243,7 @@ def test_what_is_no_image_that_can_be_shown_is_refused_in_a_sentence(
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.png"
     with path.open("wb") as file:
-        file.truncate(images.LARGEST + 1)
+        file.truncate(images.MAX_BYTES + 1)
     with pytest.raises(NotAnImage, match=r"The image huge\.png has 25 MB, and 25 MB is the most"):
         read(path)
 

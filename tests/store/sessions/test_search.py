@@ -126,11 +126,11 @@ def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_pat
         save(tmp_path, name, lines("figs", "figs too"), age)
     save(tmp_path, "oldest", b"damaged\n", 9)
     told: list[str] = []
-    few = newest(find(tmp_path, ["figs"], tell=told.append), ["figs"], 3)
+    few = newest(find(tmp_path, ["figs"], report=told.append), ["figs"], 3)
     assert ["new", "new", "middle"] == [hit.session for hit in few.hits]
     assert few.more
     assert [] == told
-    everything = newest(find(tmp_path, ["figs"], tell=told.append), ["figs"], None)
+    everything = newest(find(tmp_path, ["figs"], report=told.append), ["figs"], None)
     assert (6, False) == (len(everything.hits), everything.more)
     assert 1e9 == everything.hits[0].last_used
     assert [
@@ -156,7 +156,7 @@ def test_an_excerpt_shows_the_words_in_a_line_and_where_they_are(tmp_path: Path)
     assert ["Straße"] == marked(hits["short"])
     excerpt = hits["long"].excerpt
     assert excerpt.startswith("…padding ") and excerpt.endswith("…")
-    assert len(excerpt) <= search.LONGEST
+    assert len(excerpt) <= search.EXCERPT_LENGTH
     assert "die STRASSE nach Crème filler" in excerpt
     (both,) = find(tmp_path, ["straße", "creme"])
     assert ["STRASSE", "Crème"] == marked(both)
@@ -188,7 +188,7 @@ def test_there_may_be_no_folder_and_files_may_be_gone_or_unreadable(tmp_path: Pa
     (tmp_path / "folder.jsonl").mkdir()
     save(tmp_path, "-bad", lines("figs"))
     told: list[str] = []
-    assert ["fruit"] == [hit.session for hit in find(tmp_path, ["figs"], tell=told.append)]
+    assert ["fruit"] == [hit.session for hit in find(tmp_path, ["figs"], report=told.append)]
     assert 2 == len(told)
     assert {"fruit"} == names(tmp_path, "figs")
 
