@@ -21,12 +21,11 @@ from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
 from tests.support.program import DEADLINE, entries, segment_files
 from tests.support.shell import PANEL, check_terminal_restored, ready
-from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER, ESCAPE, Terminal, pasted
 from tests.support.tiny import write_model
 from tests.support.waiting import wait_until
 
 TOKENS = 12
-ESCAPE = "\x1b"
 LINES = [" ".join(message.split()) for message in MESSAGES[:4]]
 # The tokens that would end a reply, or begin a thinking, made impossible.
 ENDLESS = ("--logit-bias", "2:-100,3:-100", "--temp", "0", "--no-think")
@@ -165,7 +164,7 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
         # A prefill of many chunks: what is done of it is kept for the next time.
         terminal.wait_for(lambda: ready(terminal))
         long = " ".join(LINES[1:] * 4)
-        terminal.send(f"\x1b[200~{long}\x1b[201~{ENTER}")
+        terminal.send(pasted(long) + ENTER)
         terminal.wait_for("prefill")
         terminal.send(ESCAPE)
         terminal.wait_for(lambda: terminal.count("stopped") > 1)

@@ -24,8 +24,16 @@ PATIENCE = 40.0
 CURSOR_SHOWN, BRACKETED_PASTE, MOUSE = 25 << 5, 2004 << 5, 1000 << 5
 # What is written in this mode is shown at its end.
 SYNCHRONIZED = 2026 << 5
-ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
-CTRL_C, CTRL_D = "\x03", "\x04"
+ESCAPE, ENTER, ALT_ENTER, TAB, BACKSPACE, DELETE = "\x1b", "\r", "\x1b\r", "\t", "\x7f", "\x1b[3~"
+UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
+PAGE_UP, PAGE_DOWN, HOME, END = "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F"
+CTRL_C, CTRL_D, CTRL_L, CTRL_O = "\x03", "\x04", "\x0c", "\x0f"
+CTRL_T, CTRL_U, CTRL_X = "\x14", "\x15", "\x18"
+
+
+def pasted(text: str) -> str:
+    """What a terminal sends for a paste."""
+    return f"\x1b[200~{text}\x1b[201~"
 
 
 class Answering(pyte.HistoryScreen):

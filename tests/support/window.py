@@ -12,7 +12,6 @@ from tests.support.program import Program
 from tests.support.shell import PANEL, ready
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 
-ESCAPE = "\x1b"
 # The widest window of any test.
 MAX_COLUMNS = 120
 

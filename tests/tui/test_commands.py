@@ -10,8 +10,8 @@ import chatcli.commands.handlers  # noqa: F401  (registers what there is to test
 from chatcli.commands.registry import all_commands
 from tests.support.program import Program
 from tests.support.shell import BUSY, ready
-from tests.support.terminal import CTRL_C, ENTER
-from tests.support.window import ESCAPE, Window, prompt_is_back, send_line
+from tests.support.terminal import CTRL_C, ENTER, ESCAPE
+from tests.support.window import Window, prompt_is_back, send_line
 
 # What is given to a command that wants something, and a part of the answer where that is known.
 ARGUMENTS = {

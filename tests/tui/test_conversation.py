@@ -24,10 +24,7 @@ from tests.support.shell import (
     turns_of,
     wait_for_some_reply,
 )
-from tests.support.terminal import CTRL_C, CTRL_D, ENTER, UP
-
-CTRL_T, CTRL_U, CTRL_X, ESCAPE = "\x14", "\x15", "\x18", "\x1b"
-PASTE = "\x1b[200~{}\x1b[201~"
+from tests.support.terminal import CTRL_C, CTRL_D, CTRL_T, CTRL_U, CTRL_X, ENTER, ESCAPE, UP, pasted
 
 
 def children(program: Program, name: str) -> dict[str | None, list[str]]:
@@ -190,7 +187,7 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
         # What is refused is being changed still, on disk it was never moved.
         terminal.line("/edit 2")
         terminal.wait_for("changing turn 2")
-        terminal.send(PASTE.format("word " * 5000) + ENTER)
+        terminal.send(pasted("word " * 5000) + ENTER)
         terminal.wait_for("no longer fits the model")
         terminal.wait_for("changing turn 2")
         assert ["one", "two", "three"] == [turn["user"] for turn in turns_of(program, "talk")]
@@ -262,15 +259,15 @@ def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
 
 @pytest.mark.slow
 def test_a_long_paste_is_a_chip_and_is_sent_whole(chatcli: Program) -> None:
-    pasted = "\n".join(f"line {number}" for number in range(30))
+    text = "\n".join(f"line {number}" for number in range(30))
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
-        terminal.send(f"\x1b[200~{pasted}\x1b[201~")
+        terminal.send(pasted(text))
         terminal.wait_for("› [pasted 30 lines]")
         send_message(terminal, " what is this?")
         assert "› [pasted 30 lines] what is this?" in terminal.text()
         leave(terminal)
-    assert [f"{pasted} what is this?"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
+    assert [f"{text} what is this?"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
 @pytest.mark.slow

@@ -11,11 +11,10 @@ import pytest
 from tests.support.hub_server import Hub, serving
 from tests.support.program import Program
 from tests.support.shell import ready
-from tests.support.terminal import CTRL_D, Terminal
+from tests.support.terminal import CTRL_D, ESCAPE, Terminal
 from tests.support.tiny import write_model
 
 NAME = "org/tiny"
-ESCAPE = "\x1b"
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import ESCAPES, Program
 from tests.support.shell import PANEL, ready
-from tests.support.terminal import ENTER
-from tests.support.window import ESCAPE, Window, command_output, leave_window, send_line
+from tests.support.terminal import ENTER, ESCAPE, pasted
+from tests.support.window import Window, command_output, leave_window, send_line
 
 EVIL = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202eback"
 SHOWN = "␛]0;owned␇ ␛[2J �31m �back"
@@ -51,7 +51,7 @@ def test_nothing_that_others_wrote_is_acted_on(models: Path, tmp_path: Path) -> 
         assert "␛" in send_line(window, "what is in @notes.txt ?")
         whole_screen(window, "/tree", f"1 › asked {SHOWN}", f"said {SHOWN}")
         whole_screen(window, "/resume", "bad␛]0;owned␇", f"asked {SHOWN}")
-        window.send(f"\x1b[200~pasted {EVIL}\x1b[201~")
+        window.send(pasted(f"pasted {EVIL}"))
         window.wait_for(f"› pasted {SHOWN}")
         seen = window.count(PANEL)
         window.send(ENTER)

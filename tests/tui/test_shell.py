@@ -23,15 +23,7 @@ from tests.support.shell import (
     turns_of,
     wait_for_some_reply,
 )
-from tests.support.terminal import (
-    ALT_ENTER,
-    CTRL_C,
-    CTRL_D,
-    ENTER,
-    TAB,
-    UP,
-    Terminal,
-)
+from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal, pasted
 from tests.support.tiny import write_model
 
 
@@ -194,13 +186,13 @@ def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
 
 @pytest.mark.slow
 def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: Path, tmp_path: Path) -> None:
-    pasted = "hello \x1b]0;evil\x07 world \x9b2J"
+    text = "hello \x1b]0;evil\x07 world \x9b2J"
     for model in ("evil", "hermit"):
         program = Program(tmp_path / model, models / model)
         args = ("-m", program.model, "-S", "bad", "-n", "200", "--temp", "1", "--seed", "3")
         with open_shell(program, *args) as terminal:
             terminal.wait_for(lambda: ready(terminal))
-            terminal.send(f"\x1b[200~{pasted}\x1b[201~")
+            terminal.send(pasted(text))
             terminal.wait_for("world")
             terminal.send(ENTER)
             terminal.wait_for(lambda: terminal.count(PANEL) == 1)
@@ -210,7 +202,7 @@ def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: P
             assert 0 == terminal.wait_for_exit()
             check_terminal_restored(terminal)
         turn = turns_of(program, "bad")[0]
-        assert pasted == turn["user"]
+        assert text == turn["user"]
         assert {"\x1b", "\x07", "\x9b"} <= set(turn["text"] + turn["thinking"])
         # The shell itself moves the cursor with ESC [, but never with these.
         for mark in [*ESCAPES[1:], b"\x1b]", b"\x1b\x1b", b"\x1b[["]:

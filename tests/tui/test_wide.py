@@ -18,9 +18,9 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import clean
 from tests.support.program import Program
 from tests.support.shell import ready, turns_of
-from tests.support.terminal import CTRL_C, ENTER, Answering
+from tests.support.terminal import CTRL_C, ENTER, ESCAPE, Answering
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
-from tests.support.window import ESCAPE, Window, flat, leave_window, send_line
+from tests.support.window import Window, flat, leave_window, send_line
 
 FLAG, FAMILY = "🇫🇷", "👩\u200d👩\u200d👧"
 HEART, THUMB, ACCENT = "❤\ufe0f", "👍🏽", "cafe\u0301"

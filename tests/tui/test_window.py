@@ -15,8 +15,9 @@ from chatcli.tui.render.panel import hit_line
 from tests.support.families import at_night
 from tests.support.program import Program
 from tests.support.shell import BUSY, PANEL, ready, turns_of
+from tests.support.terminal import ESCAPE
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
-from tests.support.window import ESCAPE, Window, command_output, leave_window, send_line
+from tests.support.window import Window, command_output, leave_window, send_line
 
 
 def typist(folder: Path) -> Path:

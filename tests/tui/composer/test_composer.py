@@ -27,12 +27,24 @@ from chatcli.tui.composer.escape import ESCAPE_DELAY, make_final
 from chatcli.tui.composer.paste import FIRST_CHIP
 from chatcli.tui.composer.rows import LineWrapper
 from tests import ROOT
-from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
+from tests.support.terminal import (
+    ALT_ENTER,
+    BACKSPACE,
+    CTRL_C,
+    CTRL_D,
+    DELETE,
+    DOWN,
+    ENTER,
+    ESCAPE,
+    LEFT,
+    TAB,
+    UP,
+    Terminal,
+    pasted,
+)
 
-DOWN, LEFT, RIGHT = "\x1b[B", "\x1b[D", "\x1b[C"
-BACKSPACE, DELETE, UNDO, EXPAND, EDIT, SEARCH = "\x7f", "\x1b[3~", "\x1f", "\x0f", "\x07", "\x12"
+UNDO, EXPAND, EDIT, SEARCH = "\x1f", "\x0f", "\x07", "\x12"
 CTRL_A, CTRL_E, CTRL_J, CTRL_W, CTRL_Y = "\x01", "\x05", "\n", "\x17", "\x19"
-ESCAPE = "\x1b"
 # No key: long enough for what follows to be none of the same.
 PAUSE = "pause"
 LONG = "".join(f"line {number} of a log\n" for number in range(214))
@@ -137,8 +149,7 @@ class Program:
         self.terminal.send("".join(keys))
 
     def paste(self, text: str) -> None:
-        data = text.replace("\n", "\r")
-        self.terminal.send(f"\x1b[200~{data}\x1b[201~")
+        self.terminal.send(pasted(text.replace("\n", "\r")))
 
     def shows(self, *texts: str) -> None:
         self.terminal.wait_for(lambda: all(text in self.terminal.text() for text in texts))
@@ -238,10 +249,6 @@ def run(made: Desk, *steps: str | Callable[[], object]) -> None:
         await task
 
     asyncio.run(act())
-
-
-def pasted(text: str) -> str:
-    return f"\x1b[200~{text}\x1b[201~"
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.support.program import Program
 from tests.support.shell import BUSY, PANEL, ready, turns_of
-from tests.support.terminal import CTRL_C, ENTER
+from tests.support.terminal import BACKSPACE, CTRL_C, CTRL_O, ENTER, pasted
 from tests.support.window import Window, flat, leave_window
 
-BACKSPACE, CTRL_O, CTRL_Z = "\x7f", "\x0f", "\x1f"
+CTRL_Z = "\x1f"
 LINES = 5000
 PASTED = "\n".join(f"line {number} of the log says nothing" for number in range(LINES))
 CHIP = f"› [pasted {LINES:,} lines]"
@@ -16,7 +16,7 @@ FULL = "This message does not fit the model: "
 
 def paste(window: Window, text: str) -> None:
     """As a terminal sends it, a little at a time, for a terminal takes no more at once."""
-    sent = f"\x1b[200~{text}\x1b[201~"
+    sent = pasted(text)
     for start in range(0, len(sent), 1024):
         window.send(sent[start : start + 1024])
         while window.read(0):

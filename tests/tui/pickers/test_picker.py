@@ -15,12 +15,27 @@ from typing import Any
 
 import pytest
 
-from tests.support.terminal import BRACKETED_PASTE, CTRL_C, CURSOR_SHOWN, ENTER, Terminal
+from tests.support.terminal import (
+    BRACKETED_PASTE,
+    CTRL_C,
+    CTRL_L,
+    CURSOR_SHOWN,
+    DELETE,
+    DOWN,
+    END,
+    ENTER,
+    ESCAPE,
+    HOME,
+    LEFT,
+    PAGE_DOWN,
+    PAGE_UP,
+    RIGHT,
+    UP,
+    Terminal,
+)
 
-UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
-PAGE_UP, PAGE_DOWN, HOME, END = "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F"
 SHIFT_DOWN = "\x1b[1;2B"
-ESCAPE, F2, DELETE, CTRL_L = "\x1b", "\x1bOQ", "\x1b[3~", "\x0c"
+F2 = "\x1bOQ"
 HERE = "◀ here"
 
 # What every program begins with; `keep` writes down what the list had done.
