@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def test_every_module_that_a_page_names_is_there(page: str) -> None:
     files = [f"/{path.relative_to(ROOT)}" for path in ROOT.glob("[ctd]*/**/*.py")]
     for name in re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text()):
         assert any(path.endswith(f"/{name}") for path in files), name
+
+
+def test_the_rooms_are_those_that_import_linter_holds() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition("\n| room |")[2].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)(?:/|\.py)`", "".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    assert [room for layer in layers for room in layer.split(" | ")] == [
+        room for room in named if room != "__main__"
+    ]
 
 
 def test_the_examples_of_style_are_our_own_code() -> None:
