@@ -25,8 +25,8 @@ def each(program: Program, text: str, *args: object, **more: Any) -> list[dict[s
     """The answers to a file's questions."""
     path = program.home / "questions.txt"
     path.write_text(text)
-    said = program.run("ask", "--each", path, "--json", "-S", "talk", "-n", "16", *args, **more)
-    return list(said.lines())
+    done = program.run("ask", "--each", path, "--json", "-S", "talk", "-n", "16", *args, **more)
+    return list(done.lines())
 
 
 def head(program: Program) -> list[str]:
@@ -62,7 +62,7 @@ def test_answers_come_in_order_and_an_error_is_in_its_place(chatcli: Program) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "code"),
+    ("arguments", "reason", "code"),
     [
         (["--each", "nowhere.txt"], "nowhere.txt", 1),
         (["--each", "empty.txt"], "write one on each line", 2),
@@ -70,11 +70,11 @@ def test_answers_come_in_order_and_an_error_is_in_its_place(chatcli: Program) ->
     ],
 )
 def test_a_request_that_makes_no_sense_is_one_line(
-    chatcli: Program, arguments: list[str], told: str, code: int
+    chatcli: Program, arguments: list[str], reason: str, code: int
 ) -> None:
     (chatcli.home / "empty.txt").write_text("\n  \n")
     done = chatcli.run("ask", *arguments, expect=code)
-    assert told in done.errors and 1 == done.errors.count("\n")
+    assert reason in done.errors and 1 == done.errors.count("\n")
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 

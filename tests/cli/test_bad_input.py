@@ -222,7 +222,7 @@ def test_a_session_from_the_future_is_refused_and_left_alone(spoken: Program) ->
     try:
         for args in (("show",), ("tree",), ("resume",), ("ask", "hi", "-S"), ("branch",)):
             fails(spoken, 1, *args, "tomorrow", says="newer chatcli")
-        listed = {one["name"]: one for one in spoken.run("list", "--json").json()}
+        listed = {session["name"]: session for session in spoken.run("list", "--json").json()}
         assert (3, None) == (listed["fruit"]["turns"], listed["fruit"]["problem"])
         assert "newer chatcli" in listed["tomorrow"]["problem"]
     finally:
@@ -240,9 +240,9 @@ def test_garbage_beside_good_sessions_is_listed_as_such(spoken: Program) -> None
     for name, data in bad.items():
         (spoken.sessions / name).write_bytes(data)
     try:
-        listed = {one["name"]: one for one in spoken.run("list", "--json").json()}
+        listed = {session["name"]: session for session in spoken.run("list", "--json").json()}
         assert {"fruit", *(name.removesuffix(".jsonl") for name in bad)} == listed.keys()
-        assert {"fruit"} == {name for name, one in listed.items() if not one["problem"]}
+        assert {"fruit"} == {name for name, session in listed.items() if not session["problem"]}
         plain = spoken.run("list")
         assert [] == escapes_in(plain.out + plain.err)
         assert "fruit" in plain.text

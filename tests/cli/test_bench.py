@@ -24,11 +24,11 @@ def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path:
         str(picture),
         "--json",
     )
-    told = json.loads(done.out)
-    assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(told["machine"])
-    (outcome,) = told["outcomes"]
-    assert ["no reuse", "chatcli"] == [one["name"] for one in outcome["contenders"]]
-    cold, ours = (one["summary"] for one in outcome["contenders"])
+    report = json.loads(done.out)
+    assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(report["machine"])
+    (outcome,) = report["outcomes"]
+    assert ["no reuse", "chatcli"] == [contender["name"] for contender in outcome["contenders"]]
+    cold, ours = (contender["summary"] for contender in outcome["contenders"])
     assert 0 == cold["all_but_first"]["reused_tokens"]
     assert 0.5 < ours["all_but_first"]["hit_ratio"] < 1
     assert 0.9 < ours["last_request"]["hit_ratio"] < 1
@@ -50,7 +50,7 @@ def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reason"),
     [
         (["turns", "--quick", "--full"], "--quick and --full"),
         (["turns", "--random", "qwen9"], "qwen3-8b"),
@@ -58,25 +58,25 @@ def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
         (["turns", "--only", "vllm"], "mlx-lm's server"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], said: str) -> None:
+def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], reason: str) -> None:
     done = chatcli.run("bench", *given, "-m", str(chatcli.model), expect=2)
-    assert said in done.err.decode()
+    assert reason in done.err.decode()
     assert b"Traceback" not in done.err
 
 
 @pytest.mark.slow
 def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli: Program) -> None:
     done = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
-    told = json.loads(done.out)["batch"]
-    alone, batched, peer = told["ways"]
+    report = json.loads(done.out)["batch"]
+    alone, batched, peer = report["ways"]
     assert [4, "chatcli, one by one", "chatcli, all 4 at once", "mlx-lm's batch_generate"] == [
-        told["questions"],
+        report["questions"],
         alone["name"],
         batched["name"],
         peer["name"],
     ]
-    (one,), (other,), (theirs,) = (way["rounds"] for way in told["ways"])
-    assert one["prompt_tokens"] == theirs["prefilled_tokens"]
-    assert one["prefilled_tokens"] == other["prefilled_tokens"] < one["prompt_tokens"] / 2
-    assert 0 < one["generated_tokens"] == other["generated_tokens"] == theirs["generated_tokens"]
-    assert [0, 0, 0] == [way["differing"] for way in told["ways"]]
+    (alone,), (batched,), (theirs,) = (way["rounds"] for way in report["ways"])
+    assert alone["prompt_tokens"] == theirs["prefilled_tokens"]
+    assert alone["prefilled_tokens"] == batched["prefilled_tokens"] < alone["prompt_tokens"] / 2
+    assert 0 < alone["generated_tokens"] == batched["generated_tokens"] == theirs["generated_tokens"]
+    assert [0, 0, 0] == [way["differing"] for way in report["ways"]]

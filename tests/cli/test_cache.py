@@ -34,12 +34,12 @@ def damage(path: Path) -> None:
 
 def test_stats_shows_what_is_used_of_how_much_and_the_states(chatcli: Program) -> None:
     talk(chatcli)
-    told = chatcli.run("cache", "stats", "--json", "--cache-limit", "5GB").json()
-    (model,) = told["models"]
+    report = chatcli.run("cache", "stats", "--json", "--cache-limit", "5GB").json()
+    (model,) = report["models"]
     sizes = [path.stat().st_size for path in segment_files(chatcli.sessions)]
     states = [path for path in segment_files(chatcli.sessions) if ".state." in path.name]
-    assert (sum(sizes), 5_000_000_000) == (told["bytes"], told["limit_bytes"])
-    assert (len(states), told["segments"]) == (model["states"], model["segments"])
+    assert (sum(sizes), 5_000_000_000) == (report["bytes"], report["limit_bytes"])
+    assert (len(states), report["segments"]) == (model["states"], model["segments"])
     shown = chatcli.run("cache", "stats").text
     headings, row, _ = shown.splitlines()
     names = re.split("  +", headings.strip())
@@ -72,14 +72,14 @@ def test_stats_of_no_folder_is_nothing(chatcli: Program) -> None:
 def test_a_dry_run_says_what_would_go_and_touches_nothing(chatcli: Program) -> None:
     talk(chatcli)
     before = folder_contents(chatcli.sessions)
-    told = chatcli.run("cache", "gc", "--dry-run", "--json", "--cache-limit", "1kB").json()
-    assert told["dry_run"] and told["removed"]
-    assert told["freed_bytes"] == sum(one["bytes"] for one in told["removed"])
+    report = chatcli.run("cache", "gc", "--dry-run", "--json", "--cache-limit", "1kB").json()
+    assert report["dry_run"] and report["removed"]
+    assert report["freed_bytes"] == sum(removal["bytes"] for removal in report["removed"])
     assert before == folder_contents(chatcli.sessions)
     assert "would go" in chatcli.run("cache", "gc", "--dry-run", "--cache-limit", "1kB").text
     done = chatcli.run("cache", "gc", "--json", "--cache-limit", "1kB").json()
-    assert told["removed"] == done["removed"]
-    assert [] == [one for one in done["removed"] if Path(one["file"]).exists()]
+    assert report["removed"] == done["removed"]
+    assert [] == [removal for removal in done["removed"] if Path(removal["file"]).exists()]
 
 
 @pytest.mark.slow
@@ -88,8 +88,8 @@ def test_gc_leaves_what_a_session_names_and_takes_what_none_does(chatcli: Progra
     age(chatcli)
     assert [] == chatcli.run("cache", "gc", "--json").json()["removed"]
     (chatcli.sessions / "talk.jsonl").unlink()
-    told = chatcli.run("cache", "gc", "--json").json()
-    assert {"no session needs it"} == {one["reason"] for one in told["removed"]}
+    report = chatcli.run("cache", "gc", "--json").json()
+    assert {"no session needs it"} == {removal["reason"] for removal in report["removed"]}
     assert [] == segment_files(chatcli.sessions)
 
 
@@ -125,13 +125,13 @@ def test_verify_finds_damage_and_repair_sets_it_aside(chatcli: Program) -> None:
     talk(chatcli)
     path = segment_files(chatcli.sessions)[0]
     damage(path)
-    found = chatcli.run("cache", "verify", "--json", expect=1).json()
-    assert [str(path)] == [one["file"] for one in found["damaged"]]
+    report = chatcli.run("cache", "verify", "--json", expect=1).json()
+    assert [str(path)] == [file["file"] for file in report["damaged"]]
     assert chatcli.run("cache", "verify", "--repair", "--json").json()["repaired"]
     assert not path.exists()
     assert [] == chatcli.run("cache", "verify", "--json").json()["damaged"]
     left = chatcli.run("cache", "gc", "--json").json()["removed"]
-    assert ["damaged, and set aside"] == [one["reason"] for one in left]
+    assert ["damaged, and set aside"] == [removal["reason"] for removal in left]
 
 
 @pytest.mark.slow

@@ -55,8 +55,8 @@ def run(program: Program, *args: object, expect: int = 0, model: bool = True, **
 
 def held(program: Program, **env: str) -> dict[str, tuple[Any, str]]:
     """Each setting's value and where it is from."""
-    told = run(program, "config", "--json", **env).json()["settings"]
-    return {key: (one["value"], one["source"]) for key, one in told.items()}
+    settings = run(program, "config", "--json", **env).json()["settings"]
+    return {key: (setting["value"], setting["source"]) for key, setting in settings.items()}
 
 
 def tokens(program: Program, *args: object, **env: str) -> int:
@@ -73,11 +73,11 @@ def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> Non
 
 
 def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
-    told = held(chatcli)
-    assert set(SETTINGS) == set(told)
-    assert ("pocket", "default") == told["model"]
-    assert (str(chatcli.sessions), "env") == told["sessions"]
-    assert {"default"} == {source for key, (_, source) in told.items() if key != "sessions"}
+    settings = held(chatcli)
+    assert set(SETTINGS) == set(settings)
+    assert ("pocket", "default") == settings["model"]
+    assert (str(chatcli.sessions), "env") == settings["sessions"]
+    assert {"default"} == {source for key, (_, source) in settings.items() if key != "sessions"}
     assert not file_of(chatcli).exists()
     text = run(chatcli, "config").text
     assert str(file_of(chatcli)) in text and "(not there yet)" in text
@@ -119,8 +119,8 @@ def test_the_folder_of_sessions_is_remembered_by_every_command(chatcli: Program)
     written(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
     env = environment(chatcli)
     del env["CHATCLI_SESSIONS"]
-    (one,) = chatcli.run("list", "--json", env=env).json()
-    assert "kept" == one["name"]
+    (session,) = chatcli.run("list", "--json", env=env).json()
+    assert "kept" == session["name"]
     assert 5_000_000_000 == chatcli.run("cache", "stats", "--json", env=env).json()["limit_bytes"]
     flag = chatcli.run("config", "sessions", "--json", "--sessions", "there", env=env).json()
     assert {"key": "sessions", "value": "there", "source": "flag"} == flag
@@ -157,9 +157,9 @@ def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
 
 def test_the_file_and_its_folder_are_the_owners_alone(chatcli: Program) -> None:
     path = file_of(chatcli)
-    said = run(chatcli, "config", "system", "Be brief.").text
-    assert f"system is Be brief. in {path}.\n" == said
-    assert [0o600, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
+    text = run(chatcli, "config", "system", "Be brief.").text
+    assert f"system is Be brief. in {path}.\n" == text
+    assert [0o600, 0o700] == [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)]
     assert [path] == list(path.parent.iterdir())
     assert "Be brief.\n" == run(chatcli, "config", "system").text
 
@@ -214,9 +214,9 @@ def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> Non
     (sentence,) = run(chatcli, "list", expect=2).errors.splitlines()
     assert sentence.startswith("chatcli: ") and "temp has to be" in sentence
     assert "" == run(chatcli, "ask", "--help").errors
-    told = run(chatcli, "config", "--json").json()
-    assert {"value": 3, "source": "file"} == told["settings"]["seed"]
-    assert 2 == len(told["problems"])
+    report = run(chatcli, "config", "--json").json()
+    assert {"value": 3, "source": "file"} == report["settings"]["seed"]
+    assert 2 == len(report["problems"])
     assert "temp has to be" in run(chatcli, "config").errors
     assert "temp has to be" in run(chatcli, "config", "temp", expect=2).errors
     assert "3\n" == run(chatcli, "config", "seed").text
@@ -289,8 +289,8 @@ def test_a_wrong_variable_is_named(chatcli: Program) -> None:
     done = run(chatcli, "config", CHATCLI_TOP_P="2")
     assert "CHATCLI_TOP_P" in done.errors and "top_p" in done.text
     assert (None, "default") == held(chatcli, CHATCLI_TOP_P="")["top_p"]
-    said = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
-    assert "CHATCLI_TOP_P is set and wins" in said.errors
+    done = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
+    assert "CHATCLI_TOP_P is set and wins" in done.errors
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def parse(command: str, *args: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", ["chat", "resume", "branch", "ask"])
 def test_every_setting_is_an_option(command: str) -> None:
-    parameters = {one.name: one for one in typer.main.get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    parameters = {option.name: option for option in typer.main.get_command(app).commands[command].params}  # type: ignore[attr-defined]
     assert set(SETTINGS) <= set(parameters)
     for key in SETTINGS:
         assert f"--{key.replace('_', '-')}" in parameters[key].opts

@@ -22,7 +22,7 @@ def known(path: Sequence[str]) -> list[str]:
     command = typer.main.get_command(app)
     for name in path:
         command = command.commands[name]  # type: ignore[attr-defined]
-    return [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
+    return [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_options_stand_under_their_headings_and_examples_are_whole(chatcli: Prog
 
 @pytest.mark.parametrize("path", [(), ("bench",), ("cache",)], ids=["chatcli", "bench", "cache"])
 def test_every_command_is_told_in_a_whole_sentence(chatcli: Program, path: tuple[str, ...]) -> None:
-    told = shown(chatcli, *path).partition("Commands:\n")[2]
-    rows = " ".join(told.split())
+    commands = shown(chatcli, *path).partition("Commands:\n")[2]
+    rows = " ".join(commands.split())
     assert "..." not in rows
     # A name begins a row; what is longer goes on below its beginning.
-    began = [line for line in told.splitlines() if line[:3].strip()]
+    began = [line for line in commands.splitlines() if line[:3].strip()]
     assert len(began) > 3 and rows.count(".") >= len(began)
 
 

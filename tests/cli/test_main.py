@@ -75,10 +75,10 @@ def block(role: str, text: str) -> str:
     return f"<|im_start|>{role}\n{text}<|im_end|>\n"
 
 
-def told(turns: list[dict[str, Any]], messages: list[str]) -> str:
+def rendered(turns: list[dict[str, Any]], messages: list[str]) -> str:
     """A history as the tiny templates show it."""
     pairs = zip(messages, turns, strict=True)
-    return "".join(block("user", said) + block("assistant", turn["text"]) for said, turn in pairs)
+    return "".join(block("user", message) + block("assistant", turn["text"]) for message, turn in pairs)
 
 
 def on_disk(sessions: Path) -> int:
@@ -133,7 +133,7 @@ def check_that_only_the_new_message_is_prefilled(runs: Runs) -> None:
     assert 0 == runs.apart[0]["reused_tokens"]
     for number in range(1, len(MESSAGES)):
         turn = runs.apart[number]
-        history = told(runs.apart[:number], MESSAGES[:number])
+        history = rendered(runs.apart[:number], MESSAGES[:number])
         new = size(block("user", MESSAGES[number]) + generation_prompt(model), model)
         assert turn["reused_tokens"] >= size(history, model)
         assert turn["prefilled_tokens"] <= new
@@ -146,7 +146,7 @@ def check_that_every_field_is_true(runs: Runs) -> None:
     for number, turn in enumerate(runs.apart, start=1):
         assert turn.keys() >= FIELDS
         assert ("talk", number) == (turn["session"], turn["turn"])
-        prompt = told(runs.apart[: number - 1], MESSAGES[: number - 1])
+        prompt = rendered(runs.apart[: number - 1], MESSAGES[: number - 1])
         prompt += block("user", MESSAGES[number - 1]) + opening
         assert size(prompt, model) == turn["prompt_tokens"]
         assert turn["prompt_tokens"] == turn["reused_tokens"] + turn["prefilled_tokens"]
@@ -178,10 +178,10 @@ def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_
     for seed in range(1, 5):
         turn = program.ask("Hello", "-S", f"s{seed}", "-n", "12", "--temp", "1", "--seed", seed)
         decoded = words(program.model).decode(turn["tokens"])
-        thought, closed, said = decoded.partition("</think>")
-        said = said.replace("</think>", "").removesuffix("<|im_end|>")
-        assert (thought.strip("\n"), said.strip("\n")) == (turn["thinking"], turn["text"])
-        if closed and thought and said:
+        thought, closed, reply = decoded.partition("</think>")
+        reply = reply.replace("</think>", "").removesuffix("<|im_end|>")
+        assert (thought.strip("\n"), reply.strip("\n")) == (turn["thinking"], turn["text"])
+        if closed and thought and reply:
             break
     else:
         pytest.fail("no seed gave both thinking and a reply")
@@ -245,8 +245,8 @@ def test_a_branch_at_any_turn_reuses_everything_before_it(
     original = (program.sessions / "long.jsonl").read_bytes()
     places = (1, 2, 5, 9)
     for place in places:
-        made = program.run("branch", "long", "--at", place, "--as", f"b{place}", "--json").json()
-        assert (f"b{place}", place) == (made["session"], made["turns"])
+        branched = program.run("branch", "long", "--at", place, "--as", f"b{place}", "--json").json()
+        assert (f"b{place}", place) == (branched["session"], branched["turns"])
     script = [line for place in places for line in (f"/resume b{place}", "Remember the number x.")]
     branched = program.chat(script, "--no-think", "-n", "16")
     got = [(turn["session"], turn["turn"], turn["reused_tokens"]) for turn in branched]
@@ -272,7 +272,7 @@ def test_ask_at_a_turn_makes_a_sibling_and_keeps_the_old_path(chatcli: Program) 
     assert {"one apple", "two pears", "three plums", "two figs"} == users.keys()
     assert users["two pears"]["parent"] == users["two figs"]["parent"]
     drawn = chatcli.run("tree", "fruit").text
-    assert all(said in drawn for said in users)
+    assert all(message in drawn for message in users)
     plain = chatcli.run("show", "fruit").text
     assert "two figs" in plain and "two pears" not in plain
     changed = chatcli.ask("four", "-S", "fruit", "-n", "4", "--no-think", "-s", "Be kind.")
@@ -287,12 +287,14 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     name = turns[0]["session"]
     assert "hello-there" == name
     listed = chatcli.run("list", "--json").json()
-    assert [(name, 2, "Hello there")] == [(one["name"], one["turns"], one["first_words"]) for one in listed]
+    assert [(name, 2, "Hello there")] == [
+        (session["name"], session["turns"], session["first_words"]) for session in listed
+    ]
     assert name in chatcli.run("list").text
     shown = chatcli.run("show", name, "--json").json()
     assert (name, "Be kind.") == (shown["session"], shown["system"])
-    for said, turn, kept in zip(["Hello there", "How are you?"], turns, shown["turns"], strict=True):
-        assert said == kept["user"]
+    for message, turn, kept in zip(["Hello there", "How are you?"], turns, shown["turns"], strict=True):
+        assert message == kept["user"]
         for key in (
             "turn",
             "text",
@@ -308,7 +310,7 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     plain = chatcli.run("show", name).text
     assert "Hello there" in plain and "How are you?" in plain
     chatcli.run("rename", name, "greeting")
-    assert ["greeting"] == [one["name"] for one in chatcli.run("list", "--json").json()]
+    assert ["greeting"] == [session["name"] for session in chatcli.run("list", "--json").json()]
     assert shown["turns"] == chatcli.run("show", "greeting", "--json").json()["turns"]
     used = on_disk(chatcli.sessions)
     stats = chatcli.run("cache", "stats", "--json").json()
@@ -343,8 +345,8 @@ def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
 def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: Program) -> None:
     script = ["/new older", "first of the older", "/new newer", "first of the newer"]
     script += ["/resume older", "second of the older"]
-    made = chatcli.chat(script, "-n", "2")
-    assert [("older", 1), ("newer", 1), ("older", 2)] == [(t["session"], t["turn"]) for t in made]
+    turns = chatcli.chat(script, "-n", "2")
+    assert [("older", 1), ("newer", 1), ("older", 2)] == [(t["session"], t["turn"]) for t in turns]
     turn = chatcli.ask("more", "-c", "-n", "2")
     assert ("older", 3) == (turn["session"], turn["turn"])
     # --sessions beats CHATCLI_SESSIONS, which beats ./sessions, which beats the data folder.
@@ -355,7 +357,7 @@ def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: 
     unset = chatcli.environment(CHATCLI_SESSIONS=None)
 
     def names(*args: object, **more: Any) -> set[str]:
-        return {one["name"] for one in chatcli.run("list", "--json", *args, **more).json()}
+        return {session["name"] for session in chatcli.run("list", "--json", *args, **more).json()}
 
     assert {"given", "newer"} == names("--sessions", elsewhere)
     assert {"older", "newer"} == names()
@@ -439,11 +441,11 @@ def dated(tmp_path: Path) -> Program:
 
 def prompts(program: Program, name: str) -> list[str]:
     """What each turn's newest checkpoint was made of, as text."""
-    found = []
+    texts = []
     for turn in program.run("show", name, "--json").json()["turns"]:
         folder = catalog.model_folder(program.sessions, turn["fingerprint"])
-        found.append(words(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
-    return found
+        texts.append(words(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
+    return texts
 
 
 def first_line(text: str) -> str:
@@ -453,11 +455,11 @@ def first_line(text: str) -> str:
 @pytest.mark.slow
 def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
     script = "one\n/date\n/date 2031-11-03\n/date 2031-11-03\ntwo\n/branch 2 aside\nthree\n"
-    said = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())
+    text = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())
     today = datetime.date.today()
-    assert f"The session's date is {today.day} {today:%B %Y}." in said
-    assert "told 3 November 2031 from the next message on; the next turn starts from" in said
-    assert "The session's date is 3 November 2031 already." in said
+    assert f"The session's date is {today.day} {today:%B %Y}." in text
+    assert "told 3 November 2031 from the next message on; the next turn starts from" in text
+    assert "The session's date is 3 November 2031 already." in text
     later = dated.ask("four", "-S", "days", "-n", "4")
     assert (None, True) == (later["miss_reason"], later["reused_tokens"] > 20)
     shown = dated.run("show", "days", "--json").json()
@@ -480,7 +482,7 @@ def test_a_date_that_is_set_before_the_first_message_begins_the_session(dated: P
     assert "The session's date will be 3 November 2031." in done.text
     dates = [dated.run("show", name, "--json").json()["date"] for name in ("days", "later")]
     assert ["2031-11-03", datetime.date.today().isoformat()] == dates
-    assert ["Today is 03 November 2031"] == [first_line(one) for one in prompts(dated, "days")]
+    assert ["Today is 03 November 2031"] == [first_line(prompt) for prompt in prompts(dated, "days")]
 
 
 @pytest.mark.slow
@@ -500,7 +502,7 @@ def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
     today = datetime.date.today()
     assert today.isoformat() == dated.run("show", "days", "--json").json()["date"]
     assert ["Today is 03 November 2031", f"Today is {today:%d %B %Y}"] == [
-        first_line(one) for one in prompts(dated, "days")
+        first_line(prompt) for prompt in prompts(dated, "days")
     ]
 
 

@@ -109,8 +109,8 @@ def test_a_session_goes_out_and_comes_back(chatcli: Program) -> None:
     assert lines[1:] == [json.loads(line) for line in copied][1:]
     piped = chatcli.run("export", "fruit salad", "--format", "json")
     assert piped.out.isascii()
-    made = chatcli.run("import", "-", "--as", "new", "--json", stdin=piped.out).json()
-    assert {"session": "new", "turns": 2} == made
+    imported = chatcli.run("import", "-", "--as", "new", "--json", stdin=piped.out).json()
+    assert {"session": "new", "turns": 2} == imported
     assert "already" in chatcli.run("import", "-", "--as", "new", stdin=piped.out, expect=1).errors
     assert "must not" in chatcli.run("import", "-", "--as", "a/b", stdin=piped.out, expect=2).errors
 
@@ -203,11 +203,11 @@ def test_what_is_chosen_is_resumed(chatcli: Program) -> None:
 
 
 def test_resume_with_nothing_saved_says_so(chatcli: Program) -> None:
-    said = "There is no saved session yet: start one with 'chatcli'."
+    sentence = "There is no saved session yet: start one with 'chatcli'."
     with open_shell(chatcli, "resume") as shown:
         assert 1 == shown.wait_for_exit()
-    assert said in shown.text()
-    assert f"chatcli: {said}\n" == chatcli.run("resume", expect=1).errors
+    assert sentence in shown.text()
+    assert f"chatcli: {sentence}\n" == chatcli.run("resume", expect=1).errors
 
 
 @pytest.mark.slow

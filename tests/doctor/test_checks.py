@@ -36,8 +36,8 @@ def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
     """A `tmux` that tells these options, found before any other."""
     tool = tmp_path / "bin" / "tmux"
     tool.parent.mkdir()
-    told = "".join(f"{name}) echo {value};; " for name, value in request.param.items())
-    tool.write_text(f'#!/bin/sh\ncase "$4" in {told}esac\n')
+    cases = "".join(f"{name}) echo {value};; " for name, value in request.param.items())
+    tool.write_text(f'#!/bin/sh\ncase "$4" in {cases}esac\n')
     tool.chmod(0o755)
     before = os.environ["PATH"]
     os.environ["PATH"] = f"{tool.parent}:{before}"
@@ -113,9 +113,9 @@ def test_what_a_check_stumbles_over_is_a_finding() -> None:
     ],
 )
 def test_how_a_child_ended_is_told(code: str, reason: str) -> None:
-    with pytest.raises(ChildFailed) as told:
+    with pytest.raises(ChildFailed) as failure:
         doctor_child.python(code, 1.5)
-    assert reason in str(told.value)
+    assert reason in str(failure.value)
 
 
 def test_a_child_does_not_import_from_the_folder_it_is_in(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_tool_that_is_not_there_is_told() -> None:
     ],
 )
 def test_colours(terminal: TextIO, variables: dict[str, str], colours: int, status: str) -> None:
-    (found,) = doctor_terminal.colours(variables, terminal)
-    assert (colours, status) == (found.data["colours"], found.status)
+    (finding,) = doctor_terminal.colours(variables, terminal)
+    assert (colours, status) == (finding.data["colours"], finding.status)
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
@@ -156,23 +156,23 @@ def test_a_terminal_without_a_kind_is_advice(terminal: TextIO, term: str) -> Non
 
 def test_text_that_is_not_utf_8_is_advice() -> None:
     latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
-    (found,) = doctor_terminal.characters({"LANG": "de_DE"}, latin)
-    assert "advice" == found.status
-    (found,) = doctor_terminal.characters({}, io.TextIOWrapper(io.BytesIO(), "UTF-8"))
-    assert "ok" == found.status
+    (finding,) = doctor_terminal.characters({"LANG": "de_DE"}, latin)
+    assert "advice" == finding.status
+    (finding,) = doctor_terminal.characters({}, io.TextIOWrapper(io.BytesIO(), "UTF-8"))
+    assert "ok" == finding.status
 
 
 @pytest.mark.parametrize(
     "variables", [{"TERM": "xterm-kitty"}, {"TERM_PROGRAM": "vscode"}, {"WT_SESSION": "1"}]
 )
 def test_terminals_that_take_osc_52(terminal: TextIO, variables: dict[str, str]) -> None:
-    (found,) = doctor_terminal.clipboard(variables, terminal)
-    assert "OSC 52 likely works" in found.value
+    (finding,) = doctor_terminal.clipboard(variables, terminal)
+    assert "OSC 52 likely works" in finding.value
 
 
 def test_an_unknown_terminal_over_ssh_is_advice(terminal: TextIO) -> None:
-    (found,) = doctor_terminal.clipboard({"TERM": "xterm", "SSH_TTY": "/dev/pts/1"}, terminal)
-    assert "advice" == found.status
+    (finding,) = doctor_terminal.clipboard({"TERM": "xterm", "SSH_TTY": "/dev/pts/1"}, terminal)
+    assert "advice" == finding.status
 
 
 @pytest.mark.parametrize("tmux", [{"set-clipboard": "external", "escape-time": "500"}], indirect=True)

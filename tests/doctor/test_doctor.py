@@ -44,9 +44,10 @@ class Doctor:
         return self.program.run("doctor", "--quick", *args, expect=expect, env=environment)
 
     def look(self, *args: object, expect: int = 0, **env: str) -> dict[str, dict[str, Any]]:
-        told = self.run("--json", *args, expect=expect, **env).json()
-        assert told["problems"] == len([1 for one in told["findings"] if one["status"] == "problem"])
-        return {one["name"]: one for one in told["findings"]}
+        report = self.run("--json", *args, expect=expect, **env).json()
+        problems = [finding for finding in report["findings"] if finding["status"] == "problem"]
+        assert report["problems"] == len(problems)
+        return {finding["name"]: finding for finding in report["findings"]}
 
     def path_with(self, package: str, **modules: str) -> str:
         """A PYTHONPATH on which another package comes first."""
@@ -76,33 +77,33 @@ def saved(talked: Path, doctor: Doctor) -> Path:
     return doctor.sessions
 
 
-def statuses(found: dict[str, dict[str, Any]], status: str) -> set[str]:
-    return {name for name, one in found.items() if one["status"] == status}
+def statuses(findings: dict[str, dict[str, Any]], status: str) -> set[str]:
+    return {name for name, finding in findings.items() if finding["status"] == status}
 
 
 def test_a_whole_machine_has_no_problem_and_every_number_is_there(doctor: Doctor) -> None:
-    found = doctor.look()
-    assert set() == statuses(found, "problem")
-    assert found["Python"]["value"].startswith(sys.version.split()[0])
-    assert found["device"]["data"]["right"]
-    assert 0 < found["device"]["data"]["matmul_seconds"] < 60
-    memory = found["memory"]["data"]
+    findings = doctor.look()
+    assert set() == statuses(findings, "problem")
+    assert findings["Python"]["value"].startswith(sys.version.split()[0])
+    assert findings["device"]["data"]["right"]
+    assert 0 < findings["device"]["data"]["matmul_seconds"] < 60
+    memory = findings["memory"]["data"]
     assert 0 < memory["available_bytes"] < memory["total_bytes"] * 1.1
-    assert found["disk"]["data"]["free_bytes"] > 0
-    assert found["speed"]["data"]["write_bytes_per_second"] > 0
-    assert found["speed"]["data"]["read_bytes_per_second"] > 0
-    assert found["flush"]["data"]["flush_seconds"] > 0
-    assert "work" == found["file locks"]["value"]
+    assert findings["disk"]["data"]["free_bytes"] > 0
+    assert findings["speed"]["data"]["write_bytes_per_second"] > 0
+    assert findings["speed"]["data"]["read_bytes_per_second"] > 0
+    assert findings["flush"]["data"]["flush_seconds"] > 0
+    assert "work" == findings["file locks"]["value"]
 
 
 @pytest.mark.slow
 def test_without_quick_mlx_lm_is_imported_too(doctor: Doctor) -> None:
-    told = doctor.program.run("doctor", "--json").json()
-    assert "mlx-lm" in [one["name"] for one in told["findings"]]
+    report = doctor.program.run("doctor", "--json").json()
+    assert "mlx-lm" in [finding["name"] for finding in report["findings"]]
     path = doctor.path_with("mlx_lm", __init__="import no_such_module")
     done = doctor.program.run("doctor", "--json", expect=1, env=doctor.program.environment(PYTHONPATH=path))
-    (found,) = [one for one in done.json()["findings"] if one["name"] == "mlx-lm"]
-    assert "no_such_module" in found["value"]
+    (finding,) = [finding for finding in done.json()["findings"] if finding["name"] == "mlx-lm"]
+    assert "no_such_module" in finding["value"]
 
 
 @pytest.mark.slow
@@ -119,46 +120,47 @@ def test_nothing_in_the_folder_changes(doctor: Doctor, saved: Path) -> None:
     assert before == folder_contents(saved)
 
 
-@pytest.mark.parametrize(("code", "told"), [(ABORTS, "crashed (SIGABRT)"), (ABSENT, "libmlx.so")])
+@pytest.mark.parametrize(("code", "reason"), [(ABORTS, "crashed (SIGABRT)"), (ABSENT, "libmlx.so")])
 def test_mlx_that_cannot_be_imported_is_one_problem_and_the_rest_goes_on(
-    doctor: Doctor, code: str, told: str
+    doctor: Doctor, code: str, reason: str
 ) -> None:
-    found = doctor.look(expect=1, PYTHONPATH=doctor.path_with("mlx", __init__=code))
-    assert {"device"} == statuses(found, "problem")
-    assert told in found["device"]["value"]
-    assert "pip install" in found["device"]["advice"]
-    assert "environment" in found
+    findings = doctor.look(expect=1, PYTHONPATH=doctor.path_with("mlx", __init__=code))
+    assert {"device"} == statuses(findings, "problem")
+    assert reason in findings["device"]["value"]
+    assert "pip install" in findings["device"]["advice"]
+    assert "environment" in findings
 
 
 @pytest.mark.slow
 def test_mlx_that_computes_wrongly_is_a_problem_and_its_memory_is_told(doctor: Doctor) -> None:
     path = doctor.path_with("mlx", __init__="", core=WRONG)
-    found = doctor.look(expect=1, PYTHONPATH=path)
-    assert {"matmul"} == statuses(found, "problem")
-    assert "Device(gpu, 0) Imagined" == found["device"]["value"]
-    assert "64 GB, of which MLX should take at most 48 GB" == found["device memory"]["value"]
+    findings = doctor.look(expect=1, PYTHONPATH=path)
+    assert {"matmul"} == statuses(findings, "problem")
+    assert "Device(gpu, 0) Imagined" == findings["device"]["value"]
+    assert "64 GB, of which MLX should take at most 48 GB" == findings["device memory"]["value"]
 
 
 def test_two_builds_of_mlx_at_once_are_a_problem(doctor: Doctor) -> None:
     path = doctor.path_with_record("mlx-cuda-12", "0.1")
-    found = doctor.look(expect=1, PYTHONPATH=path)
-    assert {"mlx"} == statuses(found, "problem")
-    assert "mlx-cuda-12 0.1" in found["mlx"]["value"]
-    assert "uninstall" in found["mlx"]["advice"]
+    findings = doctor.look(expect=1, PYTHONPATH=path)
+    assert {"mlx"} == statuses(findings, "problem")
+    assert "mlx-cuda-12 0.1" in findings["mlx"]["value"]
+    assert "uninstall" in findings["mlx"]["advice"]
 
 
 @pytest.mark.slow
 def test_a_build_of_another_version_than_mlx_is_a_problem(doctor: Doctor) -> None:
-    found = doctor.look(expect=1, PYTHONPATH=doctor.path_with_record("mlx", "0.1"))
-    assert "of one version" in found["mlx"]["advice"]
+    findings = doctor.look(expect=1, PYTHONPATH=doctor.path_with_record("mlx", "0.1"))
+    assert "of one version" in findings["mlx"]["advice"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["numpy", "huggingface_hub"])
 def test_a_broken_library_is_a_problem_of_what_needs_it(doctor: Doctor, package: str) -> None:
     path = doctor.path_with(package, __init__="raise ImportError('wrong ELF class')")
-    told = doctor.run("--json", expect=1, PYTHONPATH=path).json()["findings"]
-    areas = {one["area"] for one in told if one["value"] == "could not be checked: wrong ELF class"}
+    findings = doctor.run("--json", expect=1, PYTHONPATH=path).json()["findings"]
+    reason = "could not be checked: wrong ELF class"
+    areas = {finding["area"] for finding in findings if finding["value"] == reason}
     assert {"conversations" if package == "numpy" else "models"} == areas
 
 
@@ -170,9 +172,9 @@ def test_doctor_never_imports_mlx_itself(doctor: Doctor) -> None:
 
 def test_a_file_in_the_place_of_the_folder_is_one_problem(doctor: Doctor) -> None:
     doctor.sessions.write_text("mine")
-    found = doctor.look(expect=1)
-    assert {"folder"} == statuses(found, "problem")
-    assert "--sessions DIR" in found["folder"]["advice"]
+    findings = doctor.look(expect=1)
+    assert {"folder"} == statuses(findings, "problem")
+    assert "--sessions DIR" in findings["folder"]["advice"]
     assert "mine" == doctor.sessions.read_text()
 
 
@@ -181,9 +183,9 @@ def test_a_file_in_the_place_of_the_folder_is_one_problem(doctor: Doctor) -> Non
 def test_a_closed_folder_is_one_problem(doctor: Doctor, mode: int) -> None:
     doctor.sessions.mkdir()
     doctor.sessions.chmod(mode)
-    found = doctor.look("--sessions", doctor.sessions, expect=1)
+    findings = doctor.look("--sessions", doctor.sessions, expect=1)
     doctor.sessions.chmod(0o700)
-    assert {"folder"} == statuses(found, "problem")
+    assert {"folder"} == statuses(findings, "problem")
 
 
 def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor: Doctor) -> None:
@@ -198,17 +200,17 @@ def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor
         CHATCLI_TEMPERATURE="1",
         HF_TOKEN="hf_mine",
     )
-    told = [one for one in done.json()["findings"] if one["area"] == "settings"]
-    marks = [(one["name"], one["status"]) for one in told]
+    findings = [finding for finding in done.json()["findings"] if finding["area"] == "settings"]
+    marks = [(finding["name"], finding["status"]) for finding in findings]
     assert marks == [
         ("config file", "problem"),
         ("config file", "advice"),
         ("environment", "problem"),
         ("environment", "advice"),
     ]
-    assert "temp has to be" in told[0]["value"]
-    assert "CHATCLI_TOP_P" in told[2]["value"]
-    assert "CHATCLI_TEMPERATURE not known" == told[3]["value"]
+    assert "temp has to be" in findings[0]["value"]
+    assert "CHATCLI_TOP_P" in findings[2]["value"]
+    assert "CHATCLI_TEMPERATURE not known" == findings[3]["value"]
     assert "between us" not in done.text
     assert "hf_mine" not in done.text
 
@@ -217,31 +219,31 @@ def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor
 def test_the_folder_and_the_limit_come_from_the_settings(doctor: Doctor, tmp_path: Path) -> None:
     path = doctor.program.home / "mine.toml"
     path.write_text('sessions = "here"\ncache_limit = "3GB"\n')
-    found = doctor.look(CHATCLI_CONFIG=str(path), CHATCLI_SESSIONS="")
-    assert str(path.parent / "here") == found["folder"]["data"]["path"]
-    assert 3 * 10**9 == found["checkpoints"]["data"]["limit_bytes"]
+    findings = doctor.look(CHATCLI_CONFIG=str(path), CHATCLI_SESSIONS="")
+    assert str(path.parent / "here") == findings["folder"]["data"]["path"]
+    assert 3 * 10**9 == findings["checkpoints"]["data"]["limit_bytes"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("token", ["", "hf_mine"])
 def test_whether_there_is_a_token(doctor: Doctor, token: str) -> None:
-    found = doctor.look(HF_TOKEN=token, HUGGING_FACE_HUB_TOKEN="", HF_HOME=str(doctor.program.home))
-    assert bool(token) == found["token"]["data"]["present"]
+    findings = doctor.look(HF_TOKEN=token, HUGGING_FACE_HUB_TOKEN="", HF_HOME=str(doctor.program.home))
+    assert bool(token) == findings["token"]["data"]["present"]
 
 
 @pytest.mark.slow
 def test_models_that_were_downloaded_are_counted(doctor: Doctor) -> None:
     home = doctor.program.home / "hf"
-    made = home / "hub" / "models--some--model"
-    (made / "snapshots" / "1").mkdir(parents=True)
-    (made / "snapshots" / "1" / "config.json").write_text("{}")
-    (made / "refs").mkdir()
-    (made / "refs" / "main").write_text("1")
-    found = doctor.look(HF_HOME=str(home), HF_HUB_OFFLINE="1")
-    assert 1 == found["models"]["data"]["models"]
-    assert "ok" == found["models"]["status"]
-    assert found["offline"]["data"]["offline"]
-    shutil.rmtree(made / "snapshots")
+    repository = home / "hub" / "models--some--model"
+    (repository / "snapshots" / "1").mkdir(parents=True)
+    (repository / "snapshots" / "1" / "config.json").write_text("{}")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("1")
+    findings = doctor.look(HF_HOME=str(home), HF_HUB_OFFLINE="1")
+    assert 1 == findings["models"]["data"]["models"]
+    assert "ok" == findings["models"]["status"]
+    assert findings["offline"]["data"]["offline"]
+    shutil.rmtree(repository / "snapshots")
     assert "advice" == doctor.look(HF_HOME=str(home))["models"]["status"]
 
 
@@ -256,10 +258,10 @@ def test_damage_is_found_and_named(doctor: Doctor, saved: Path) -> None:
     path = min(saved.glob("kv/*/*/*.state.safetensors"))
     os.truncate(path, 10)
     (saved / "broken.jsonl").write_text("no header\n")
-    found = doctor.look(expect=1)
-    assert {"headers", "sessions"} == statuses(found, "problem")
-    assert [str(path)] == found["headers"]["data"]["damaged"]
-    assert "'broken'" in found["sessions"]["advice"]
+    findings = doctor.look(expect=1)
+    assert {"headers", "sessions"} == statuses(findings, "problem")
+    assert [str(path)] == findings["headers"]["data"]["damaged"]
+    assert "'broken'" in findings["sessions"]["advice"]
 
 
 def test_a_page_says_each_status_in_words_and_fits_the_terminal(doctor: Doctor) -> None:

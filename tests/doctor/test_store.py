@@ -24,39 +24,39 @@ def saved(talked: Path, tmp_path: Path) -> Path:
 
 
 def look(folder: Path, *, whole: bool = False, limit: int | None = GIB) -> dict[str, Finding]:
-    found = [
+    findings = [
         *doctor_store.sessions(folder, whole),
         *doctor_store.checkpoints(folder, limit),
         *doctor_store.headers(folder),
         *doctor_store.leftovers(folder),
     ]
-    return {one.name: one for one in found}
+    return {finding.name: finding for finding in findings}
 
 
 def test_what_is_whole_is_counted(saved: Path) -> None:
-    before, found = folder_contents(saved), look(saved, whole=True)
+    before, findings = folder_contents(saved), look(saved, whole=True)
     (usage,) = inventory.usage(saved)
-    assert {"ok"} == {one.status for one in found.values()}
-    assert usage.bytes == found["checkpoints"].data["bytes"] > 0
-    assert usage.segments == found["checkpoints"].data["segments"]
-    assert 1 == found["sessions"].data["sessions"]
-    assert usage.rows_files + usage.states == found["headers"].data["read"]
+    assert {"ok"} == {finding.status for finding in findings.values()}
+    assert usage.bytes == findings["checkpoints"].data["bytes"] > 0
+    assert usage.segments == findings["checkpoints"].data["segments"]
+    assert 1 == findings["sessions"].data["sessions"]
+    assert usage.rows_files + usage.states == findings["headers"].data["read"]
     assert before == folder_contents(saved)
 
 
 def test_an_empty_folder_and_none_are_whole(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
-        assert {"ok"} == {one.status for one in look(folder, limit=None).values()}
+        assert {"ok"} == {finding.status for finding in look(folder, limit=None).values()}
 
 
 @pytest.mark.parametrize("kind", ["rows", "state"])
 def test_a_damaged_header_is_found(saved: Path, kind: str) -> None:
     path = min(saved.glob(f"kv/*/*/*.{kind}.safetensors"))
     os.truncate(path, 10)
-    found = look(saved)["headers"]
-    assert "problem" == found.status
-    assert [str(path)] == found.data["damaged"]
-    assert "cache verify --repair" in found.advice
+    finding = look(saved)["headers"]
+    assert "problem" == finding.status
+    assert [str(path)] == finding.data["damaged"]
+    assert "cache verify --repair" in finding.advice
 
 
 def test_a_damaged_line_is_found_where_there_is_time(saved: Path) -> None:
@@ -70,9 +70,9 @@ def test_what_was_left_behind_is_advice_to_collect_it(saved: Path) -> None:
     path = min(saved.glob("kv/*/*/*.state.safetensors"))
     path.rename(path.with_name(f"{path.name}.damaged"))
     (saved / f".{'0' * 32}.new").write_bytes(b"begun")
-    found = look(saved)["leftovers"]
-    assert ("advice", 2) == (found.status, found.data["files"])
-    assert "cache gc" in found.advice
+    finding = look(saved)["leftovers"]
+    assert ("advice", 2) == (finding.status, finding.data["files"])
+    assert "cache gc" in finding.advice
 
 
 def test_checkpoints_of_no_session_are_advice_once_they_are_old(saved: Path) -> None:
@@ -87,6 +87,6 @@ def test_a_full_cache_is_advice_and_one_that_cannot_be_kept_a_problem(saved: Pat
     assert "advice" == look(saved, limit=1000)["checkpoints"].status
     shutil.rmtree(saved / "kv")
     (saved / "kv").write_text("")
-    found = look(saved)["checkpoints"]
-    assert "problem" == found.status
-    assert "not a folder" in found.value
+    finding = look(saved)["checkpoints"]
+    assert "problem" == finding.status
+    assert "not a folder" in finding.value
