@@ -23,7 +23,8 @@ from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, 
 from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.store.sessions.folder import SessionFolder, recovered
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.transcript import recovered
 from chatcli.text import clean, decodable
 from chatcli.tui.terminal import startup
 

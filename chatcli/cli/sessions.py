@@ -19,8 +19,9 @@ from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
 from chatcli.exchange import export as exporting
 from chatcli.exchange import importing
-from chatcli.store.sessions.folder import SessionFolder, recovered
+from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.transcript import recovered
 from chatcli.text import clean, decodable
 
 NEWEST = 50

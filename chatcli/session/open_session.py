@@ -15,8 +15,9 @@ from chatcli.errors import ChatcliError, FolderError, TurnOutOfRange, UsageError
 from chatcli.session import opening
 from chatcli.session.background import BackgroundWork
 from chatcli.session.opening import SessionRequest
-from chatcli.store.sessions.folder import SessionFile, SessionFolder, recovered
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.store.sessions.images import Gallery
+from chatcli.store.sessions.transcript import recovered
 
 # The heading of a summary that stands in a system prompt in place of the turns before.
 SUMMARY_HEADING = "Summary of the conversation so far:"

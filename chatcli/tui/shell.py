@@ -31,7 +31,7 @@ from chatcli.commands import handlers, mentions, registry, results
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
 from chatcli.session.live_chat import LiveChat
-from chatcli.store.sessions.folder import recovered
+from chatcli.store.sessions.transcript import recovered
 from chatcli.text import shorten
 from chatcli.tui import queue, toolbar
 from chatcli.tui.composer import composer, escape

@@ -1,6 +1,6 @@
-"""The folder of sessions and an open session's file: names, locks, appends; refuses to know tensors.
+"""The folder of sessions, and the file of an open session: names, locks, appends.
 
-Each line is one fact, flushed before it is acted on, under a lock that its writer holds for as long
+Each line is one fact, flushed before it is acted on. The writer holds a lock on the file for as long
 as the session is open.
 """
 
@@ -36,22 +36,19 @@ from chatcli.store.sessions.transcript import (
     encode,
     entry_line,
     parse,
-    recovered,
 )
 from chatcli.threads.executor import SerialExecutor
 
-__all__ = ["SessionFile", "SessionFolder", "Summary", "recovered", "slug"]
-
-LONGEST_SLUG = 32
-# What says nothing at the end of a name.
+MAX_SLUG_LENGTH = 32
+# Words that a name does not end with.
 FILLERS = re.compile(
     "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
     "|the|their|to|was|were|when|where|which|while|who|with|your"
 )
-SHOWN_BY = "'chatcli list' shows them all; in a chat, /resume does."
-# Who asks whether a session is open holds its lock for microseconds.
-LOCK_PATIENCE = 0.1
-LOCK_STEP = 0.005
+LISTED_BY = "'chatcli list' shows them all; in a chat, /resume does."
+# `files.is_locked` holds a session's lock for microseconds.
+LOCK_SECONDS = 0.1
+LOCK_POLL_SECONDS = 0.005
 
 
 class SessionFolder:
@@ -87,7 +84,7 @@ class SessionFolder:
         raise SessionNotFound(_not_found(name, names, matches))
 
     def exact(self, name: str) -> str:
-        """`name` if there is such a session: what cannot be undone takes no beginnings of names."""
+        """`name` if there is such a session: what cannot be undone takes whole names only."""
         files.check_name(name)
         names = listing.names(self.folder)
         if name not in names:
@@ -110,7 +107,7 @@ class SessionFolder:
         return parse(path.stem, listing.read(path))
 
     def summaries(self, newest: int | None = None) -> list[Summary]:
-        """Every session or the newest for a listing; one that cannot be read has its problem there."""
+        """Summaries of every session or of the newest; one that cannot be read has a `problem`."""
         return listing.summaries(self.folder, newest)
 
     def create(
@@ -147,18 +144,18 @@ class SessionFolder:
     def open(self, name: str) -> SessionFile:
         """A session, locked for writing. Raises `SessionLocked` if another process has it."""
         path = self._path(self.resolve(name))
-        with files.explained(f"open the session '{path.stem}' for writing"), self._ours(path):
-            opened = SessionFile(path)
-        self._opened.add(opened)
-        return opened
+        with files.explained(f"open the session '{path.stem}' for writing"), self._locking(path):
+            session = SessionFile(path)
+        self._opened.add(session)
+        return session
 
     @contextlib.contextmanager
-    def _ours(self, path: Path) -> Iterator[None]:
-        """Say so where it is not another process that has the session open."""
+    def _locking(self, path: Path) -> Iterator[None]:
+        """Another message for `SessionLocked` if it is this process that has the session open."""
         try:
             yield
         except SessionLocked:
-            if any(one.path == path and not one.closed for one in self._opened):
+            if any(session.path == path and not session.closed for session in self._opened):
                 raise SessionLocked(
                     f"The session '{path.stem}' is the one that is open here: /new leaves it, "
                     "and /rename gives it another name."
@@ -191,7 +188,7 @@ class SessionFolder:
         with files.explained(f"delete the session '{name}'"):
             descriptor = os.open(path, os.O_RDWR)
             try:
-                with self._ours(path):
+                with self._locking(path):
                     _lock(descriptor, path.stem)
                 _check_still_there(descriptor, path)
                 with contextlib.suppress(SessionUnreadable):
@@ -223,7 +220,7 @@ class SessionFile:
             self._flusher = SerialExecutor("chatcli-flush")
             self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
-            self._mend()
+            self._cut_torn_line()
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -236,33 +233,35 @@ class SessionFile:
     def conversation(self) -> Conversation:
         return self.transcript.conversation
 
-    def _mend(self) -> None:
+    def _cut_torn_line(self) -> None:
         """Cut off what a write left unfinished, here or in a process that was killed."""
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
             self._torn = False
 
     def write(self, line: Mapping[str, Any], *, wait: bool = True) -> None:
-        """Append one fact and wait until it is on disk. Raises `FolderError`; nothing is half kept.
+        """Append one fact and wait until it is on disk. Raises `FolderError`; no part of it is kept then.
 
-        Without `wait` the system has it, whatever happens to this process, and the disk soon.
+        Without `wait` it survives this process, but not yet a power cut.
         """
         data = encode(line)
         with self._writing, files.explained(f"save to the session '{self.name}'"):
-            self._mend()
+            self._cut_torn_line()
             self._check_ours()
             try:
-                _write_all(self._descriptor, data)
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
                 self._flush(wait)
             except BaseException:
                 self._torn = True
                 with contextlib.suppress(OSError):
-                    self._mend()
+                    self._cut_torn_line()
                 raise
             self._size += len(data)
 
     def _flush(self, wait: bool) -> None:
-        """Flush to the disk, here or behind; what went wrong behind is raised by the next one."""
+        """Flush to the disk, now or on the flusher's thread, whose error the next flush raises."""
         flushing, self._flushing = self._flushing, None
         if flushing is not None:
             flushing.result()
@@ -272,7 +271,7 @@ class SessionFile:
             self._flushing = self._flusher.submit(os.fsync, self._descriptor)
 
     def _check_ours(self) -> None:
-        """Raise `FolderError` if what is written now would not be found under the session's name."""
+        """Raise `FolderError` if the file at the session's path is another one, or was changed."""
         facts = os.fstat(self._descriptor)
         if not _same(facts, self.path):
             raise FolderError(
@@ -286,18 +285,18 @@ class SessionFile:
             )
 
     def append(self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any) -> Entry:
-        """Hang a message under `parent`; on disk when this returns, or as `write` has it."""
+        """Add a message under `parent` and write it, as `write` does."""
         entry = Entry(new_id(), parent, message, time.time(), **facts)
         self.write(entry_line(entry), wait=wait)
         return self.conversation.add(entry)
 
     def copy(self, entry: Entry) -> None:
-        """Take over an entry of another session, as it is."""
+        """Add an entry of another session as it is."""
         self.write(entry_line(entry))
         self.conversation.add(entry)
 
     def note(self, entry: Entry, record: Mapping[str, Any]) -> None:
-        """Add numbers to a reply that is written already."""
+        """Add numbers to the record of a reply that is on disk."""
         self.write({"type": "note", "id": entry.id, "record": dict(record)})
         self.conversation.note(entry.id, record)
 
@@ -324,7 +323,7 @@ class SessionFile:
             self.conversation.date = date
 
     def set_template(self, effort: str | None, arguments: Mapping[str, Any]) -> None:
-        """What the template is told from now on: how much to think, and what else it knows."""
+        """The variables of the chat template from now on; `effort` is how much to think."""
         conversation = self.conversation
         if (effort, arguments) != (conversation.effort, conversation.template_args):
             self.write({"type": "template", "effort": effort, "args": dict(arguments)})
@@ -344,12 +343,12 @@ class SessionFile:
             self.conversation.labels[entry_id] = label
 
     def moved(self, path: Path) -> None:
-        """The file has been renamed."""
+        """Take note that the file has been renamed."""
         with self._writing:
             self.path = path
 
     def close(self) -> None:
-        """Let the file go, flushed. Raises `FolderError`, and has let it go then too."""
+        """Flush and close the file. It is closed also if this raises `FolderError`."""
         self.closed = True
         self._flusher.shutdown()
         os.close(self._descriptor)
@@ -365,11 +364,11 @@ class SessionFile:
 
 
 def slug(text: str) -> str:
-    """A session's name: the first words of its first message, the last of which says something."""
+    """A session's name: the first words of its first message, without fillers at the end."""
     words = re.findall(r"[^\W_]+", re.sub("['’]", "", text.lower()))
     kept: list[str] = []
     for word in words:
-        if len("-".join((*kept, word))) > LONGEST_SLUG:
+        if len("-".join((*kept, word))) > MAX_SLUG_LENGTH:
             break
         kept.append(word)
     end = len(kept)
@@ -380,14 +379,14 @@ def slug(text: str) -> str:
 
 def _lock(descriptor: int, name: str) -> None:
     """Raises `SessionLocked` if the lock does not come free soon."""
-    deadline = time.monotonic() + LOCK_PATIENCE
+    deadline = time.monotonic() + LOCK_SECONDS
     while not files.lock(descriptor, wait=False):
         if time.monotonic() > deadline:
             raise SessionLocked(
                 f"The session '{name}' is open in another chatcli: close it there, "
                 f"or go on in a copy with 'chatcli branch {name}'."
             )
-        time.sleep(LOCK_STEP)
+        time.sleep(LOCK_POLL_SECONDS)
 
 
 def _check_still_there(descriptor: int, path: Path) -> None:
@@ -404,21 +403,15 @@ def _same(facts: os.stat_result, path: Path) -> bool:
 
 
 def _read_all(descriptor: int) -> bytes:
-    """Through the locked file itself: where locks are emulated, closing another one frees them."""
+    """Through the locked descriptor: where locks are emulated, closing another one frees them."""
     return os.pread(descriptor, os.fstat(descriptor).st_size + 1, 0)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _not_found(name: str, names: list[str], matches: list[str]) -> str:
     if matches:
         return f"'{name}' could be any of {_listed(matches)}: give more of the name."
-    close = difflib.get_close_matches(name, names, 3)
-    hint = f" Did you mean {_listed(close)}?" if close else f" {SHOWN_BY}"
+    similar = difflib.get_close_matches(name, names, 3)
+    hint = f" Did you mean {_listed(similar)}?" if similar else f" {LISTED_BY}"
     return f"There is no session '{name}'.{hint}"
 
 

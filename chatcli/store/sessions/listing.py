@@ -1,7 +1,7 @@
-"""What a folder of sessions holds: names by age, and a summary of each; refuses to write.
+"""Lists a folder of sessions: names by age, a summary of each, contents.
 
-Ten thousand sessions are summed up while a person waits. So a session that only ever went forward is
-counted by the beginnings of its lines, and only one with branches or damage is parsed.
+Ten thousand sessions are listed while a person waits. So a session without branches is summarized by
+the beginnings of its lines, and only one with branches or damage is parsed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from operator import itemgetter
 from pathlib import Path
 
 from chatcli import files
@@ -20,18 +21,19 @@ from chatcli.conversation import attachments
 from chatcli.errors import ChatcliError, FolderError
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
 
-READERS, AHEAD = 16, 256
+# Threads that read, and sessions that they are ahead of the consumer.
+READERS, READ_AHEAD = 16, 256
 SUFFIX = ".jsonl"
 PLAIN_NAME = re.compile(r"\w[\w-]{0,79}", re.ASCII)
 USER = b'\n{"type": "user"'
-# How a line begins that moves a conversation forward, or does not move it.
+# The beginning of a line that adds a message or leaves the head where it is.
 FORWARD = re.compile(
     rb'\n\{"type": "(?:(user|assistant)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
     rb'|note", "id": "|system", "content": )'
 )
 
 
-# When a file was written last and its bytes, why it cannot be read, or nothing if it is gone.
+# A file's modification time and bytes, why it cannot be read, or None if it is gone.
 Read = tuple[float, bytes] | ChatcliError | None
 
 
@@ -58,61 +60,52 @@ def by_age(folder: Path) -> list[str]:
 
 
 def summaries(folder: Path, newest: int | None = None) -> list[Summary]:
-    """Every session or the newest, last used first; one that cannot be read has its problem there."""
-    found = []
+    """Every session or the newest, last used first; one that cannot be read has a `problem`."""
+    dated = []
     for entry in _sessions(folder) if newest is None else _by_age(folder)[:newest]:
         with contextlib.suppress(FileNotFoundError):
-            found.append(_summary(_name(entry), entry))
-    found.sort(key=lambda one: (-one[0], one[1].name))
-    return [summary for _, summary in found]
+            modified, summary = _summary(_name(entry), entry)
+            dated.append((-modified, summary.name, summary))
+    return [summary for _, _, summary in sorted(dated, key=itemgetter(0, 1))]
 
 
 def contents(folder: Path, report: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
-    """Every session, last used first: its name, when that was, and its bytes.
+    """Every session, last used first: its name, modification time and bytes.
 
     `report` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
     """
     entries = _by_age(folder)
     # A disk gives many small files quickest if several are asked for at a time.
     with ThreadPoolExecutor(READERS, "chatcli-reader") as readers:
-        for start in range(0, len(entries), AHEAD):
-            ahead = entries[start : start + AHEAD]
+        for start in range(0, len(entries), READ_AHEAD):
+            ahead = entries[start : start + READ_AHEAD]
             try:
                 parts = readers.map(_read_each, (ahead[at::READERS] for at in range(READERS)))
-            except RuntimeError:  # the program is ending, and who wanted this with it
+            except RuntimeError:  # no thread can start: the program is ending
                 return
-            # Dealt out in turn, taken back in turn.
-            for name, found in filter(None, chain.from_iterable(zip_longest(*parts))):
-                if isinstance(found, ChatcliError):
-                    report(str(found))
-                elif found is not None:
-                    yield name, *found
+            # Sessions were dealt to the readers round-robin.
+            for name, read in filter(None, chain.from_iterable(zip_longest(*parts))):
+                if isinstance(read, ChatcliError):
+                    report(str(read))
+                elif read is not None:
+                    yield name, *read
 
 
 def _read_each(entries: Sequence[os.DirEntry[str]]) -> list[tuple[str, Read]]:
-    """Sessions by name; None for one that has just gone."""
     return [(name := _name(entry), _try_read(name, entry.path)) for entry in entries]
 
 
 def _try_read(name: str, path: str) -> Read:
     try:
-        return _checked(name, path)
-    except FileNotFoundError:
-        return None
-    except ChatcliError as error:
-        return error
-
-
-def _checked(name: str, path: str) -> tuple[float, bytes]:
-    """`_read`, of a session with a good name. Raises `BadName`, `FolderError`, `FileNotFoundError`."""
-    if not PLAIN_NAME.fullmatch(name):
-        files.check_name(name)
-    try:
+        if not PLAIN_NAME.fullmatch(name):
+            files.check_name(name)
         return _read(path)
     except FileNotFoundError:
-        raise
+        return None
     except OSError as error:
-        raise FolderError(f"Cannot read the session '{name}': {error.strerror}.") from error
+        return FolderError(f"Cannot read the session '{name}': {error.strerror}.")
+    except ChatcliError as error:
+        return error
 
 
 def read(path: Path) -> bytes:
@@ -131,11 +124,11 @@ def _sessions(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _by_age(folder: Path) -> list[os.DirEntry[str]]:
-    found = []
+    dated = []
     for entry in _sessions(folder):
         with contextlib.suppress(FileNotFoundError):
-            found.append((-entry.stat().st_mtime, entry.name, entry))
-    return [entry for _, _, entry in sorted(found, key=lambda one: one[:2])]
+            dated.append((-entry.stat().st_mtime, entry.name, entry))
+    return [entry for _, _, entry in sorted(dated, key=itemgetter(0, 1))]
 
 
 def _name(entry: os.DirEntry[str]) -> str:
@@ -143,7 +136,7 @@ def _name(entry: os.DirEntry[str]) -> str:
 
 
 def _read(path: str) -> tuple[float, bytes]:
-    """When a file was written last and all of it; no waiting for what is not a file."""
+    """A file's modification time and bytes. A pipe is not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         facts = os.fstat(descriptor)
@@ -153,7 +146,7 @@ def _read(path: str) -> tuple[float, bytes]:
 
 
 def _summary(name: str, entry: os.DirEntry[str]) -> tuple[float, Summary]:
-    """Its age for the order, and the summary. Raises `FileNotFoundError` if it has just gone."""
+    """Its modification time and the summary. Raises `FileNotFoundError` if it has just gone."""
     try:
         modified, data = _read(entry.path)
     except FileNotFoundError:
@@ -164,7 +157,7 @@ def _summary(name: str, entry: os.DirEntry[str]) -> tuple[float, Summary]:
     try:
         if not PLAIN_NAME.fullmatch(name):
             files.check_name(name)
-        return modified, _forward(name, data, modified) or _parsed(name, data, modified)
+        return modified, _scanned(name, data, modified) or _parsed(name, data, modified)
     except ChatcliError as error:
         return modified, Summary(name, problem=str(error))
 
@@ -176,8 +169,8 @@ def _parsed(name: str, data: bytes, modified: float) -> Summary:
     return Summary(name, len(turns), words, conversation.model, modified)
 
 
-def _forward(name: str, data: bytes, modified: float) -> Summary | None:
-    """The summary of a conversation that only ever went forward; None if it must be parsed.
+def _scanned(name: str, data: bytes, modified: float) -> Summary | None:
+    """The summary of a conversation without branches; None if it must be parsed.
 
     JSON has no raw line feed within a text, so a line's beginning is never part of a message.
     """
@@ -195,15 +188,15 @@ def _forward(name: str, data: bytes, modified: float) -> Summary | None:
 
 
 def _turns(data: bytes) -> int | None:
-    """How many messages a person sent, if each entry continues the one before it."""
+    """How many messages a person sent, if each entry continues the one before it; else None."""
     turns, last, seen = 0, None, set()
-    find, match = data.find, FORWARD.match
+    find, match_line = data.find, FORWARD.match
     at, end = find(b"\n"), data.rfind(b"\n")
     while at < end:
-        found = match(data, at)
-        if found is None:
+        match = match_line(data, at)
+        if match is None:
             return None
-        role, identifier, parent = found.groups()
+        role, identifier, parent = match.groups()
         if role is not None:
             if parent != last or identifier in seen:
                 return None

@@ -1,7 +1,7 @@
-"""Words in the messages of every session, last used first; refuses to write.
+"""Searches the messages of every session, last used first.
 
-Ten thousand sessions are searched while a person waits. So the text of a message is looked at where it
-lies in its line, and only a session that holds the words is parsed.
+Ten thousand sessions are searched while a person waits. So a message is searched where it lies in its
+line, and only a session that matches is parsed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from chatcli.text import clean_line
 MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 QUERY = re.compile(r'"([^"]*)"?|([^\s"]+)')
-# What JSON may write in another way within a text.
+# Characters that JSON escapes within a text.
 ESCAPED = re.compile(r'["\\\x00-\x1f]')
-# How lines begin as this program writes them: a message's, and those that are none.
+# The beginnings of lines as this program writes them: messages, and other lines.
 MESSAGE = re.compile(
     rb'\n\{"type": "(?:user|(assistant))", "id": "\w+", "parent": (?:null|"\w+"), "content": "'
 )
@@ -36,7 +36,8 @@ OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|label)", "')
 AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
 # Characters of an excerpt, and of those before the first match.
 EXCERPT_LENGTH, EXCERPT_LEAD = 160, 40
-OCCURRENCES = 100
+# Matches of one word that are looked at to place an excerpt.
+MAX_MATCHES = 100
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search for these words gave. `more`: there are older hits too."""
+    """The hits of a search for these words. `more`: there are older hits too."""
 
     words: Sequence[str]
     hits: Sequence[Hit]
@@ -78,9 +79,9 @@ def find(
     thinking: bool = False,
     report: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Hit]:
-    """The messages that hold all of these words and phrases, in capitals or not, with accents or not.
+    """The messages that hold all of these words and phrases, whatever their case and accents.
 
-    They are given as they are found. `report` gets a sentence about each session that cannot be read.
+    `report` gets a sentence about each session that cannot be read.
     Raises `UsageError` if there is no word, `FolderError` if the folder cannot be read.
     """
     query = Query(words)
@@ -95,10 +96,10 @@ def find(
             report(str(error))
 
 
-def newest(found: Iterator[Hit], words: Sequence[str], most: int | None) -> SearchResult:
-    """The first hits of a search, at most so many (None: all of them)."""
-    hits = list(islice(found, None if most is None else most + 1))
-    return SearchResult(words, hits[:most], most is not None and len(hits) > most)
+def newest(hits: Iterator[Hit], words: Sequence[str], limit: int | None) -> SearchResult:
+    """The first hits of a search, at most `limit` (None: all of them)."""
+    first = list(islice(hits, None if limit is None else limit + 1))
+    return SearchResult(words, first[:limit], limit is not None and len(first) > limit)
 
 
 def names(folder: Path, words: str) -> set[str]:
@@ -106,12 +107,12 @@ def names(folder: Path, words: str) -> set[str]:
 
     What cannot be read is left out. Raises `FolderError` if the folder cannot be read.
     """
-    query, found = Query(split(words)), set()
+    query, matching = Query(split(words)), set()
     for name, _, data in listing.contents(folder, lambda _: None) if query.patterns else ():
         with contextlib.suppress(ChatcliError):
             if _holds(name, data, query, thinking=False):
-                found.add(name)
-    return found
+                matching.add(name)
+    return matching
 
 
 class Query:
@@ -138,11 +139,11 @@ class Query:
         return all(piece in folded for piece in self._pieces)
 
     def place(self, folded: str) -> int:
-        """Where to begin to read: most of the words follow within an excerpt."""
+        """The offset from which an excerpt holds the most of the words."""
         starts = sorted(
             (match.start(), number)
             for number, pattern in enumerate(self.patterns)
-            for match in islice(pattern.finditer(folded), OCCURRENCES)
+            for match in islice(pattern.finditer(folded), MAX_MATCHES)
         )
         seen = [
             len({number for at, number in starts[index:] if at < start + EXCERPT_LENGTH - EXCERPT_LEAD})
@@ -152,7 +153,7 @@ class Query:
 
 
 def fold(text: str) -> str:
-    """`text` without what does not count: capitals, accents, compatibility forms."""
+    """`text` without case, accents and compatibility forms."""
     return fold_bytes(text.encode()).decode()
 
 
@@ -193,10 +194,10 @@ def _texts(data: bytes, thinking: bool) -> Iterator[bytes]:
     at, end = data.find(b"\n"), data.rfind(b"\n")
     while at < end:
         after = data.find(b"\n", at + 1)
-        if found := MESSAGE.match(data, at):
-            stop = data.index(AFTER_CONTENT, found.end(), after)
-            raw = data[found.end() : stop]
-            if thinking and found[1]:
+        if message := MESSAGE.match(data, at):
+            stop = data.index(AFTER_CONTENT, message.end(), after)
+            raw = data[message.end() : stop]
+            if thinking and message[1]:
                 start = data.index(BEFORE_THINKING, stop, after) + len(BEFORE_THINKING)
                 raw += rb"\n\n" + data[start : data.index(AFTER_THINKING, start, after)]
             yield raw
@@ -236,7 +237,7 @@ def _hits(
 
 
 def _excerpt(text: str, query: Query) -> str:
-    """One clean line of at most `EXCERPT_LENGTH` characters with what was found."""
+    """One clean line of at most `EXCERPT_LENGTH` characters around the first match."""
     at = query.place(fold(text))
     # Folding changes lengths: as many characters as make what comes before it.
     middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1

@@ -1,7 +1,7 @@
-"""A session's bytes and the conversation they tell, both ways; refuses to know files and tensors.
+"""Parses session files into conversations, and encodes their lines.
 
-Each line is one fact. A torn last line is what a crash leaves: it is dropped. Any other bad line is
-skipped and reported, and costs no line after it. A file from a newer version is refused.
+Each line is one fact. A torn last line, which a crash leaves, is dropped. Any other bad line is skipped
+and reported. A file of a newer version is refused.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from chatcli.text import clean_line, decodable
 
 SESSION_VERSION = 1
 DECODER = json.JSONDecoder()
-# What a line that is not what it should be can raise while it is read.
+# The errors that a damaged line can raise while it is read.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
-# The parts of a record that become parts of paths.
+# Names that become parts of paths.
 NAME = re.compile(r"\w{1,128}", re.ASCII)
 SHA256 = re.compile(r"[0-9a-f]{64}")
-DEEPEST = 3
-# An argument of a template may be a list of tools.
+# Levels of JSON in a record, and in the arguments of a template, which may be a list of tools.
+MAX_DEPTH = 3
 MAX_ARGUMENT_DEPTH = 17
 
 
 @dataclass
 class Transcript:
-    """A session as it is on disk: the conversation, and what was wrong with the file."""
+    """A session as it is on disk: the conversation, and what is wrong with the file.
+
+    `torn_at` is the offset of a last line that was not written to its end.
+    """
 
     name: str
     conversation: Conversation
@@ -58,25 +61,25 @@ def parse(name: str, data: bytes) -> Transcript:
 
 
 def _forget_boundaries(conversation: Conversation) -> None:
-    """They are a memo of paths as they were before something was lost."""
+    """Drop the records' boundaries: they belong to paths as they were before a message was lost."""
     for entry in list(conversation.entries.values()):
         kept = {key: value for key, value in entry.record.items() if key != "boundaries"}
         conversation.entries[entry.id] = replace(entry, record=kept)
 
 
 def header(name: str, line: bytes) -> Conversation:
-    """The empty conversation that a first line tells. Raises as `parse` does."""
+    """The empty conversation of a first line. Raises as `parse` does."""
     try:
-        found = decode(line.removeprefix(codecs.BOM_UTF8))
-        version = found["version"]
-        known = found["type"] == "session" and isinstance(version, int)
-        if known and version <= SESSION_VERSION:
-            date = _date(found["date"])
-            system, model = found.get("system"), found.get("model")
+        fields = decode(line.removeprefix(codecs.BOM_UTF8))
+        version = fields["version"]
+        is_header = fields["type"] == "session" and isinstance(version, int)
+        if is_header and version <= SESSION_VERSION:
+            date = _date(fields["date"])
+            system, model = fields.get("system"), fields.get("model")
             return Conversation(date, _text_or_none(system), _text_or_none(model))
     except DAMAGE as error:
         raise SessionUnreadable(_unreadable(name)) from error
-    if not known:
+    if not is_header:
         raise SessionUnreadable(_unreadable(name))
     raise SessionVersionError(
         f"The session '{name}' was written by a newer chatcli (format {version}): "
@@ -89,14 +92,15 @@ def _unreadable(name: str) -> str:
 
 
 class _Reader:
-    """Line after line into a transcript."""
+    """Applies a file's lines to a transcript, in order."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._name = transcript.name
         self._problems = transcript.problems
         self._tree = transcript.conversation
         self._number = 0
-        self._lost: dict[str | None, str | None] = {}
+        # The entries that stand in for lost parents, by the parents' ids.
+        self._stand_ins: dict[str | None, str | None] = {}
         self.patched = False
 
     def read(self, number: int, line: bytes) -> None:
@@ -112,18 +116,19 @@ class _Reader:
     def _apply(self, line: dict[str, Any]) -> None:
         kind = line["type"]
         if kind in ("user", "assistant"):
-            self._hang(self._entry(line))
+            self._add(self._entry(line))
         elif kind == "note":
             self._tree.note(line["id"], self._record(line["record"]))
         elif kind == "head":
-            self._move_head(line["id"])
+            head = self._stand_ins.get(line["id"], line["id"])
+            self._tree.head = None if head is None else self._tree.entries[head].id
         elif kind == "label":
             self._label(line["id"], _text(line["label"]))
         else:
             self._set(kind, line)
 
     def _set(self, kind: str, line: dict[str, Any]) -> None:
-        """What holds for the whole conversation from here on."""
+        """Set an attribute of the whole conversation. Unknown kinds are ignored."""
         if kind == "system":
             self._tree.system = _text_or_none(line["content"])
         elif kind == "model":
@@ -141,60 +146,56 @@ class _Reader:
         if not label:
             del self._tree.labels[entry_id]
 
-    def _move_head(self, found: str | None) -> None:
-        target = self._lost.get(found, found)
-        self._tree.head = None if target is None else self._tree.entries[target].id
-
     def _entry(self, line: dict[str, Any]) -> Entry:
-        said, thinking = _text(line["content"]), _text(line.get("thinking", ""))
-        message = Message(line["type"], said, thinking, self._images(line.get("images", [])))
+        content, thinking = _text(line["content"]), _text(line.get("thinking", ""))
+        message = Message(line["type"], content, thinking, self._images(line.get("images", [])))
         identifier, parent = line["id"], _text_or_none(line["parent"])
         if not _text(identifier) or identifier == parent or not _is_number(line["time"]):
             raise ValueError(identifier)
         reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
         return Entry(identifier, parent, message, float(line["time"]), _text_or_none(reason), record)
 
-    def _images(self, given: Any) -> tuple[Picture, ...]:
-        """What a message shows, as far as it can be known."""
+    def _images(self, fields: Any) -> tuple[Picture, ...]:
+        """A message's images; none if they are damaged."""
         try:
-            return tuple(map(picture_of, given))
+            return tuple(map(picture_of, fields))
         except DAMAGE:
             self._problem("names images in a way that cannot be read: left out")
             return ()
 
-    def _hang(self, entry: Entry) -> None:
-        """Into the tree. An entry whose parent is lost goes on from where the conversation was."""
+    def _add(self, entry: Entry) -> None:
+        """Add an entry to the tree. One whose parent is lost continues from the head."""
         entries = self._tree.entries
         if entry.id in entries:
             raise KeyError(entry.id)
-        parent = self._lost.get(entry.parent, entry.parent)
+        parent = self._stand_ins.get(entry.parent, entry.parent)
         if parent is not None and parent not in entries:
             parent, self.patched = self._stand_in(parent, entry), True
             self._problem("continues a message that is lost: kept in its place")
         self._tree.add(entry if parent == entry.parent else replace(entry, parent=parent))
 
     def _stand_in(self, lost: str, entry: Entry) -> str | None:
-        """What an orphan hangs under: the head, or an empty message where two of a kind would meet."""
+        """The parent of an orphan: the head, or an empty message where two of one role would meet."""
         head = self._tree.entries.get(self._tree.head or "")
         role = head.message.role if head is not None else "assistant"
         if role == entry.message.role:
             other = Message("user" if role == "assistant" else "assistant", "")
             self._tree.add(Entry(lost, self._tree.head, other, entry.created))
             return lost
-        self._lost[lost] = self._tree.head
+        self._stand_ins[lost] = self._tree.head
         return self._tree.head
 
-    def _record(self, found: Any) -> dict[str, Any]:
-        """The parts of a record that are what its readers expect."""
-        given = found.items() if isinstance(found, dict) else ()
-        good = {key: value for key, value in given if _is_good(key, value)}
-        if good != found:
+    def _record(self, record: Any) -> dict[str, Any]:
+        """The parts of a record that are of the right type."""
+        items = record.items() if isinstance(record, dict) else ()
+        valid = {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
+        if valid != record:
             self._problem("has numbers that are damaged: left out")
-        return good
+        return valid
 
 
 def decode(line: bytes) -> Any:
-    """What a line says. Raises one of `DAMAGE`."""
+    """A line's JSON. Raises one of `DAMAGE`."""
     return DECODER.decode(line.decode())
 
 
@@ -213,18 +214,18 @@ def _date(value: Any) -> str:
 
 
 def arguments_of(value: Any) -> dict[str, Any]:
-    """Raises one of `DAMAGE` if it is no object, or one that is too deep."""
+    """A JSON object that is not too deep. Raises one of `DAMAGE` for anything else."""
     if not isinstance(value, dict) or not is_shallow(value, MAX_ARGUMENT_DEPTH):
         raise TypeError(value)
     return value
 
 
 def picture_of(value: Any) -> Picture:
-    """An image that a message names. Raises one of `DAMAGE`."""
+    """An image of a message from its fields. Raises one of `DAMAGE`."""
     picture = Picture(value["sha256"], _text(value["name"]), value["kind"], value["width"], value["height"])
     sizes = picture.width, picture.height
-    good = SHA256.fullmatch(picture.sha256) and picture.kind in FORMATS
-    if not good or not all(type(size) is int for size in sizes):
+    is_image = SHA256.fullmatch(picture.sha256) and picture.kind in FORMATS
+    if not is_image or not all(type(size) is int for size in sizes):
         raise ValueError(value)
     return replace(picture, name=clean_line(picture.name))
 
@@ -253,10 +254,10 @@ def _is_places(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(at, int) for at in value.values())
 
 
-def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
-    """Whether it can be written again wherever it could be read."""
+def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
+    """Whether a JSON value has at most `max_depth` levels."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return deepest > 0 and all(is_shallow(part, deepest - 1) for part in inner)
+    return max_depth > 0 and all(is_shallow(part, max_depth - 1) for part in inner)
 
 
 COUNTS = (
@@ -284,12 +285,8 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _is_good(key: str, value: Any) -> bool:
-    return CHECKS.get(key, is_shallow)(value)
-
-
 def entry_line(entry: Entry) -> dict[str, Any]:
-    """An entry as the fact that its line tells."""
+    """The fields of an entry's line."""
     message = entry.message
     line: dict[str, Any] = {
         "type": message.role,
@@ -307,15 +304,14 @@ def entry_line(entry: Entry) -> dict[str, Any]:
     return line
 
 
-def encode(fact: Mapping[str, Any]) -> bytes:
-    """A fact as its line."""
-    return (json.dumps(fact, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+def encode(fields: Mapping[str, Any]) -> bytes:
+    """A line of a session file."""
+    return (json.dumps(fields, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def recovered(transcript: Transcript) -> Iterator[str]:
-    """What opening this session found and mended, in sentences."""
+    """The problems of a session that opening it mended, in sentences."""
     yield from transcript.problems
-    lost = transcript.conversation.unanswered()
-    if lost is not None:
+    if transcript.conversation.unanswered() is not None:
         turn = len(transcript.conversation.turns())
         yield f"turn {turn} was sent but its reply was cut off: the message is kept"

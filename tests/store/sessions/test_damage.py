@@ -14,8 +14,8 @@ import pytest
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
 from chatcli.session import opening
-from chatcli.store.sessions.folder import SessionFolder, recovered
-from chatcli.store.sessions.transcript import Transcript, encode, parse
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.transcript import Transcript, encode, parse, recovered
 from tests.support.families import at_night
 
 SEED = 20261121

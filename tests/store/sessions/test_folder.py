@@ -30,8 +30,9 @@ from chatcli.errors import (
 )
 from chatcli.session import opening
 from chatcli.store.sessions import folder as sessions
-from chatcli.store.sessions.folder import SessionFile, SessionFolder, Summary, recovered, slug
-from chatcli.store.sessions.transcript import parse
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+from chatcli.store.sessions.listing import Summary
+from chatcli.store.sessions.transcript import parse, recovered
 from tests.support.program import folder_contents, sessions_in_use
 
 HEADER = b'{"type": "session", "version": 1, "date": "2025-03-01", "model": "m", "system": null}\n'
@@ -842,7 +843,7 @@ def test_a_slug_is_made_of_the_first_words(text: str, name: str) -> None:
 @pytest.mark.parametrize("text", ["", "???", "\x1b[31m\n", "a" * 500, "日" * 500, "\u202e"])
 def test_a_slug_is_always_a_name(text: str) -> None:
     assert slug(text) == files.check_name(slug(text))
-    assert len(slug(text)) <= sessions.LONGEST_SLUG
+    assert len(slug(text)) <= sessions.MAX_SLUG_LENGTH
 
 
 @pytest.mark.parametrize("text", HARD_TEXTS)
