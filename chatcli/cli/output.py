@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from chatcli.text import clean
 
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from chatcli.commands.results import Result
 
 
-def warn(sentence: str) -> None:
-    print(clean(f"chatcli: {sentence}"), file=sys.stderr)
+def warn(sentence: str, file: TextIO | None = None) -> None:
+    """Print it on `file` (default: standard error), as the program's."""
+    print(clean(f"chatcli: {sentence}"), file=file or sys.stderr)
 
 
 def show_result(result: Result) -> None:

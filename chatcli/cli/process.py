@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from chatcli.cli.output import warn
 from chatcli.errors import RankLost
-from chatcli.text import clean
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def follow(ranks: Ranks, settings: Settings) -> NoReturn:
 
     from chatcli.session import follower
 
-    def complain(problem: str) -> None:
-        print(clean(f"chatcli: {problem}"), file=own_stderr())
-
+    complain = functools.partial(warn, file=own_stderr())
     try:
         raise typer.Exit(follower.follow(ranks, settings, complain))
     except RankLost as error:
@@ -95,7 +92,6 @@ def follow(ranks: Ranks, settings: Settings) -> NoReturn:
 
 def close(chat: LiveChat | Chat) -> None:
     """Close a chat. A model that still loads cannot be stopped, so the process ends without it."""
-
     if problem := chat.close():
         warn(problem)
     error = sys.exc_info()[0]

@@ -39,9 +39,9 @@ def test_every_name_of_an_option_is_whole(chatcli: Program, path: tuple[str, ...
 
 def test_options_stand_under_their_headings_and_examples_are_whole(chatcli: Program) -> None:
     text = shown(chatcli, "chat")
-    general, _, running = text.partition("\nHow the model is run:\n")
+    general, _, model_options = text.partition("\nHow the model is run:\n")
     assert "--temp" in general and "preserve_thinking=true" in general
-    assert "--kv-bits" in running and "--kv-bits" not in general
+    assert "--kv-bits" in model_options and "--kv-bits" not in general
 
 
 @pytest.mark.parametrize("path", [(), ("bench",), ("cache",)], ids=["chatcli", "bench", "cache"])

@@ -11,10 +11,8 @@ from typing import TextIO
 
 import pytest
 
-from chatcli.doctor import checkup
-from chatcli.doctor import child as doctor_child
-from chatcli.doctor import disk as doctor_disk
-from chatcli.doctor import terminal as doctor_terminal
+from chatcli.doctor import checkup, child, disk
+from chatcli.doctor import terminal as terminal_checks
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding
 from tests.support.program import folder_contents
@@ -56,35 +54,35 @@ def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
     ],
 )
 def test_the_innermost_file_system_counts_and_the_last_mounted_there(path: str, kind: str) -> None:
-    assert kind == doctor_disk.kind_at(Path(path), MOUNTED)
+    assert kind == disk.kind_at(Path(path), MOUNTED)
 
 
 def test_mounts_are_read_from_both_systems() -> None:
-    linux = doctor_disk.LINUX_MOUNT.fullmatch("host:/x /far\\040away nfs4 rw,vers=4.2 0 0")
-    mac = doctor_disk.MAC_MOUNT.fullmatch("//me@host/share on /Volumes/my share (smbfs, nodev)")
-    root = doctor_disk.MAC_MOUNT.fullmatch("/dev/disk3s1s1 on / (apfs, sealed, local, journaled)")
+    linux = disk.LINUX_MOUNT.fullmatch("host:/x /far\\040away nfs4 rw,vers=4.2 0 0")
+    mac = disk.MAC_MOUNT.fullmatch("//me@host/share on /Volumes/my share (smbfs, nodev)")
+    root = disk.MAC_MOUNT.fullmatch("/dev/disk3s1s1 on / (apfs, sealed, local, journaled)")
     assert linux and ("/far\\040away", "nfs4") == linux.groups()
     assert mac and ("/Volumes/my share", "smbfs") == mac.groups()
     assert root and ("/", "apfs") == root.groups()
 
 
 def test_this_machine_tells_its_file_systems() -> None:
-    assert doctor_disk.kind_at(Path("/"), doctor_disk.mounts())
+    assert disk.kind_at(Path("/"), disk.mounts())
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smbfs", "smb3", "fuse.sshfs", "9p", "afpfs"])
 def test_network_file_systems_are_known(kind: str) -> None:
-    assert doctor_disk.NETWORK.fullmatch(kind)
+    assert disk.NETWORK.fullmatch(kind)
 
 
 @pytest.mark.parametrize("kind", ["ext4", "apfs", "btrfs", "zfs", "fuseblk", "overlay", "xfs"])
 def test_local_file_systems_are_not_taken_for_network_ones(kind: str) -> None:
-    assert not doctor_disk.NETWORK.fullmatch(kind)
+    assert not disk.NETWORK.fullmatch(kind)
 
 
 def test_speed_and_locks_leave_no_file(tmp_path: Path) -> None:
-    speed, flush = doctor_disk.speed(tmp_path, 8 << 20)
-    (locks,) = doctor_disk.locks(tmp_path)
+    speed, flush = disk.speed(tmp_path, 8 << 20)
+    (locks,) = disk.locks(tmp_path)
     assert 0 < flush.data["flush_seconds"]
     assert "comes back in about" in speed.value
     assert "ok" == locks.status
@@ -114,7 +112,7 @@ def test_what_a_check_stumbles_over_is_a_finding() -> None:
 )
 def test_how_a_child_ended_is_told(code: str, reason: str) -> None:
     with pytest.raises(ChildFailed) as failure:
-        doctor_child.python(code, 1.5)
+        child.python(code, 1.5)
     assert reason in str(failure.value)
 
 
@@ -123,14 +121,14 @@ def test_a_child_does_not_import_from_the_folder_it_is_in(tmp_path: Path) -> Non
     before = Path.cwd()
     os.chdir(tmp_path)
     try:
-        assert "[1]" == doctor_child.python("import json; print(json.dumps([1]))", 30)
+        assert "[1]" == child.python("import json; print(json.dumps([1]))", 30)
     finally:
         os.chdir(before)
 
 
 def test_a_tool_that_is_not_there_is_told() -> None:
     with pytest.raises(ChildFailed, match="No such file"):
-        doctor_child.output(["no-such-tool-at-all"], 1)
+        child.output(["no-such-tool-at-all"], 1)
 
 
 @pytest.mark.parametrize(
@@ -143,22 +141,22 @@ def test_a_tool_that_is_not_there_is_told() -> None:
     ],
 )
 def test_colours(terminal: TextIO, variables: dict[str, str], colours: int, status: str) -> None:
-    (finding,) = doctor_terminal.colours(variables, terminal)
+    (finding,) = terminal_checks.colours(variables, terminal)
     assert (colours, status) == (finding.data["colours"], finding.status)
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_a_terminal_without_a_kind_is_advice(terminal: TextIO, term: str) -> None:
-    first, _ = doctor_terminal.stream({"TERM": term}, terminal)
+    first, _ = terminal_checks.stream({"TERM": term}, terminal)
     assert "advice" == first.status
     assert "TERM=" in first.advice
 
 
 def test_text_that_is_not_utf_8_is_advice() -> None:
     latin = io.TextIOWrapper(io.BytesIO(), "latin-1")
-    (finding,) = doctor_terminal.characters({"LANG": "de_DE"}, latin)
+    (finding,) = terminal_checks.characters({"LANG": "de_DE"}, latin)
     assert "advice" == finding.status
-    (finding,) = doctor_terminal.characters({}, io.TextIOWrapper(io.BytesIO(), "UTF-8"))
+    (finding,) = terminal_checks.characters({}, io.TextIOWrapper(io.BytesIO(), "UTF-8"))
     assert "ok" == finding.status
 
 
@@ -166,12 +164,12 @@ def test_text_that_is_not_utf_8_is_advice() -> None:
     "variables", [{"TERM": "xterm-kitty"}, {"TERM_PROGRAM": "vscode"}, {"WT_SESSION": "1"}]
 )
 def test_terminals_that_take_osc_52(terminal: TextIO, variables: dict[str, str]) -> None:
-    (finding,) = doctor_terminal.clipboard(variables, terminal)
+    (finding,) = terminal_checks.clipboard(variables, terminal)
     assert "OSC 52 likely works" in finding.value
 
 
 def test_an_unknown_terminal_over_ssh_is_advice(terminal: TextIO) -> None:
-    (finding,) = doctor_terminal.clipboard({"TERM": "xterm", "SSH_TTY": "/dev/pts/1"}, terminal)
+    (finding,) = terminal_checks.clipboard({"TERM": "xterm", "SSH_TTY": "/dev/pts/1"}, terminal)
     assert "advice" == finding.status
 
 
@@ -183,8 +181,8 @@ def test_tmux_that_drops_what_is_copied_and_holds_esc_back(terminal: TextIO) -> 
         "TERM": "tmux-256color",
         "SSH_TTY": "/dev/pts/1",
     }
-    (clipboard,) = doctor_terminal.clipboard(variables, terminal)
-    (inside,) = doctor_terminal.inside(variables)
+    (clipboard,) = terminal_checks.clipboard(variables, terminal)
+    (inside,) = terminal_checks.inside(variables)
     assert "set-clipboard on" in clipboard.advice
     assert "tmux, ssh" == inside.value
     assert "500 ms" in inside.advice
@@ -194,6 +192,6 @@ def test_tmux_that_drops_what_is_copied_and_holds_esc_back(terminal: TextIO) -> 
 @pytest.mark.usefixtures("tmux")
 def test_tmux_as_it_should_be(terminal: TextIO) -> None:
     variables = {"TMUX": "x", "KITTY_WINDOW_ID": "1"}
-    (clipboard,) = doctor_terminal.clipboard(variables, terminal)
-    (inside,) = doctor_terminal.inside(variables)
+    (clipboard,) = terminal_checks.clipboard(variables, terminal)
+    (inside,) = terminal_checks.inside(variables)
     assert ["ok", "ok"] == [clipboard.status, inside.status]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.doctor import store as doctor_store
+from chatcli.doctor import store
 from chatcli.doctor.finding import Finding
 from chatcli.store.segments import inventory
 from tests.support.program import folder_contents
@@ -25,10 +25,10 @@ def saved(talked: Path, tmp_path: Path) -> Path:
 
 def look(folder: Path, *, whole: bool = False, limit: int | None = GIB) -> dict[str, Finding]:
     findings = [
-        *doctor_store.sessions(folder, whole),
-        *doctor_store.checkpoints(folder, limit),
-        *doctor_store.headers(folder),
-        *doctor_store.leftovers(folder),
+        *store.sessions(folder, whole),
+        *store.checkpoints(folder, limit),
+        *store.headers(folder),
+        *store.leftovers(folder),
     ]
     return {finding.name: finding for finding in findings}
 

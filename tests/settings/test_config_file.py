@@ -1,0 +1,104 @@
+"""The config file: what it keeps, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chatcli.errors import UsageError
+from chatcli.settings import config_file
+
+
+@pytest.mark.parametrize(
+    ("text", "clue"),
+    [
+        ("temp = 1\nseed =\n", "not TOML at line 2"),
+        ("seed = 1\nseed = 2\n", "not TOML at line 2"),
+        ('temp = "hot"\n', "temp has to be a number of at least 0, not 'hot'"),
+        ("temp = inf\n", "temp has to be"),
+        ("temp = true\n", "temp has to be"),
+        ("top_p = 1.5\n", "top_p has to be a number from 0 to 1"),
+        ("max_tokens = 0\n", "max_tokens has to be a whole number of at least 1"),
+        ("seed = 1.5\n", "seed has to be"),
+        ('think = "yes"\n', "think has to be true or false"),
+        ('cache_limit = "much"\n', "cache_limit has to be a size"),
+        ('panel = "huge"\n', "panel has to be one of line, full, off"),
+        ("model = 5\n", "model has to be text"),
+        ("models = 5\n", "models has to be a table"),
+        ('[models]\npocket = "x"\n', "'pocket' is the built-in model"),
+        ("[models]\nfast = 5\n", "models.fast has to be text"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, clue: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    (problem,) = config_file.read(path).problems.values()
+    assert clue in problem and str(path) in problem
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "clue"),
+    [
+        ("tmp", "1", "no setting 'tmp' (did you mean 'temp'?)"),
+        ("zzz", "1", "no setting 'zzz'."),
+        ("temp", "hot", "temp has to be a number of at least 0, not 'hot'"),
+        ("temp", "nan", "temp has to be"),
+        ("temp", "inf", "temp has to be"),
+        ("temp", "-1", "temp has to be"),
+        ("top_k", "1.5", "top_k has to be"),
+        ("think", "maybe", "think has to be true or false"),
+        ("model", " ", "model has to be text"),
+        ("models.pocket", "x", "'pocket' is the built-in model"),
+        ("models.", "x", "needs a name"),
+    ],
+)
+def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        config_file.setting_of(config_file.key_of(key)).check_word(word, key)
+    assert clue in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "value"),
+    [
+        ("model", "org/name", "org/name"),
+        ("temp", "1", 1.0),
+        ("top_p", "0.9", 0.9),
+        ("top_k", "40", 40),
+        ("min_p", "0.05", 0.05),
+        ("repetition_penalty", "1.1", 1.1),
+        ("trust_remote_code", "yes", True),
+        ("seed", "7", 7),
+        ("max_tokens", "9", 9),
+        ("think", "off", False),
+        ("cache", "no", False),
+        ("draft", "TRUE", True),
+        ("cache_limit", "5GiB", "5GiB"),
+        ("sessions", "/x", "/x"),
+        ("panel", "off", "off"),
+        ("memory_limit", "12 GB", "12 GB"),
+        ("max_kv_size", "64", 64),
+        ("kv_bits", "8", 8),
+        ("kv_group_size", "32", 32),
+        ("prefill_step_size", "9", 9),
+        ("adapter_path", "/x", "/x"),
+        ("min_tokens_to_keep", "2", 2),
+        ("xtc_probability", "0.5", 0.5),
+        ("xtc_threshold", "0.2", 0.2),
+        ("presence_penalty", "-1", -1.0),
+        ("frequency_penalty", "1.5", 1.5),
+        ("repetition_context_size", "64", 64),
+        ("stop", "\n\n", ["\n\n"]),
+        ("logit_bias", "5:-1.5, 6:2", ["5:-1.5", "6:2"]),
+        ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
+    ],
+)
+def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word: str, value: object) -> None:
+    path = tmp_path / "config.toml"
+    given = config_file.setting_of(key).check_word(word, key)
+    assert (value, type(value)) == (given, type(given))
+    assert not config_file.change(path, key, given)
+    assert {key: value} == config_file.read(path).values
+    assert config_file.change(path, key, None)
+    assert {} == config_file.read(path).values
