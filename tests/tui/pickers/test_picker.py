@@ -385,7 +385,7 @@ def test_a_session_is_deleted_only_after_a_yes(tmp_path: Path) -> None:
 
 
 def test_no_sessions_say_what_to_do(tmp_path: Path) -> None:
-    with List(tmp_path, "finish(pick_session([], SessionActions()))") as sessions:
+    with List(tmp_path, "finish(pick_session([], SessionActions(print, print, print, print)))") as sessions:
         assert "No saved sessions yet." in sessions.rows()[2]
         sessions.terminal.send(ENTER + F2 + DELETE + DOWN)
         sessions.press(CTRL_C, lambda: sessions.terminal.process.poll() is not None)
@@ -394,11 +394,13 @@ def test_no_sessions_say_what_to_do(tmp_path: Path) -> None:
 
 def test_a_slow_search_and_a_slow_disk_never_hold_up_typing_or_leaving(tmp_path: Path) -> None:
     source = """
+def rename(old, new):
+    return new
 def slow(words):
     time.sleep(30)
     return []
 many = [Summary(f"chat-{n}", 1, f"topic {n}", None, NOW) for n in range(10_000)]
-finish(pick_session(many, SessionActions(load=slow, search=slow)))
+finish(pick_session(many, SessionActions(slow, rename, print, slow)))
 """
     with List(tmp_path, source) as sessions:
         sessions.press("topic", "searching…")
