@@ -15,7 +15,7 @@ from chatcli.bench import footprint
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.footprint import WriteMeter
 from chatcli.bench.scripted import Script
-from chatcli.chat_format.template import Memory, Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.engine.generate import Token
 from chatcli.events import Settled, TurnDone
@@ -71,7 +71,7 @@ class Chatcli:
         self.loaded = loaded
         self._worker = worker
         self._parent_folder = folder
-        self._memory = Memory.of(loaded.tokenizer)
+        self._template_cache = TemplateCache.of(loaded.tokenizer)
         self._never = threading.Event()
         self._sessions: list[OpenSession] = []
         self._begin()
@@ -124,7 +124,7 @@ class Chatcli:
     def _new_session(self, system: str) -> OpenSession:
         request = SessionRequest(system=system)
         session = opening.begin(SessionFolder(self._folder), request, "bench", self.loaded.name)
-        template = Template(self.loaded.tokenizer, session.conversation.date, None, self._memory)
+        template = Template(self.loaded.tokenizer, session.conversation.date, None, self._template_cache)
         self._sessions.append(OpenSession(session, template))
         return self._sessions[-1]
 

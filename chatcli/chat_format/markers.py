@@ -1,6 +1,6 @@
-"""Tells thinking, reply and tool calls apart in a stream of text, by their markers; refuses to know models.
+"""Splits a streamed reply into thinking, text and tool calls, by the markers of its format.
 
-States have mlx-lm's names. A marker leads from one to another and is shown to no one.
+States have mlx-lm's names. A marker leads from one state to another and is not shown.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatcli.chat_format.stop import begun
+from chatcli.chat_format.stop import partial_length
 from chatcli.events import ToolCall
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
-# A gpt-oss message whose header has not come yet: text, if no header ever comes.
-BEGUN = "begun"
-# gpt-oss writes channels that mlx-lm's tokenizer does not name.
-ANYWHERE = {
-    "<|start|>assistant": BEGUN,
+# A gpt-oss message whose header has not come yet: text, if none ever comes.
+STARTED = "started"
+# The markers of gpt-oss, whose channels mlx-lm's tokenizer does not name; these are markers in any state.
+HARMONY_MARKERS = {
+    "<|start|>assistant": STARTED,
     "<|channel|>": HEADER,
     "<|message|>": TEXT,
     "<|end|>": TEXT,
@@ -27,11 +27,11 @@ ANYWHERE = {
     "<|call|>": TEXT,
 }
 HARMONY: dict[str, dict[str, str]] = {
-    TEXT: ANYWHERE,
-    THINKING: ANYWHERE,
-    BEGUN: {**ANYWHERE, " to=": CALL},
+    TEXT: HARMONY_MARKERS,
+    THINKING: HARMONY_MARKERS,
+    STARTED: {**HARMONY_MARKERS, " to=": CALL},
     HEADER: {
-        **ANYWHERE,
+        **HARMONY_MARKERS,
         "to=": CALL,
         "final<|message|>": TEXT,
         "analysis<|message|>": THINKING,
@@ -40,16 +40,16 @@ HARMONY: dict[str, dict[str, str]] = {
     CALL: {"<|call|>": TEXT, "<|end|>": TEXT},
 }
 HARMONY_CLOSING = "<|end|><|start|>assistant<|channel|>final<|message|>"
-# What begins an answer where mlx-lm's format of a reply has headers, and what closes thinking there.
+# What begins the text where mlx-lm's response format has headers, and what closes thinking there.
 TO_USER = "to=user<|message|>"
 HEADED_CLOSING = f"<|eom|><|start|>assistant {TO_USER}"
-# What mlx-lm's parsers raise on a call that is none.
-UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError)
+# What mlx-lm's parsers raise on a text that is no call.
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a reply: text, thinking, or whole calls with the text that they were made in."""
+    """A piece of a reply: text, thinking, or complete tool calls with the text that holds them."""
 
     text: str
     thinking: bool = False
@@ -58,7 +58,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Format:
-    """What leads from state to state, which is the first, and the text that closes thinking."""
+    """`states` are the markers of each state and where they lead; `closing` is the text that ends thinking.
+
+    `parse` turns the text of a tool call into a dictionary or a list of them.
+    """
 
     states: Mapping[str, Mapping[str, str]]
     first: str = TEXT
@@ -67,21 +70,21 @@ class Format:
 
 
 def format_of(tokenizer: Any) -> Format:
-    """How this tokenizer's model marks the parts of a reply."""
+    """The format of the replies of this tokenizer's model."""
     if "<|channel|>" in tokenizer.get_vocab():
         return Format(HARMONY, TEXT, HARMONY_CLOSING, _harmony_call)
-    spoken = dict.fromkeys(tokenizer.structural_markers, TEXT)
+    markers = dict.fromkeys(tokenizer.structural_markers, TEXT)
     closing = ""
     if tokenizer.has_thinking:
         closing = tokenizer.think_end
-        spoken |= {tokenizer.think_start: THINKING, closing: TEXT}
-    headed = tokenizer.response_transitions
-    in_headers = any(CALL in dict(edges).values() for edges in headed.values())
-    if tokenizer.has_tool_calling and not in_headers:
-        spoken[tokenizer.tool_call_start] = CALL
+        markers |= {tokenizer.think_start: THINKING, closing: TEXT}
+    transitions = tokenizer.response_transitions
+    calls_have_headers = any(CALL in dict(edges).values() for edges in transitions.values())
+    if tokenizer.has_tool_calling and not calls_have_headers:
+        markers[tokenizer.tool_call_start] = CALL
     end = tokenizer.tool_call_end if tokenizer.has_tool_calling else ""
-    states = {TEXT: spoken, THINKING: spoken, CALL: {end: TEXT} if end else {}}
-    for state, edges in headed.items():
+    states = {TEXT: markers, THINKING: markers, CALL: {end: TEXT} if end else {}}
+    for state, edges in transitions.items():
         states[state] = {**states.get(state, {}), **dict(edges)}
     if TO_USER in states.get(HEADER, {}):
         closing = HEADED_CLOSING
@@ -98,13 +101,16 @@ def closing_tokens(tokenizer: Any) -> list[int]:
 
 
 class ReplySplitter:
-    """Takes decoded text as it comes; gives what is known of it."""
+    """Takes decoded text as it comes, and gives the parts that are certain."""
 
     def __init__(self, tokenizer: Any, opening: str) -> None:
         """`opening` is the text of the generation prompt, which may have opened the thinking."""
         self._format = format_of(tokenizer)
-        marked = self._format.states.items()
-        self._patterns = {state: _any_of(markers) for state, markers in marked}
+        # Where several markers begin at one place, the longest counts.
+        self._patterns = {
+            state: re.compile("|".join(map(re.escape, sorted(markers, key=len, reverse=True))) or "(?!)")
+            for state, markers in self._format.states.items()
+        }
         self._state = self._format.first
         self._pending = self._call = self._header = ""
         for _ in self.feed(opening):
@@ -117,38 +123,38 @@ class ReplySplitter:
         return self._state == THINKING
 
     def feed(self, text: str) -> Iterator[Part]:
-        """What is known now; the start of a marker, a header and an unfinished call are held back."""
+        """The parts that are certain now. The start of a marker, a header and an open call are held back."""
         self._pending += text
-        while found := self._patterns[self._state].search(self._pending):
-            yield from self._told(self._pending[: found.start()])
-            self._pending = self._pending[found.end() :]
-            yield from self._enter(found[0])
-        held = begun(self._pending, self._format.states[self._state])
-        whole = len(self._pending) - held
-        yield from self._told(self._pending[:whole])
-        self._pending = self._pending[whole:]
+        while match := self._patterns[self._state].search(self._pending):
+            yield from self._parts(self._pending[: match.start()])
+            self._pending = self._pending[match.end() :]
+            yield from self._enter(match[0])
+        held_back = partial_length(self._pending, self._format.states[self._state])
+        certain = len(self._pending) - held_back
+        yield from self._parts(self._pending[:certain])
+        self._pending = self._pending[certain:]
 
     def finish(self) -> Iterator[Part]:
-        """What was held back when the reply ended."""
-        yield from self._told(self._pending)
+        """The parts that were held back when the reply ended."""
+        yield from self._parts(self._pending)
         self._pending = ""
         if self._call:
-            yield self._called()
+            yield self._take_calls()
         elif self._state == self._format.first == HEADER and self._header:
-            # A reply without any header is told rather than lost.
+            # A reply without any header is shown rather than lost.
             yield Part(self._header)
 
     def _enter(self, marker: str) -> Iterator[Part]:
-        """Go where `marker` leads."""
+        """Change to the state that `marker` leads to."""
         state = self._format.states[self._state][marker]
         if self._state == CALL:
             self._call += marker
-            yield self._called()
+            yield self._take_calls()
         elif state == CALL:
             self._call = marker
         self._state, self._header = state, ""
 
-    def _told(self, text: str) -> Iterator[Part]:
+    def _parts(self, text: str) -> Iterator[Part]:
         if self._state == CALL:
             self._call += text
         elif self._state == HEADER:
@@ -156,43 +162,37 @@ class ReplySplitter:
         elif text:
             yield Part(text, self.thinking)
 
-    def _called(self) -> Part:
-        """The calls in what was held back; text where there are none that can be read."""
-        made, self._call = self._call, ""
-        return Part(made, calls=_calls(self._format, made))
+    def _take_calls(self) -> Part:
+        """The calls in the text that was held back, which is plain text where they cannot be parsed."""
+        text, self._call = self._call, ""
+        return Part(text, calls=_parse_calls(self._format, text))
 
 
-def _any_of(markers: Mapping[str, str]) -> re.Pattern[str]:
-    """Where several begin at one place, the longest counts."""
-    longest_first = sorted(markers, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-
-
-def _calls(form: Format, made: str) -> tuple[ToolCall, ...]:
-    """The calls between a marker that begins them and one that may end them; none if it is none."""
-    edges = [edge for markers in form.states.values() for edge in markers.items()]
-    start = next((mark for mark, state in edges if state == CALL and made.startswith(mark)), "")
-    end = next((mark for mark in form.states[CALL] if made.endswith(mark)), "")
+def _parse_calls(reply_format: Format, text: str) -> tuple[ToolCall, ...]:
+    """The calls in a text with the marker before them and perhaps one after; none if it is no call."""
+    edges = [edge for markers in reply_format.states.values() for edge in markers.items()]
+    start = next((marker for marker, state in edges if state == CALL and text.startswith(marker)), "")
+    end = next((marker for marker in reply_format.states[CALL] if text.endswith(marker)), "")
     try:
-        found = form.parse(made.removeprefix(start).removesuffix(end))
-        return tuple(map(_call, found if isinstance(found, list) else [found]))
-    except UNPARSABLE:
+        parsed = reply_format.parse(text.removeprefix(start).removesuffix(end))
+        return tuple(map(_tool_call, parsed if isinstance(parsed, list) else [parsed]))
+    except PARSE_ERRORS:
         return ()
 
 
-def _call(found: Any) -> ToolCall:
-    """Raises one of `UNPARSABLE` if it is no call."""
-    arguments = found.get("arguments", {})
-    told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    if not isinstance(found["name"], str):
-        raise TypeError(found)
-    return ToolCall(found["name"], told)
+def _tool_call(parsed: Any) -> ToolCall:
+    """Raises one of `PARSE_ERRORS` if it is no call."""
+    arguments = parsed.get("arguments", {})
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    if not isinstance(parsed["name"], str):
+        raise TypeError(parsed)
+    return ToolCall(parsed["name"], text)
 
 
 def _harmony_call(text: str) -> dict[str, Any]:
-    """`functions.search <|constrain|>json<|message|>{"q": 1}`. Raises `ValueError`."""
-    name, _, rest = text.partition("<|message|>")
-    named = re.match(r"(?:functions\.)?([\w.-]+)", name)
-    if named is None:
+    """Parse `functions.search <|constrain|>json<|message|>{"q": 1}`. Raises `ValueError`."""
+    header, _, arguments = text.partition("<|message|>")
+    name = re.match(r"(?:functions\.)?([\w.-]+)", header)
+    if name is None:
         raise ValueError(text)
-    return {"name": named[1], "arguments": json.loads(rest)}
+    return {"name": name[1], "arguments": json.loads(arguments)}

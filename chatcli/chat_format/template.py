@@ -1,8 +1,8 @@
-"""From a path of messages to token ids and boundaries, under a pinned clock; refuses to know caches.
+"""From a path of messages to token ids and boundaries, through the model's chat template.
 
-The stable prefix is asked of the template itself (design, idea 1): the path is rendered with invented
-continuations, and what all of them share is what every real continuation will share. No think token
-is searched for, so any template is served.
+The stable prefix is found with the template itself: the path is rendered with invented continuations,
+and what all of them share is what every real continuation will share. No think token is searched for,
+so any template will do. The template's clock stands at the session's date.
 """
 
 from __future__ import annotations
@@ -25,144 +25,147 @@ from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.model.vision import Vision, pictures
 
-# First characters of every kind, because a template may trim them and a tokenizer may merge them.
-OPENINGS = ("Yes", "\n\nno", " 1", "7é", "*")
-# As many beginnings of thinking: where it is shown, it comes before the reply.
-THOUGHTS = ("So.", "\nHm.", " 1", "7é", "*")
+# Invented messages with first characters of every kind, which a template may trim and a tokenizer merge.
+INVENTED_TEXTS = ("Yes", "\n\nno", " 1", "7é", "*")
+# As many thoughts: where thinking is shown, it comes before the reply.
+INVENTED_THOUGHTS = ("So.", "\nHm.", " 1", "7é", "*")
+# The directives of strftime that are replaced in a template, and the format of `date_string`.
 DIRECTIVES = "aAbBcdDeFhHIjmMpRSTuUwWxXyYZ"
-CLOCK_FORMAT = "%d %b %Y"
-# How many are remembered: a draft's are asked again when it is sent, and in a conversation whose
-# thinking mode changed those of every message.
-TEXTS, LIMITS = 4, 4096
+DATE_FORMAT = "%d %b %Y"
+# How many rendered texts are remembered: those of a message that is typed ahead are needed when it is sent.
+MAX_TEXTS = 4
+# How many stable prefixes: where the thinking mode changed, those of every message are needed again.
+MAX_PREFIXES = 4096
 SAMPLE = [("system", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
-UNSEEN = (
+IMAGES_UNSUPPORTED = (
     "This conversation has images, which this model cannot be shown: go on with one that can "
     "(/model NAME, -m NAME), or before them (/rewind TURN)."
 )
-# What templates raise, and renderers that mlx-lm has in Python.
-REFUSALS = (TemplateError, ValueError, TypeError, LookupError, AssertionError, NotImplementedError)
+# What templates raise, and mlx-lm's renderers in Python.
+TEMPLATE_ERRORS = (TemplateError, ValueError, TypeError, LookupError, AssertionError, NotImplementedError)
 
-# An image that no one has sent: what a template writes around any.
-INVENTED = Picture("", "", "", 0, 0)
-Words = dict[str, Any]
-# A rendered continuation, and the words of which one stands where it parts from others.
+INVENTED_IMAGE = Picture("", "", "", 0, 0)
+# A message as templates take it.
+MessageDict = dict[str, Any]
+# A rendered continuation, and the invented texts of which one stands where it diverges from others.
 Probe = tuple[str, tuple[str, ...]]
 K = TypeVar("K")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Limit:
-    """The stable prefix of a path: tokens, and characters of the rendered text."""
+class StablePrefix:
+    """The length of a path's stable prefix, in tokens and in characters of the rendered text."""
 
     tokens: int
     characters: int
 
 
 @dataclass
-class Memory:
-    """What a tokenizer's templates worked out last; threads may share it.
+class TemplateCache:
+    """What the templates of a tokenizer computed last; threads may share it.
 
-    It outlives a `Template`, so that the next turn's does only what is new. Bounded: a few texts.
+    It outlives a `Template`, so that the next turn's computes only what is new. It is bounded.
     """
 
     encoder: Encoder
     seams: Seams
     variables: frozenset[str]
-    words: dict[Message, Words] = field(default_factory=dict)
+    dicts: dict[Message, MessageDict] = field(default_factory=dict)
     texts: dict[Any, str] = field(default_factory=dict)
-    limits: dict[str, Limit] = field(default_factory=dict)
+    prefixes: dict[str, StablePrefix] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tokenizer: Any) -> Memory:
+    def of(cls, tokenizer: Any) -> TemplateCache:
         """An empty one for this tokenizer."""
-        written = _written(tokenizer)
+        written = _text_with_control_tokens(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
-        read = template_variables(tokenizer, _source(tokenizer))
-        return cls(encoder, Seams(tokenizer, control), read)
+        variables = template_variables(tokenizer, _source(tokenizer))
+        return cls(encoder, Seams(tokenizer, control), variables)
 
 
 class Template:
-    """A tokenizer's chat template with one date, one thinking mode and what else it is told."""
+    """A tokenizer's chat template with one date, one thinking mode and one set of arguments."""
 
     def __init__(
         self,
         tokenizer: Any,
         date: str,
         think: bool | None = None,
-        memory: Memory | None = None,
+        cache: TemplateCache | None = None,
         *,
         effort: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         vision: Vision | None = None,
     ) -> None:
-        """`date` is ISO 8601; `think` and `effort` None are the template's own default.
+        """`date` is ISO 8601; `think` and `effort` None leave the template's own default.
 
-        Of the `arguments` it is told those that it reads. `memory` is of the same tokenizer.
-        Without one, nothing of other templates' work is reused. Without `vision` images are refused.
+        `arguments` that the template does not read are left out. `cache` is of the same tokenizer; without
+        one, nothing that other templates computed is reused. Without `vision` images are refused.
         """
         self.vision = vision
         self._tokenizer = tokenizer
         source = _source(tokenizer)
         self._options = _clock(source, datetime.date.fromisoformat(date))
-        self._memory = memory or Memory.of(tokenizer)
-        read = self._memory.variables
-        self._options |= template_arguments(read, think, effort, arguments or {})
-        more = template_arguments(read, None, effort, arguments or {})
-        added = f" {json.dumps(more, sort_keys=True)}" if more else ""
-        sees = f" {vision.key}" if vision is not None else ""
-        self.key = _digest(f"{source} {date} {think}{added}{sees}")
+        self._cache = cache or TemplateCache.of(tokenizer)
+        variables = self._cache.variables
+        self._options |= template_arguments(variables, think, effort, arguments or {})
+        others = template_arguments(variables, None, effort, arguments or {})
+        others_key = f" {json.dumps(others, sort_keys=True)}" if others else ""
+        vision_key = f" {vision.key}" if vision is not None else ""
+        # Identifies what the rendered text depends on beside the messages.
+        self.key = _digest(f"{source} {date} {think}{others_key}{vision_key}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
-        asked = (self.key, generation, tuple(messages))
-        found = self._memory.texts.get(asked)
-        if found is None:
-            found = self._render(self._as_dicts(messages), generation=generation)
-            self._memory.texts = _remembered(self._memory.texts, asked, found, TEXTS)
-        return found
+        key = (self.key, generation, tuple(messages))
+        text = self._cache.texts.get(key)
+        if text is None:
+            text = self._render(self._as_dicts(messages), generation=generation)
+            self._cache.texts = _with_newest(self._cache.texts, key, text, MAX_TEXTS)
+        return text
 
-    def _render(self, messages: list[Words], *, generation: bool = True) -> str:
+    def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
         try:
             rendered = self._tokenizer.apply_chat_template(
-                # Copies: a template that is Python code could change what it is given.
+                # Copies, because a renderer in Python could change its arguments.
                 [copy.deepcopy(message) for message in messages],
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
             )
-        except REFUSALS as error:
+        except TEMPLATE_ERRORS as error:
             raise TemplateRefused(f"The model's chat template refuses this conversation: {error}") from error
         return str(rendered)
 
     def encode(self, text: str) -> list[int]:
         """Token ids. Control tokens in it count as such."""
-        return self._memory.encoder.encode(text)
+        return self._cache.encoder.encode(text)
 
-    def _as_dicts(self, messages: Sequence[Message]) -> list[Words]:
-        before = self._memory.words
-        words = {message: before.get(message) or self._as_dict(message) for message in messages}
-        self._memory.words = words
-        return [words[message] for message in messages]
+    def _as_dicts(self, messages: Sequence[Message]) -> list[MessageDict]:
+        known = self._cache.dicts
+        dicts = {message: known.get(message) or self._as_dict(message) for message in messages}
+        self._cache.dicts = dicts
+        return [dicts[message] for message in messages]
 
-    def _as_dict(self, message: Message) -> Words:
-        said = self._memory.seams.sewn(message.content)
-        plain: Words = {"role": message.role, "content": said}
+    def _as_dict(self, message: Message) -> MessageDict:
+        content = self._cache.seams.sewn(message.content)
+        result: MessageDict = {"role": message.role, "content": content}
         if message.images:
             if self.vision is None:
-                raise ImagesRefused(UNSEEN)
-            shown = [{"type": "image"} for _ in message.images]
-            plain["content"] = [*shown, {"type": "text", "text": said}]
+                raise ImagesRefused(IMAGES_UNSUPPORTED)
+            images = [{"type": "image"} for _ in message.images]
+            result["content"] = [*images, {"type": "text", "text": content}]
         if message.thinking:
             # Two names are in use for it; a template that drops old thinking ignores both.
-            plain["reasoning_content"] = plain["thinking"] = self._memory.seams.sewn(message.thinking)
-        return plain
+            result["reasoning_content"] = result["thinking"] = self._cache.seams.sewn(message.thinking)
+        return result
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Every token of a path that ends with a user message, generation prompt included.
 
-        An image stands there as `vision` has it. Raises `TemplateRefused`.
+        Images are the negative numbers that `vision` gives them. Raises `TemplateRefused`.
         """
         tokens = self.tokens(messages, generation=True)
         if tokens[-1] < 0:
@@ -172,162 +175,162 @@ class Template:
     def tokens(self, messages: Sequence[Message], *, generation: bool) -> list[int]:
         """The rendered conversation as tokens, images included. Raises `TemplateRefused`."""
         tokens = self.encode(self.text(messages, generation=generation))
-        shown = pictures(messages)
-        return self.vision.expanded(tokens, shown) if self.vision and shown else tokens
+        images = pictures(messages)
+        return self.vision.expanded(tokens, images) if self.vision and images else tokens
 
     def opening(self, messages: Sequence[Message]) -> str:
         """The generation prompt: what the template puts before a reply, such as an open think tag."""
-        asked = self.text(messages, generation=True)
-        return asked[common_text([asked, self.text(messages, generation=False)]) :]
+        prompt = self.text(messages, generation=True)
+        return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
 
     def moved(self, messages: Sequence[Message]) -> str | None:
-        """Why more than the generation prompt is run anew in every turn, in a clause, or None.
+        """Why every turn runs more anew than the generation prompt, in a clause; None: it does not.
 
         `messages` end with a question. After `stable_prefix` and `opening` it renders nothing.
         """
-        asked = self.text(messages, generation=True)
-        stable = self._limit(messages, self._names(messages)[-1]).characters
-        if stable >= len(asked) - len(self.opening(messages)):
+        prompt = self.text(messages, generation=True)
+        stable = self._stable_prefix(messages, self._keys(messages)[-1]).characters
+        if stable >= len(prompt) - len(self.opening(messages)):
             return None
         system = messages[0].content.strip() if messages[0].role == "system" else ""
-        seen = self._memory.seams.sewn(system)
-        if seen and seen in asked and seen not in asked[:stable]:
+        rendered = self._cache.seams.sewn(system)
+        if rendered and rendered in prompt and rendered not in prompt[:stable]:
             return "the template moves the system prompt into the last message"
         return "the template changes what was said before once another message follows"
 
     def boundaries(self, messages: Sequence[Message], known: Mapping[int, int]) -> list[int]:
         """Where checkpoints go, in tokens: the stable prefix after each message of the path.
 
-        Each depends on the path up to there alone, so every run of a conversation, cold or cached,
-        is cut alike. `known` are those that were found before, by number of messages.
+        Each depends only on the path up to there, so every run of a conversation, cold or cached, is
+        cut alike. `known` are those that were computed before, by number of messages.
         """
         first = 0 if messages[0].role != "system" else 1
-        names = self._names(messages)
+        keys = self._keys(messages)
         return [
-            known[count] if count in known else self._limit(messages[:count], names[count]).tokens
+            known[count] if count in known else self._stable_prefix(messages[:count], keys[count]).tokens
             for count in range(first, len(messages) + 1)
         ]
 
     def stable_prefix(self, messages: Sequence[Message]) -> int:
         """How many tokens every continuation of these messages will begin with."""
-        return self._limit(messages, self._names(messages)[-1]).tokens
+        return self._stable_prefix(messages, self._keys(messages)[-1]).tokens
 
-    def _names(self, messages: Sequence[Message]) -> list[str]:
-        """What tells each beginning of the path from any other, the empty one first."""
-        said = (f"{m.role} {len(m.content)} {m.content}{m.thinking}{_named(m)}" for m in messages)
-        return list(accumulate(said, lambda name, more: _digest(name + more), initial=self.key))
+    def _keys(self, messages: Sequence[Message]) -> list[str]:
+        """A hash of each beginning of the path, the empty one first."""
+        contents = (
+            f"{message.role} {len(message.content)} {message.content}{message.thinking}"
+            + "".join(f" image {picture.sha256}" for picture in message.images)
+            for message in messages
+        )
+        return list(accumulate(contents, lambda key, content: _digest(key + content), initial=self.key))
 
-    def _limit(self, messages: Sequence[Message], name: str) -> Limit:
-        found = self._memory.limits.get(name)
-        if found is None:
-            found = self._ask(messages)
-            self._memory.limits = _remembered(self._memory.limits, name, found, LIMITS)
-        return found
+    def _stable_prefix(self, messages: Sequence[Message], key: str) -> StablePrefix:
+        prefix = self._cache.prefixes.get(key)
+        if prefix is None:
+            prefix = self._compute_stable_prefix(messages)
+            self._cache.prefixes = _with_newest(self._cache.prefixes, key, prefix, MAX_PREFIXES)
+        return prefix
 
-    def _ask(self, messages: Sequence[Message]) -> Limit:
-        """Render the invented continuations and see what they share."""
-        said, encoder = self._as_dicts(messages), self._memory.encoder
+    def _compute_stable_prefix(self, messages: Sequence[Message]) -> StablePrefix:
+        """What the invented continuations share once they are rendered."""
+        dicts, encoder = self._as_dicts(messages), self._cache.encoder
         if messages and messages[-1].role == "user":
-            probes = [(self.text(messages, generation=True), ()), *self._replies(said)]
+            probes = [(self.text(messages, generation=True), ()), *self._replies(dicts)]
         else:
-            probes = list(self._questions(said))
+            probes = list(self._questions(dicts))
         texts = [text for text, _ in probes]
         common = common_text(texts)
-        begun = sum(text[common:].lstrip().startswith(words) for text, words in probes)
-        shared = encoder.shared(texts, words_follow=begun > 1)
+        # Where more than one continues with its invented text, any text may follow.
+        invented = sum(text[common:].lstrip().startswith(starts) for text, starts in probes)
+        shared = encoder.shared(texts, any_text_follows=invented > 1)
         tokens = encoder.encode(texts[0])
         shared = min(shared, len(tokens) - 1)
-        if self.vision is not None and (shown := pictures(messages)):
-            # Whole images only: they are one token still.
-            shared = self.vision.widened(shared, tokens, shown)
-        return Limit(shared, common)
+        if self.vision is not None and (images := pictures(messages)):
+            # Each image is one token in a rendered text, so the prefix ends between images.
+            shared = self.vision.widened(shared, tokens, images)
+        return StablePrefix(shared, common)
 
-    def _replies(self, said: list[Words]) -> Iterator[Probe]:
+    def _replies(self, dicts: list[MessageDict]) -> Iterator[Probe]:
         """What may follow a question: replies of every kind, with thinking and without."""
-        shown = [self._replied(said, *kind) for kind in zip(OPENINGS, THOUGHTS, strict=True)]
-        yield from shown
+        with_thinking = [
+            self._reply(dicts, text, thought)
+            for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True)
+        ]
+        yield from with_thinking
         if self.vision is not None:
             with suppress(TemplateRefused):
-                yield self._replied(said, OPENINGS[0], THOUGHTS[0], (INVENTED,))
-        cut_off = [THOUGHTS[0]]
-        if self._replied(said, OPENINGS[0], "")[0] != shown[0][0]:
-            # The template shows thinking: where there is none, it may part elsewhere.
-            yield from (self._replied(said, opening, "") for opening in OPENINGS)
-            cut_off.append("")
-        for thought in cut_off:
+                yield self._reply(dicts, INVENTED_TEXTS[0], INVENTED_THOUGHTS[0], (INVENTED_IMAGE,))
+        stopped_thoughts = [INVENTED_THOUGHTS[0]]
+        if self._reply(dicts, INVENTED_TEXTS[0], "")[0] != with_thinking[0][0]:
+            # The template shows thinking: without any, a reply may diverge elsewhere.
+            yield from (self._reply(dicts, text, "") for text in INVENTED_TEXTS)
+            stopped_thoughts.append("")
+        for thought in stopped_thoughts:
             # A reply that was stopped at once; a template that refuses it has no such continuation.
             with suppress(TemplateRefused):
-                yield self._replied(said, "", thought)
+                yield self._reply(dicts, "", thought)
 
-    def _replied(
-        self, said: list[Words], reply: str, thought: str, images: tuple[Picture, ...] = ()
+    def _reply(
+        self, dicts: list[MessageDict], text: str, thought: str, images: tuple[Picture, ...] = ()
     ) -> Probe:
-        answer = self._as_dict(Message("assistant", reply, thought))
-        question = self._as_dict(Message("user", OPENINGS[0], images=images))
-        words = tuple(text.lstrip() for text in (reply, thought) if text)
-        return self._render([*said, answer, question]), words
+        reply = self._as_dict(Message("assistant", text, thought))
+        question = self._as_dict(Message("user", INVENTED_TEXTS[0], images=images))
+        starts = tuple(each.lstrip() for each in (text, thought) if each)
+        return self._render([*dicts, reply, question]), starts
 
-    def _questions(self, said: list[Words]) -> Iterator[Probe]:
+    def _questions(self, dicts: list[MessageDict]) -> Iterator[Probe]:
         """What may follow a reply: a question of every kind, and another after it."""
-        questions = [self._as_dict(Message("user", opening)) for opening in OPENINGS]
+        questions = [self._as_dict(Message("user", text)) for text in INVENTED_TEXTS]
         for question in questions:
-            yield self._render([*said, question]), (question["content"].lstrip(),)
+            yield self._render([*dicts, question]), (question["content"].lstrip(),)
         if self.vision is not None:
-            seen = self._as_dict(Message("user", OPENINGS[0], images=(INVENTED,)))
+            with_image = self._as_dict(Message("user", INVENTED_TEXTS[0], images=(INVENTED_IMAGE,)))
             with suppress(TemplateRefused):
-                yield self._render([*said, seen]), ()
-        yield self._replied([*said, questions[0]], OPENINGS[1], THOUGHTS[0])[0], ()
+                yield self._render([*dicts, with_image]), ()
+        yield self._reply([*dicts, questions[0]], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])[0], ()
 
 
-def _named(message: Message) -> str:
-    """What tells a message's images from others."""
-    return "".join(f" image {picture.sha256}" for picture in message.images)
-
-
-def _remembered(before: dict[K, T], key: K, value: T, most: int) -> dict[K, T]:
-    """The latest, `value` among them; a new dict, so that no other thread sees it change."""
-    return {**dict(list(before.items())[1 - most :]), key: value}
+def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
+    """The newest `size` items; a new dictionary, so that no other thread sees one change."""
+    return {**dict(list(items.items())[1 - size :]), key: value}
 
 
 def _source(tokenizer: Any) -> str:
-    """The chat template's text; none where mlx-lm renders with code of its own."""
-    found = tokenizer.chat_template
-    return found if isinstance(found, str) else str((found or {}).get("default", ""))
+    """The chat template's text; empty where mlx-lm renders with Python code."""
+    template = tokenizer.chat_template
+    return template if isinstance(template, str) else str((template or {}).get("default", ""))
 
 
-def _written(tokenizer: Any) -> str:
-    """Where the tokens that a template writes can be found: its text, its named tokens, a sample."""
+def _text_with_control_tokens(tokenizer: Any) -> str:
+    """A text with every control token that the template writes: its source, named tokens, a sample."""
     named = " ".join(map(str, tokenizer.special_tokens_map.values()))
-    said = [
+    conversation = [
         {"role": role, "content": text, "reasoning_content": text, "thinking": text} for role, text in SAMPLE
     ]
     sample = ""
-    for messages in (said, said[1:]):
-        with suppress(*REFUSALS):
+    for messages in (conversation, conversation[1:]):
+        with suppress(*TEMPLATE_ERRORS):
             sample += str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     return " ".join((_source(tokenizer), named, sample))
 
 
 def _clock(source: str, date: datetime.date) -> dict[str, Any]:
-    """What a template may ask the date from, each only if it is named there."""
+    """The arguments from which a template takes the date, each only if the source names it."""
     noon = datetime.datetime.combine(date, datetime.time(12))
-    dates = {"date_string": noon.strftime(CLOCK_FORMAT), "current_date": date.isoformat()}
+    dates = {"date_string": noon.strftime(DATE_FORMAT), "current_date": date.isoformat()}
     options: dict[str, Any] = {name: value for name, value in dates.items() if name in source}
     if "strftime_now" in source:
-        options["chat_template"] = _stopped_clock(noon) + _kept_start(source)
+        # Jinja drops a line break after a tag: a second one saves the template's own.
+        first_line_break = "\n" if source.startswith("\n") else ""
+        options["chat_template"] = _stopped_clock(noon) + first_line_break + source
     return options
 
 
 def _stopped_clock(noon: datetime.datetime) -> str:
-    """A macro that hides the live clock: transformers takes no function from outside a template."""
-    parts = [f"%{flag}{letter}" for letter in DIRECTIVES for flag in ("", "-")]
-    said = "".join(f"|replace({part!r}, {noon.strftime(part)!r})" for part in parts)
-    return "{%- macro strftime_now(format) %}{{ format" + said + " }}{%- endmacro %}"
-
-
-def _kept_start(source: str) -> str:
-    """Jinja drops a line break after a tag; the template's own first one must stay."""
-    return f"\n{source}" if source.startswith("\n") else source
+    """A macro that hides the live clock, because transformers passes no function to a template."""
+    directives = [f"%{flag}{letter}" for letter in DIRECTIVES for flag in ("", "-")]
+    filters = "".join(f"|replace({each!r}, {noon.strftime(each)!r})" for each in directives)
+    return "{%- macro strftime_now(format) %}{{ format" + filters + " }}{%- endmacro %}"
 
 
 def _digest(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Text to token ids, tokenizing only what is new; refuses to know messages and templates.
+"""Text to token ids, tokenizing only what is new.
 
-A tokenizer cuts a text at its control tokens before all else and treats what lies between apart.
-So a text is a row of pieces, each begun by such a mark, and a piece that was seen keeps its tokens.
+A tokenizer first splits a text at its control tokens and encodes what lies between apart. So a text is
+a sequence of pieces, each begun by such a mark, and a piece that was seen before keeps its tokens.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any
 
 from chatcli.store.segments.token_path import common_prefix
 
-# A noncharacter: text on its two sides is tokenized apart. No tokenizer ever sees it.
+# A noncharacter: the text on its two sides is tokenized apart. No tokenizer ever sees it.
 SEAM = "\ufdd0"
-# First signs of a message, one of each kind that a tokenizer may merge with what comes before it.
-SIGNS = (*"aSéи日3!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "👍", "\u0301", "\u200b")
-WINDOW = 32
-# Most templates have two ends that words follow: a header for questions and one for replies.
-ENDS = 8
+# First characters of a message, of every kind that a tokenizer may merge with what comes before.
+FIRST_CHARACTERS = (*"aSéи日3!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "👍", "\u0301", "\u200b")
+# How much of a text's end may merge with what follows.
+END_CHARACTERS = 32
+# How many ends are remembered. Most templates have two: a header for questions and one for replies.
+MAX_ENDS = 8
 
 
 class Encoder:
-    """A tokenizer that remembers the pieces of the last two texts; threads may share it."""
+    """Encodes texts, remembering the pieces of the last two; threads may share it."""
 
     def __init__(self, tokenizer: Any, control: Iterable[str]) -> None:
-        """`control` are the control tokens to expect in a text; those that cut it are made use of."""
+        """`control` are the control tokens to expect in a text, of which those that split it are used."""
         self._tokenizer = tokenizer
         marks = cutting_marks(tokenizer, control)
         self._marks = re.compile("|".join(map(re.escape, marks)) or "(?!)")
@@ -39,54 +40,55 @@ class Encoder:
         """Token ids, the same as those of the whole text tokenized at once."""
         last, tokens = self._last
         if last != text:
-            rows = self._rows(text)
-            tokens = list(chain.from_iterable(row for _, row in rows))
-            self._seen = (dict(rows), self._seen[0])
+            pieces = self._encode_pieces(text)
+            tokens = list(chain.from_iterable(piece_tokens for _, piece_tokens in pieces))
+            self._seen = (dict(pieces), self._seen[0])
             self._last = (text, tokens)
         return tokens
 
-    def shared(self, texts: Sequence[str], *, words_follow: bool = False) -> int:
-        """How many leading tokens all texts share. `words_follow`: where they part, any sign may stand.
+    def shared(self, texts: Sequence[str], *, any_text_follows: bool = False) -> int:
+        """How many leading tokens all texts share.
 
-        Only the piece in which they part is tokenized for each of them.
+        `any_text_follows`: other texts may have any character where these diverge. Only the piece in which
+        they diverge is tokenized for each of them.
         """
         first, common = texts[0], common_text(texts)
         start = self._last_mark(first, common)
         tails = [self._tokenize(self._piece_at(text, start)) for text in texts]
         if _shared(tails) == min(map(len, tails)):
-            # Other text with the same tokens, such as signs that are unknown.
+            # Other text with the same tokens, such as unknown characters.
             tails = [self._tokenize(text[start:]) for text in texts]
-        if words_follow:
+        if any_text_follows:
             end = first[start:common]
-            tails.append(self._tokenize(end + self._merging(end[-WINDOW:])))
+            tails.append(self._tokenize(end + self._merging(end[-END_CHARACTERS:])))
         return self._count_before(first, start) + _shared(tails)
 
     def _merging(self, end: str) -> str:
-        """The sign that changes most tokens of a text with this end."""
-        sign = self._ends.get(end)
-        if sign is None:
-            bare = self._tokenize(end)
-            kept = [common_prefix(bare, self._tokenize(end + sign)) for sign in SIGNS]
-            sign = SIGNS[kept.index(min(kept))]
-            self._ends = {**dict(list(self._ends.items())[1 - ENDS :]), end: sign}
-        return sign
+        """The next character that changes most tokens of a text with this end."""
+        character = self._ends.get(end)
+        if character is None:
+            tokens = self._tokenize(end)
+            kept = [common_prefix(tokens, self._tokenize(end + each)) for each in FIRST_CHARACTERS]
+            character = FIRST_CHARACTERS[kept.index(min(kept))]
+            self._ends = {**dict(list(self._ends.items())[1 - MAX_ENDS :]), end: character}
+        return character
 
     def _count_before(self, text: str, start: int) -> int:
         if not start:
             return 0
-        return len(self.encode(text)) - sum(len(row) for _, row in self._rows(text[start:]))
+        return len(self.encode(text)) - sum(len(tokens) for _, tokens in self._encode_pieces(text[start:]))
 
     def _last_mark(self, text: str, end: int) -> int:
         """Where the last mark that lies before `end` begins; 0 if there is none."""
-        return max((found.start() for found in self._marks.finditer(text, 0, end)), default=0)
+        return max((match.start() for match in self._marks.finditer(text, 0, end)), default=0)
 
     def _piece_at(self, text: str, start: int) -> str:
         """From the mark at `start` to the end of the next one."""
         following = self._marks.search(text, start + 1)
         return text[start : following.end()] if following else text[start:]
 
-    def _rows(self, text: str) -> list[tuple[str, list[int]]]:
-        """The pieces of `text` and their tokens."""
+    def _encode_pieces(self, text: str) -> list[tuple[str, list[int]]]:
+        """The pieces of `text`, each with its tokens."""
         pieces = self._pieces(text)
         known: dict[str, list[int]] = {}
         now, before = self._seen
@@ -97,18 +99,18 @@ class Encoder:
         fresh = [piece not in known for piece in pieces]
         for new, run in groupby(zip(fresh, pieces, strict=True), lambda pair: pair[0]):
             if new:
-                known |= self._read([piece for _, piece in run])
+                known |= self._encode_run([piece for _, piece in run])
         return [(piece, known[piece]) for piece in pieces]
 
     def _pieces(self, text: str) -> list[str]:
-        starts = [found.start() for found in self._marks.finditer(text)]
+        starts = [match.start() for match in self._marks.finditer(text)]
         cuts = [*([] if starts[:1] == [0] else [0]), *starts, len(text)]
         return [text[start:end] for start, end in pairwise(cuts)]
 
-    def _read(self, run: list[str]) -> dict[str, list[int]]:
+    def _encode_run(self, run: list[str]) -> dict[str, list[int]]:
         """The tokens of each of these adjacent pieces, tokenized in one go."""
         tokens = self._tokenize("".join(run))
-        starts = [at for at, token in enumerate(tokens) if token in self._ids]
+        starts = [index for index, token in enumerate(tokens) if token in self._ids]
         if not self._marks.match(run[0]):
             starts.insert(0, 0)
         if len(starts) != len(run):
@@ -121,18 +123,18 @@ class Encoder:
 
 
 class Seams:
-    """Puts seams into the control tokens that a text spells, so that no one forges a turn."""
+    """Puts seams into the control tokens that a text spells, so that a message cannot forge a turn."""
 
     def __init__(self, tokenizer: Any, control: Sequence[str]) -> None:
         self._tokenizer = tokenizer
         any_of = "|".join(map(re.escape, control)) or "(?!)"
         self._spelled = re.compile(any_of)
-        # They may overlap in a text, so each place where one begins is looked at.
+        # They may overlap, so every place where one begins is matched.
         self._begins = re.compile(f"(?=(?:{any_of}))(.)", re.DOTALL)
         self._disguised = _normalized(tokenizer, control)
 
     def sewn(self, text: str) -> str:
-        """`text` with seams in it; their tokens spell the same words."""
+        """`text` with seams in it; its tokens spell the same text."""
         text = text.replace(SEAM, "")
         if self._spelled.search(text):
             text = self._begins.sub(rf"\1{SEAM}", text)
@@ -142,32 +144,33 @@ class Seams:
 
 
 def _normalized(tokenizer: Any, control: Iterable[str]) -> frozenset[int]:
-    """The ids of control tokens that a normalizer makes of other spellings, such as capitals."""
+    """The ids of control tokens that a normalizer makes of other spellings, such as capital letters."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or backend.normalizer is None:
         return frozenset()
     added = tokenizer.added_tokens_decoder.items()
-    wanted = frozenset(control)
-    return frozenset(at for at, token in added if token.normalized and str(token) in wanted)
+    names = frozenset(control)
+    return frozenset(id_ for id_, token in added if token.normalized and str(token) in names)
 
 
 def control_tokens(tokenizer: Any, written: str) -> list[str]:
-    """The tokens that steer a model: the special ones, and added ones that its template writes.
+    """A tokenizer's control tokens: the special ones, and added ones that its template writes.
 
-    Longest first. Others that were added, such as runs of spaces, are ordinary text.
+    Longest first. Other added tokens, such as runs of spaces, are ordinary text.
     """
     added = tokenizer.added_tokens_decoder.values()
-    steering = {str(t) for t in added if t.special or str(t) in written}
-    return sorted((mark for mark in steering if mark.strip()), key=len, reverse=True)
+    control = {str(token) for token in added if token.special or str(token) in written}
+    return sorted((mark for mark in control if mark.strip()), key=len, reverse=True)
 
 
 def cutting_marks(tokenizer: Any, control: Iterable[str]) -> dict[str, int]:
-    """Those control tokens, and their ids, before which any text can be cut: what comes before and
-    after is tokenized as if the other were not there. None for a tokenizer that is not a fast one.
+    """The control tokens before which any text can be split, with their ids; none for a slow tokenizer.
+
+    What comes before and after such a token is tokenized as if the other were not there.
     """
     if not getattr(tokenizer, "is_fast", False):
         return {}
-    # Tokens that a normalizer may change are looked for later, between the others.
+    # The tokenizer looks for tokens that a normalizer may change later, between the others.
     first = [token for token in tokenizer.added_tokens_decoder.values() if not token.normalized]
     plain = {str(token) for token in first if not token.lstrip and not token.single_word}
     contents = [str(token) for token in first]
@@ -182,19 +185,19 @@ def cutting_marks(tokenizer: Any, control: Iterable[str]) -> dict[str, int]:
 
 
 def _stands_alone(mark: str, others: Iterable[str]) -> bool:
-    """Whether neither a token that begins earlier or goes on longer nor a word can take its place."""
-    return re.match(r"[^\w\s]", mark) is not None and not any(_takes(o, mark) for o in others)
+    """Whether nothing replaces a mark: no token that begins earlier or is longer, and no word."""
+    return re.match(r"[^\w\s]", mark) is not None and not any(_overlaps(other, mark) for other in others)
 
 
-def _takes(other: str, mark: str) -> bool:
+def _overlaps(other: str, mark: str) -> bool:
     if other.startswith(mark) and other != mark:
         return True
-    begins = (at for at in range(1, len(other)) if other[at] == mark[0])
-    return any(other.startswith(mark, at) or mark.startswith(other[at:]) for at in begins)
+    starts = (start for start in range(1, len(other)) if other[start] == mark[0])
+    return any(other.startswith(mark, start) or mark.startswith(other[start:]) for start in starts)
 
 
-def _shared(rows: Sequence[list[int]]) -> int:
-    first, *others = rows
+def _shared(sequences: Sequence[list[int]]) -> int:
+    first, *others = sequences
     return min(common_prefix(first, other) for other in others)
 
 

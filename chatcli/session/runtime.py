@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import reduce
 
 from chatcli import files
-from chatcli.chat_format.template import Memory, Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
@@ -76,7 +76,7 @@ class Runtime:
             gallery, version = Gallery(settings.sessions), MLX_LM_VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
-        self._memory = Memory.of(self.loaded.tokenizer)
+        self._template_cache = TemplateCache.of(self.loaded.tokenizer)
         self._session: SessionFile | None = None
         self._budget = _budget(settings, self._open_elsewhere) if settings.cache else None
         self._store = self._open_store(self.loaded)
@@ -153,7 +153,7 @@ class Runtime:
             self.loaded.tokenizer,
             conversation.date,
             think,
-            self._memory,
+            self._template_cache,
             effort=conversation.effort,
             arguments=conversation.template_args,
             vision=self.loaded.vision,
@@ -174,7 +174,7 @@ class Runtime:
     @property
     def variables(self) -> frozenset[str]:
         """What the model's chat template reads, besides the standard variables."""
-        return self._memory.variables
+        return self._template_cache.variables
 
     @property
     def sampling(self) -> Sampling:

@@ -15,7 +15,7 @@ from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnReco
 class ReplyCollector:
     """Adds tokens to `record` and yields their text as events.
 
-    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model from_draft it.
+    `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model proposed it.
     """
 
     def __init__(self, record: TurnRecord, splitter: ReplySplitter, stops: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class ReplyCollector:
         self.record.tokens = list(tokens)
         for _ in self._deltas(self._splitter.feed(text)):
             pass
-        self._characters = [self._stop.heard]
+        self._characters = [self._stop.characters]
 
     def take(self, token: Token) -> Iterator[Event]:
         """Add the next token."""
@@ -48,7 +48,7 @@ class ReplyCollector:
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
         yield from self._deltas(self._splitter.feed(token.text))
-        self._characters.append(self._stop.heard)
+        self._characters.append(self._stop.characters)
 
     def finish(self) -> Iterator[Event]:
         """The reply has ended: tokens that begin after a stop text are dropped."""
@@ -70,7 +70,7 @@ class ReplyCollector:
             if stop.found:
                 return
             # Templates put line breaks around thinking and before the reply: they are not part of either.
-            started = record.thinking if part.thinking else stop.heard
+            started = record.thinking if part.thinking else stop.characters
             text = part.text if started else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
@@ -78,7 +78,7 @@ class ReplyCollector:
             elif part.calls and text:
                 # A tool call is not searched for stop texts; text that was held back comes before it.
                 yield from self._emit(stop.finish())
-                stop.heard += len(text)
+                stop.characters += len(text)
                 record.text += text
                 yield ToolCalled(text, part.calls)
             elif text:

@@ -11,7 +11,7 @@ from mlx_lm.utils import load_tokenizer
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
-from chatcli.chat_format.template import Memory, Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.conversation.tree import Message
 from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
@@ -203,14 +203,14 @@ def turns(count: int) -> list[Message]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_shared_memory_changes_no_number(load: Templates, name: str) -> None:
+def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
     """Branches, thinking modes and dates take turns, as they do in a shell."""
     fresh = load(name)
     tokenizer = fresh._tokenizer
-    memory = Memory.of(tokenizer)
+    cache = TemplateCache.of(tokenizer)
     for date, think in [(DATE, None), (DATE, False), ("2024-01-31", None), (DATE, None)]:
         for path in (PATHS[0], ANSWERED[0], [*ANSWERED[0], *PATHS[1]], PATHS[6], PATHS[0]):
-            kept, alone = Template(tokenizer, date, think, memory), Template(tokenizer, date, think)
+            kept, alone = Template(tokenizer, date, think, cache), Template(tokenizer, date, think)
             assert kept.key == alone.key
             assert kept.boundaries(path, {}) == alone.boundaries(path, {})
             assert kept.prompt(path) == in_full(alone, path)
@@ -219,14 +219,14 @@ def test_a_shared_memory_changes_no_number(load: Templates, name: str) -> None:
 
 def test_a_turn_tokenizes_what_is_new_and_renders_little(load: Templates) -> None:
     counting = Counting(load("qwen3.5")._tokenizer)
-    memory = Memory.of(counting)
+    cache = TemplateCache.of(counting)
     said = turns(60)
-    Template(counting, DATE, None, memory).prompt([*said[:-1]])
+    Template(counting, DATE, None, cache).prompt([*said[:-1]])
     asked = [*said, Message("user", "And now?")]
     known = dict.fromkeys(range(len(asked)), 1)
     for renders, characters in ((9, 6000), (0, 0)):
         counting.renders = counting.characters = 0
-        template = Template(counting, DATE, None, memory)
+        template = Template(counting, DATE, None, cache)
         template.prompt(asked)
         template.boundaries(asked, known)
         template.opening(asked)
@@ -239,22 +239,22 @@ def test_a_conversation_that_was_measured_in_this_mode_is_not_measured_again(
     load: Templates,
 ) -> None:
     counting = Counting(load("qwen3.5")._tokenizer)
-    memory = Memory.of(counting)
+    cache = TemplateCache.of(counting)
     said = turns(20)
-    found = Template(counting, DATE, True, memory).boundaries(said, {})
+    found = Template(counting, DATE, True, cache).boundaries(said, {})
     counting.renders = 0
-    assert found == Template(counting, DATE, True, memory).boundaries(said, {})
+    assert found == Template(counting, DATE, True, cache).boundaries(said, {})
     assert 0 == counting.renders
-    assert found == Template(counting, DATE, False, memory).boundaries(said, {})
+    assert found == Template(counting, DATE, False, cache).boundaries(said, {})
     assert counting.renders > len(said)
 
 
-def test_the_memory_stays_small(load: Templates) -> None:
+def test_the_cache_stays_small(load: Templates) -> None:
     template = load("qwen3.5")
-    memory = Memory.of(template._tokenizer)
+    cache = TemplateCache.of(template._tokenizer)
     for number in range(30):
         path = [SYSTEM, Message("user", f"{number} " * 500)]
-        Template(template._tokenizer, DATE, None, memory).prompt(path)
-        Template(template._tokenizer, DATE, None, memory).stable_prefix(path)
-    assert len(memory.texts) <= 4
-    assert len(memory.words) <= len(path)
+        Template(template._tokenizer, DATE, None, cache).prompt(path)
+        Template(template._tokenizer, DATE, None, cache).stable_prefix(path)
+    assert len(cache.texts) <= 4
+    assert len(cache.dicts) <= len(path)

@@ -16,7 +16,7 @@ from rich.console import Console
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.chat_format.arguments import check_arguments, parse_argument, template_variables
 from chatcli.chat_format.markers import ToolCall
-from chatcli.chat_format.template import Memory, Template
+from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.commands import registry
 from chatcli.commands.results import PlainText
 from chatcli.conversation.tree import Conversation, Message
@@ -118,7 +118,7 @@ def test_variables_are_those_that_a_session_can_set(tokenizer: Any) -> None:
 
 
 def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
-    memory = Memory.of(tokenizer)
+    memory = TemplateCache.of(tokenizer)
     keys = [
         Template(tokenizer, DATE, None, memory, **options).key
         for options in (
