@@ -6,11 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-import mlx.core as mx
 import mlx_lm
 import pytest
-from mlx.utils import tree_flatten
-from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from chatcli.engine import generate
 from chatcli.errors import CacheRefused, ModelBroken, ModelNotFound
@@ -18,6 +15,7 @@ from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import load as models_
 from chatcli.settings.values import DEFAULTS, ModelOptions
+from tests.support.adapters import ADAPTER_CONFIG, write_adapter
 from tests.support.families import FAMILIES, all_but_one_at_night, at_night, in_turn_by_day
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
 from tests.support.program import Program
@@ -25,15 +23,6 @@ from tests.support.tiny import write_model
 
 # Quantized numbers come in groups of 32 at least.
 WIDE = ("qwen3", "qwen3_5")
-ADAPTED = {
-    "num_layers": 4,
-    "lora_parameters": {
-        "rank": 4,
-        "scale": 20.0,
-        "dropout": 0.0,
-        "keys": ["self_attn.q_proj", "self_attn.v_proj"],
-    },
-}
 FOUR_BITS = ModelOptions(kv_bits=4, kv_group_size=32)
 
 
@@ -44,22 +33,6 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for family in WIDE:
         write_model(folder / family, family, head_dim=32)
     return folder
-
-
-def write_adapter(folder: Path, model: Path, seed: int = 1) -> ModelOptions:
-    """A random LoRA of `model` in `folder`."""
-    adapted, _ = mlx_lm.load(str(model))
-    adapted.freeze()
-    linear_to_lora_layers(adapted, ADAPTED["num_layers"], ADAPTED["lora_parameters"])
-    mx.random.seed(seed)
-    weights = {
-        name: mx.random.normal(weight.shape) for name, weight in tree_flatten(adapted.trainable_parameters())
-    }
-    assert weights
-    folder.mkdir()
-    mx.save_safetensors(str(folder / "adapters.safetensors"), weights)
-    (folder / "adapter_config.json").write_text(json.dumps(ADAPTED))
-    return ModelOptions(adapter_path=str(folder))
 
 
 def same_reopened(model: Path, folder: Path, model_options: ModelOptions) -> list[int]:
@@ -194,8 +167,8 @@ def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tm
     other = write_adapter(tmp_path / "other", model, seed=2)
     assert fingerprint(model, first) == fingerprint(model, copy)
     assert 3 == len({fingerprint(model, one) for one in (DEFAULTS, first, other)})
-    stronger = {**ADAPTED["lora_parameters"], "scale": 1.0}  # type: ignore[dict-item]
-    config = {**ADAPTED, "lora_parameters": stronger}
+    stronger = {**ADAPTER_CONFIG["lora_parameters"], "scale": 1.0}  # type: ignore[dict-item]
+    config = {**ADAPTER_CONFIG, "lora_parameters": stronger}
     (tmp_path / "copy" / "adapter_config.json").write_text(json.dumps(config))
     assert fingerprint(model, first) != fingerprint(model, copy)
 

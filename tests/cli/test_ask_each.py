@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_main import FIELDS
-from tests.support.program import Program
+from tests.support.program import ASK_FIELDS, Program
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 QUESTIONS = [
@@ -40,7 +39,7 @@ def test_many_questions_on_a_document_run_it_once(chatcli: Program) -> None:
     assert lines == [answer["question"] for answer in answers]
     assert list(range(1, 21)) == [answer["number"] for answer in answers]
     for answer in answers:
-        assert answer.keys() >= FIELDS
+        assert answer.keys() >= ASK_FIELDS
         assert ("talk", 2) == (answer["session"], answer["turn"])
         assert answer["prompt_tokens"] == answer["reused_tokens"] + answer["prefilled_tokens"]
         assert answer["prefilled_tokens"] < 60 < 300 < answer["reused_tokens"]

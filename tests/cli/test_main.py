@@ -8,20 +8,19 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlx_lm.utils import load_tokenizer
 
 from chatcli.__main__ import main as chatcli_main
 from chatcli.store.segments import catalog
 from tests import ROOT
-from tests.support.program import Program, folder_contents, segment_files
-from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
+from tests.support.program import ASK_FIELDS, Program, folder_contents, segment_files
+from tests.support.rendered import generation_prompt, rendered_message, token_count, tokenizer_of
+from tests.support.tiny import OPEN_THINK, write_model
 
 MESSAGES = [
     "My dog is called Biscuit and I live in Lisbon.",
@@ -31,54 +30,15 @@ MESSAGES = [
     "The quick brown fox jumps over the lazy dog.",
 ]
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told. " * 4
-FIELDS = {
-    "session",
-    "turn",
-    "text",
-    "thinking",
-    "finish_reason",
-    "prompt_tokens",
-    "reused_tokens",
-    "prefilled_tokens",
-    "settled_tokens",
-    "hit_ratio",
-    "miss_reason",
-    "tokens",
-    "logprobs",
-    "restore_seconds",
-    "prefill_seconds",
-    "time_to_first_token",
-    "generation_tps",
-    "checkpoint_bytes",
-}
-
-
-@cache
-def words(model: Path) -> Any:
-    """The model's own tokenizer, as transformers reads it."""
-    return load_tokenizer(model)
-
-
-SEAM = "\ufdd0"
-
-
-def size(text: str, model: Path) -> int:
-    """How many tokens a rendered text takes; what lies on two sides of a seam never merges."""
-    encode = words(model).encode
-    return sum(len(encode(part, add_special_tokens=False)) for part in text.split(SEAM))
-
-
-def block(role: str, text: str) -> str:
-    """A message as the tiny templates write it; control tokens in it are words like any other."""
-    for token in SPECIAL:
-        text = text.replace(token, token[0] + SEAM + token[1:])
-    return f"<|im_start|>{role}\n{text}<|im_end|>\n"
 
 
 def rendered(turns: list[dict[str, Any]], messages: list[str]) -> str:
     """A history as the tiny templates show it."""
     pairs = zip(messages, turns, strict=True)
-    return "".join(block("user", message) + block("assistant", turn["text"]) for message, turn in pairs)
+    return "".join(
+        rendered_message("user", message) + rendered_message("assistant", turn["text"])
+        for message, turn in pairs
+    )
 
 
 def on_disk(sessions: Path) -> int:
@@ -134,8 +94,8 @@ def check_that_only_the_new_message_is_prefilled(runs: Runs) -> None:
     for number in range(1, len(MESSAGES)):
         turn = runs.apart[number]
         history = rendered(runs.apart[:number], MESSAGES[:number])
-        new = size(block("user", MESSAGES[number]) + generation_prompt(model), model)
-        assert turn["reused_tokens"] >= size(history, model)
+        new = token_count(rendered_message("user", MESSAGES[number]) + generation_prompt(model), model)
+        assert turn["reused_tokens"] >= token_count(history, model)
         assert turn["prefilled_tokens"] <= new
         assert turn["miss_reason"] is None
 
@@ -144,11 +104,11 @@ def check_that_every_field_is_true(runs: Runs) -> None:
     model = runs.program.model
     opening = generation_prompt(model)
     for number, turn in enumerate(runs.apart, start=1):
-        assert turn.keys() >= FIELDS
+        assert turn.keys() >= ASK_FIELDS
         assert ("talk", number) == (turn["session"], turn["turn"])
         prompt = rendered(runs.apart[: number - 1], MESSAGES[: number - 1])
-        prompt += block("user", MESSAGES[number - 1]) + opening
-        assert size(prompt, model) == turn["prompt_tokens"]
+        prompt += rendered_message("user", MESSAGES[number - 1]) + opening
+        assert token_count(prompt, model) == turn["prompt_tokens"]
         assert turn["prompt_tokens"] == turn["reused_tokens"] + turn["prefilled_tokens"]
         assert turn["hit_ratio"] == turn["reused_tokens"] / turn["prompt_tokens"]
         assert len(turn["tokens"]) == len(turn["logprobs"])
@@ -164,12 +124,7 @@ def check_that_every_field_is_true(runs: Runs) -> None:
     # prompt (where thinking and plain replies part), to what the next turn reuses.
     for turn, following in pairwise(runs.apart):
         beyond = following["reused_tokens"] - turn["prompt_tokens"]
-        assert beyond < turn["settled_tokens"] <= beyond + size(opening, model)
-
-
-def generation_prompt(model: Path) -> str:
-    """How the family's tiny template opens a reply."""
-    return "<|im_start|>assistant\n" + ("<think>\n" if model.name == "qwen3_5" else "")
+        assert beyond < turn["settled_tokens"] <= beyond + token_count(opening, model)
 
 
 @pytest.mark.slow
@@ -177,7 +132,7 @@ def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_
     program = Program(tmp_path, models / "speaker")
     for seed in range(1, 5):
         turn = program.ask("Hello", "-S", f"s{seed}", "-n", "12", "--temp", "1", "--seed", seed)
-        decoded = words(program.model).decode(turn["tokens"])
+        decoded = tokenizer_of(program.model).decode(turn["tokens"])
         thought, closed, reply = decoded.partition("</think>")
         reply = reply.replace("</think>", "").removesuffix("<|im_end|>")
         assert (thought.strip("\n"), reply.strip("\n")) == (turn["thinking"], turn["text"])
@@ -210,7 +165,7 @@ def test_two_sessions_share_a_long_system_prompt(chatcli: Program) -> None:
     first = chatcli.ask("Hello", "-S", "first", "-s", SYSTEM, "-n", "4")
     second = chatcli.ask("Good morning", "-S", "second", "-s", SYSTEM, "-n", "4")
     assert 0 == first["reused_tokens"]
-    assert second["reused_tokens"] >= size(block("system", SYSTEM), chatcli.model)
+    assert second["reused_tokens"] >= token_count(rendered_message("system", SYSTEM), chatcli.model)
     assert second["prefilled_tokens"] < 40
 
 
@@ -375,9 +330,9 @@ def test_a_seed_repeats_and_settings_are_heard(chatcli: Program) -> None:
     off = chatcli.ask("Hello", "-S", "d", "--no-think", "-n", "3")
     assert (first["tokens"], first["logprobs"]) == (again["tokens"], again["logprobs"])
     assert first["tokens"] != other["tokens"]
-    prompt = block("user", "Hello") + "<|im_start|>assistant\n<think>\n"
-    assert size(prompt, chatcli.model) == first["prompt_tokens"]
-    assert size(prompt + "\n</think>\n\n", chatcli.model) == off["prompt_tokens"]
+    prompt = rendered_message("user", "Hello") + "<|im_start|>assistant\n<think>\n"
+    assert token_count(prompt, chatcli.model) == first["prompt_tokens"]
+    assert token_count(prompt + "\n</think>\n\n", chatcli.model) == off["prompt_tokens"]
     assert ("length", 3) == (off["finish_reason"], len(off["tokens"]))
     assert "" == off["thinking"] and "" != off["text"]
     assert "" != first["thinking"]
@@ -444,7 +399,7 @@ def prompts(program: Program, name: str) -> list[str]:
     texts = []
     for turn in program.run("show", name, "--json").json()["turns"]:
         folder = catalog.model_folder(program.sessions, turn["fingerprint"])
-        texts.append(words(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
+        texts.append(tokenizer_of(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
     return texts
 
 

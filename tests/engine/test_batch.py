@@ -18,8 +18,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
-from tests.model.test_architectures import PROMPT
-from tests.support.architectures import ARCHITECTURES, VOCABULARY, build
+from tests.support.architectures import ARCHITECTURES, PROMPT, VOCABULARY, build
 
 # Tokens before each sequence, and those of its prompt that are left to run.
 SHAPES = [(90, 1), (60, 4), (101, 2), (33, 1), (120, 7), (75, 1), (20, 3)]

@@ -22,28 +22,16 @@ from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import device
 from chatcli.model import load as models_
 from chatcli.turn import turn, typeahead
-from chatcli.turn.prompt import render
 from tests.support.harness import SYSTEM, Harness, finish, outcome
+from tests.support.memory import SHORT_MESSAGE, needed_bytes
 from tests.support.program import Program, folder_contents
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 30
-SHORT = "My dog is called Biscuit."
 
 
 @pytest.fixture
 def recurrent(models: Path) -> Path:
     return models / "qwen3_5"
-
-
-def need(model: Path, folder: Path, text: str, *, cache: bool = True) -> int:
-    """The bytes that a first message takes, by what is told before; whether they suffice is tested."""
-    with Harness(model, folder, cache=cache) as harness:
-        chat = harness.chat("measure")
-        limit = chat.checkpoints.memory
-        assert limit is not None
-        prompt = render(chat, turn.append(chat, text, (), chat.conversation.head))
-        longest = max(segment.end - segment.start for segment in prompt.path)
-        return limit.needed_bytes(len(prompt.tokens) + 1, longest, written=cache)
 
 
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
@@ -99,15 +87,15 @@ def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
 
 
 def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
-    enough = need(model, tmp_path / "measured", LONG)
+    enough = needed_bytes(model, tmp_path / "measured", LONG)
     with Harness(model, tmp_path, memory_limit=enough - 1) as harness:
         chat = harness.chat("talk")
-        first = harness.say(chat, SHORT)
+        first = harness.say(chat, SHORT_MESSAGE)
         head = chat.conversation.head
         with pytest.raises(MemoryFull, match=r"--memory-limit"):
             harness.say(chat, LONG)
         assert head == chat.conversation.head
-        again = harness.say(chat, SHORT)
+        again = harness.say(chat, SHORT_MESSAGE)
         assert again.reused_tokens >= first.prompt_tokens - first.prefilled_tokens
         assert 2 == again.turn
 
@@ -115,7 +103,7 @@ def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, 
 def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
     recurrent: Path, tmp_path: Path
 ) -> None:
-    enough = need(recurrent, tmp_path / "measured", LONG)
+    enough = needed_bytes(recurrent, tmp_path / "measured", LONG)
     with Harness(recurrent, tmp_path / "little", memory_limit=enough) as harness:
         tight = harness.say(harness.chat("talk"), LONG, settle=False)
     with Harness(recurrent, tmp_path / "much", tokens=len(tight.tokens)) as harness:
@@ -128,37 +116,37 @@ def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Pat
     with Harness(model, tmp_path) as harness:
         harness.say(harness.chat("talk"), LONG)
     before = folder_contents(tmp_path / "kv")
-    enough = need(model, tmp_path / "measured", SHORT)
+    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE)
     with Harness(model, tmp_path, memory_limit=enough) as harness:
         chat = harness.chat("talk")
         never = threading.Event()
         assert [] == list(turn.settle(chat, never))
-        assert [] == list(typeahead.typeahead(chat, SHORT, never))
+        assert [] == list(typeahead.typeahead(chat, SHORT_MESSAGE, never))
         with pytest.raises(MemoryFull):
-            harness.say(chat, SHORT)
+            harness.say(chat, SHORT_MESSAGE)
         assert 1 == len(chat.conversation.turns())
     assert before == folder_contents(tmp_path / "kv")
     with Harness(model, tmp_path) as harness:
-        assert 200 < harness.say(harness.chat("talk"), SHORT).reused_tokens
+        assert 200 < harness.say(harness.chat("talk"), SHORT_MESSAGE).reused_tokens
 
 
 def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path) -> None:
-    enough = need(recurrent, tmp_path / "measured", LONG)
+    enough = needed_bytes(recurrent, tmp_path / "measured", LONG)
     with Harness(recurrent, tmp_path, memory_limit=enough - 1) as harness:
         chat = harness.chat("talk")
-        harness.say(chat, SHORT)
+        harness.say(chat, SHORT_MESSAGE)
         assert [] == list(typeahead.typeahead(chat, LONG, threading.Event()))
-        assert list(typeahead.typeahead(chat, SHORT * 3, threading.Event()))
+        assert list(typeahead.typeahead(chat, SHORT_MESSAGE * 3, threading.Event()))
 
 
 def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
-    enough = need(model, tmp_path / "measured", SHORT, cache=False)
+    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
     with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
         chat = harness.chat("talk")
         limit = chat.checkpoints.memory
         assert limit is not None
-        events = list(turn.take(chat, SHORT, threading.Event()))
+        events = list(turn.take(chat, SHORT_MESSAGE, threading.Event()))
         record = finish(iter(events))
     assert "length" == record.finish_reason
     assert limit.max_tokens(5000) == record.prompt_tokens + len(record.tokens)
@@ -186,7 +174,7 @@ class Exhausted(nn.Module):
 @pytest.mark.parametrize("last", [2, 8])
 def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path, last: int) -> None:
     with Harness(model, tmp_path / "free") as harness:
-        expected = outcome(harness.say(harness.chat("talk"), SHORT, settle=False))
+        expected = outcome(harness.say(harness.chat("talk"), SHORT_MESSAGE, settle=False))
     with Harness(model, tmp_path / "full") as harness:
         loaded = harness.runtime.loaded
         broken = replace(loaded, model=Exhausted(loaded.model, last))
@@ -195,7 +183,7 @@ def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path
         with pytest.raises(MemoryFull, match="17179869184"):
             harness.say(chat, LONG)
         assert None is chat.conversation.head
-        assert expected == outcome(harness.say(chat, SHORT, settle=False))
+        assert expected == outcome(harness.say(chat, SHORT_MESSAGE, settle=False))
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,10 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.threads.mlx_thread import Worker
 from tests.support import tiny
-from tests.support.architectures import ARCHITECTURES, VOCABULARY, WINDOW, build, caches
+from tests.support.architectures import ARCHITECTURES, PROMPT, VOCABULARY, WINDOW, build, caches
 
 FINGERPRINT = "f" * 32
 STEP = 16
-PROMPT = [1 + (number * 37 + number**2 // 3) % (VOCABULARY - 1) for number in range(150)]
 # The second and the last segment end in a chunk of one token, which turns a window round.
 BOUNDARIES = [1, 18, 90, 132, 149]
 # Another conversation that leaves the first at an interior checkpoint.

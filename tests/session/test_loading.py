@@ -21,7 +21,6 @@ from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
 from chatcli.model import load
 from chatcli.session import opening
-from chatcli.session.background import BackgroundWork
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.model_slot import ModelSlot
 from chatcli.session.opening import SessionRequest
@@ -29,7 +28,7 @@ from chatcli.settings.values import DEFAULTS, Settings
 from chatcli.store.segments import catalog, readahead
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.families import at_night
-from tests.support.harness import MESSAGES, Harness
+from tests.support.harness import MESSAGES, Harness, RecordedWork
 from tests.support.program import Program, segment_files
 from tests.support.shell import open_shell, ready
 from tests.support.terminal import CTRL_C, CTRL_D
@@ -79,18 +78,6 @@ def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(chatcli: Prog
         terminal.send(key)
         assert 0 == terminal.wait_for_exit()
         assert "Traceback" not in terminal.all_text()
-
-
-class RecordedWork(BackgroundWork):
-    """Background work that remembers everything that the toolbar could have shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reports: list[str] = []
-
-    def report(self, activity: str) -> None:
-        super().report(activity)
-        self.reports.append(activity)
 
 
 def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> LiveChat:

@@ -13,7 +13,7 @@ from chatcli.cli.options import Options
 from chatcli.session import opening
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.sessions.folder import SessionFolder
-from tests.checkpoints.test_model_options import write_adapter
+from tests.support.adapters import write_adapter
 from tests.support.program import Program
 
 CHANGED = "the model or its cache settings changed"

@@ -24,7 +24,7 @@ from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
-from tests.session.test_loading import RecordedWork
+from tests.support.harness import RecordedWork
 from tests.support.program import folder_contents
 from tests.support.tiny import write_model
 from tests.support.waiting import wait_until

@@ -20,6 +20,8 @@ from mlx.utils import tree_flatten, tree_unflatten
 LAYERS = 4
 WINDOW = 24
 VOCABULARY = 128
+# Token ids of a prompt for any of them.
+PROMPT = [1 + (number * 37 + number**2 // 3) % (VOCABULARY - 1) for number in range(150)]
 # A local-then-global pattern of layers, under the names that configs use for it.
 SLIDING = ["sliding_attention", "full_attention"] * 2
 MIXED = ["linear_attention", "full_attention"] * 2

@@ -11,6 +11,7 @@ from typing import Any
 from chatcli.conversation.images import read
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.session import opening
+from chatcli.session.background import BackgroundWork
 from chatcli.session.opening import SessionRequest
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import DEFAULTS, NUM_DRAFT_TOKENS, ModelOptions, Sampling, Settings
@@ -117,3 +118,15 @@ def reopened(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
             chat = harness.chat("talk")
             records.append(harness.say(chat, message))
     return records
+
+
+class RecordedWork(BackgroundWork):
+    """Background work that remembers everything that the toolbar could have shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[str] = []
+
+    def report(self, activity: str) -> None:
+        super().report(activity)
+        self.reports.append(activity)

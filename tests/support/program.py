@@ -132,3 +132,25 @@ class Program:
         script = "".join(f"{line}\n" for line in lines)
         said = self.run("chat", "--json", *args, stdin=script, **more).lines()
         return [line for line in said if "turn" in line]
+
+
+ASK_FIELDS = {
+    "session",
+    "turn",
+    "text",
+    "thinking",
+    "finish_reason",
+    "prompt_tokens",
+    "reused_tokens",
+    "prefilled_tokens",
+    "settled_tokens",
+    "hit_ratio",
+    "miss_reason",
+    "tokens",
+    "logprobs",
+    "restore_seconds",
+    "prefill_seconds",
+    "time_to_first_token",
+    "generation_tps",
+    "checkpoint_bytes",
+}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_main import block, generation_prompt, size
 from tests.support.program import ESCAPES, Program
+from tests.support.rendered import generation_prompt, rendered_message, token_count
 from tests.support.shell import (
     PANEL,
     check_terminal_restored,
@@ -125,7 +125,9 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
         third = turns_of(chatcli, "kind")[2]
         check_panel(panels(terminal)[-1], third)
         # Either all but the message was settled behind the prompt meanwhile, or there is a reason.
-        new = size(block("user", third["user"]) + generation_prompt(chatcli.model), chatcli.model)
+        new = token_count(
+            rendered_message("user", third["user"]) + generation_prompt(chatcli.model), chatcli.model
+        )
         assert "why:" in terminal.text() or third["prefilled_tokens"] <= new
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()

@@ -23,8 +23,8 @@ from chatcli.tui.pickers.tree import TreeRows
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.screen import Screen
 from chatcli.turn import regenerate, turn
-from tests.kv.test_memory_limit import SHORT, need
 from tests.support.harness import MESSAGES, Harness, finish
+from tests.support.memory import SHORT_MESSAGE, needed_bytes
 from tests.support.pickers import session_actions
 from tests.support.program import Program
 from tests.support.shell import open_shell
@@ -103,7 +103,7 @@ def test_where_some_came_it_is_said_to_be_kept(models: Path, tmp_path: Path) -> 
     with Harness(models / "speaker", tmp_path, tokens=400) as harness:
         chat = harness.chat("talk")
         stop = threading.Event()
-        told = drawn(after(turn.take(chat, SHORT, stop), 9, stop))
+        told = drawn(after(turn.take(chat, SHORT_MESSAGE, stop), 9, stop))
         assert "(stopped: what came is kept, /continue goes on)" == told[-1]
         assert len(finish(regenerate.go_on(chat, threading.Event())).tokens) > 10
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         assert "say something first" in refused()
-        user = turn.append(chat, SHORT, (), chat.conversation.head)
+        user = turn.append(chat, SHORT_MESSAGE, (), chat.conversation.head)
         assert "never began: /regenerate answers" in refused()
         chat.saved.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
         assert "tokens are not kept: /regenerate makes it anew" in refused()
@@ -131,11 +131,11 @@ def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path)
 def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path, tokens=12) as harness:
         chat = harness.chat("talk")
-        assert "(cut at 12 tokens: /continue goes on)" == drawn(take(chat, SHORT))[-1]
+        assert "(cut at 12 tokens: /continue goes on)" == drawn(take(chat, SHORT_MESSAGE))[-1]
         more = regenerate.go_on(chat, threading.Event())
         assert "(cut at 24 tokens: /continue goes on)" == drawn(more)[-1]
         one = replace(chat, sampling=Sampling(max_tokens=1))
-        assert "(cut at 1 token: /continue goes on)" == drawn(take(one, SHORT))[-1]
+        assert "(cut at 1 token: /continue goes on)" == drawn(take(one, SHORT_MESSAGE))[-1]
 
 
 def take(chat: turn.TurnContext, text: str) -> Iterator[Event]:
@@ -158,10 +158,10 @@ def test_where_the_context_is_full_nothing_is_said_to_go_on(models: Path, tmp_pa
 
 def test_where_the_memory_is_full_that_is_told_once(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
-    enough = need(model, tmp_path / "measured", SHORT, cache=False)
+    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
     with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
         chat = harness.chat("talk")
-        events = list(take(chat, SHORT))
+        events = list(take(chat, SHORT_MESSAGE))
         assert "length" == finish(iter(events)).finish_reason
     shown = drawn(iter(events))
     (told,) = [at for at, line in enumerate(shown) if "cut" in line]

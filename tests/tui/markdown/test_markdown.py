@@ -17,53 +17,7 @@ from rich.text import Text
 
 from chatcli.tui.markdown.stream import MarkdownStream
 from tests.support.live_part import LivePart
-
-REPLY = """\
-# Sorting
-
-There are **two** ways to sort: `list.sort()` and the *built-in* `sorted(iterable)`. Both are **stable
-and fast**, cost $5, and see [the docs](https://docs.python.org/3/) or [1] for ~~nothing~~ more.
-
-1. Install it:
-   ```bash
-   pip install foo
-   ```
-2. Run it
-   - nested, with a long sentence that has to be wrapped because it is wider than the screen is
-     - deeper
-
-1. Numbered by place
-- [x] done
-- [ ] open
-
-```python
-def quick(values):
-\treturn sorted(values)
-```
-
-| Name | Stable |
-|:--|--:|
-| `sort` | yes |
-| 漢字 | no |
-
-> Quoted words that go on
-> over two lines.
-
----
-
-The formula \\(a_1 * b_2 * c\\) and $x*y*z$.
-
-$$
-a &= b
-+ c
-$$
-
-<div>
-as it is
-</div>
-
-Last<br>words &amp; 2 * 3 * 4.
-"""
+from tests.support.markdown import FRAGMENTS, REPLY, chunks
 
 SCREEN = """\
   Sorting
@@ -110,51 +64,6 @@ SCREEN = """\
   Last
   words & 2 * 3 * 4.
 """
-
-FRAGMENTS = [
-    *("# ", "- ", "- [ ] ", "1. ", "2) ", "> ", "```\n", "```py\n", "~~~\n", "---\n", "===\n"),
-    *("| a | b |\n", "|---|:-:|\n", "| 1 | 2 |\n", "|", "\n", "\n\n", "  ", "    ", "\t", "\r\n"),
-    *(
-        "**",
-        "*",
-        "_",
-        "`",
-        "``",
-        "~~",
-        "[",
-        "](",
-        ")",
-        "<b>",
-        "<div>\n",
-        "<",
-        "<!-- ",
-        "-->",
-        "<br>",
-    ),
-    *(
-        "$",
-        "$$",
-        "$$\n",
-        "\\(",
-        "\\)",
-        "\\[",
-        "\\]\n",
-        "\\",
-        "&amp;",
-        "\x1b[31m",
-        "é",
-        "漢字かな。「",
-    ),
-    *(
-        "word ",
-        "long-word ",
-        "[link](http://x.y)",
-        "🎉",
-        "x" * 90,
-        "The quick brown fox jumps. " * 5,
-    ),
-    "def f(x):\n    return 'x'\n",
-]
 
 
 class Terminal:
@@ -209,10 +118,6 @@ class _Tty(io.StringIO):
         return len(text)
 
 
-def cut(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
-
-
 def settled(pieces: Iterable[str], width: int = 80, height: int = 24) -> list[str]:
     terminal = Terminal(width, height)
     terminal.feed(pieces)
@@ -227,7 +132,7 @@ def test_every_kind_of_block_is_readable() -> None:
 @pytest.mark.parametrize("size", [1, 4, 17])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (130, 40), (30, 5)])
 def test_the_settled_screen_does_not_depend_on_the_cuts(size: int, width: int, height: int) -> None:
-    assert settled([REPLY], width, height) == settled(cut(REPLY, size), width, height)
+    assert settled([REPLY], width, height) == settled(chunks(REPLY, size), width, height)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -237,14 +142,14 @@ def test_the_settled_screen_does_not_depend_on_the_cuts(size: int, width: int, h
     st.sampled_from([(80, 24), (130, 40), (24, 6)]),
 )
 def test_no_text_and_no_cuts_make_the_screen_differ(text: str, size: int, window: tuple[int, int]) -> None:
-    assert settled([text], *window) == settled(cut(text, size), *window)
+    assert settled([text], *window) == settled(chunks(text, size), *window)
 
 
 @pytest.mark.parametrize("height", [6, 24])
 def test_what_has_scrolled_off_was_final(height: int) -> None:
     final = settled([REPLY], 80, height)
     terminal = Terminal(80, height)
-    for piece in cut(REPLY, 3):
+    for piece in chunks(REPLY, 3):
         terminal.feed([piece])
         gone = terminal.scrolled_off()
         assert final[: len(gone)] == gone
@@ -256,11 +161,11 @@ def test_a_fence_longer_than_the_screen_appears_once_and_line_by_line(width: int
     code = [f"value_{number} = '{'x' * (number % 11 * 8)}'" for number in range(200)]
     terminal = Terminal(width, height)
     text = "```python\n" + "\n".join(code) + "\n```\n"
-    terminal.feed(cut(text[: len(text) // 2], 31))
+    terminal.feed(chunks(text[: len(text) // 2], 31))
     # What has come is on the screen before the fence ends.
     half = text[: len(text) // 2].count("\n") - 2
     assert any(f"value_{half} " in line for line in terminal.lines())
-    terminal.feed(cut(text[len(text) // 2 :], 31))
+    terminal.feed(chunks(text[len(text) // 2 :], 31))
     terminal.stream.finish()
     bars = "".join(line[4:] for line in terminal.lines())
     assert "".join(code) == bars
@@ -274,7 +179,7 @@ def most_rows_up(terminal: Terminal) -> int:
 def test_a_long_list_keeps_its_numbers_and_is_not_redrawn() -> None:
     text = "".join(f"1. item {number}\n   - inner {number}\n" for number in range(1, 201))
     terminal = Terminal()
-    terminal.feed(cut(text, 9))
+    terminal.feed(chunks(text, 9))
     terminal.stream.finish()
     expected = [[f"  {n}. item {n}", f"{' ' * (len(str(n)) + 4)}• inner {n}"] for n in range(1, 201)]
     assert [line for pair in expected for line in pair] == terminal.lines()
@@ -284,7 +189,7 @@ def test_a_long_list_keeps_its_numbers_and_is_not_redrawn() -> None:
 @pytest.mark.parametrize("text", ["word " * 900, "**never closed " + "word " * 900, "漢字" * 900])
 def test_a_paragraph_longer_than_the_screen_is_complete(text: str) -> None:
     terminal = Terminal()
-    terminal.feed(cut(text, 50))
+    terminal.feed(chunks(text, 50))
     assert terminal.lines()[-1].rstrip().endswith(("word", "字"))
     terminal.stream.finish()
     assert text.replace(" ", "") == "".join(terminal.lines()).replace(" ", "")
@@ -293,7 +198,7 @@ def test_a_paragraph_longer_than_the_screen_is_complete(text: str) -> None:
 
 def test_the_screen_is_never_cleared_and_only_few_kinds_of_moves_are_made() -> None:
     terminal = Terminal()
-    terminal.feed(cut(REPLY, 4))
+    terminal.feed(chunks(REPLY, 4))
     terminal.stream.finish()
     # Up, to a column, erase to the end of the line, colours.
     assert set("AGKm") >= set(re.findall(r"\x1b\[[\d;]*(.)", terminal.output))
@@ -320,7 +225,7 @@ def test_a_table_is_whole_even_if_its_first_line_began_as_prose() -> None:
 
 @pytest.mark.parametrize("text", ["|a|\n|-|\n|b|", "|a|\n|-|\n|b|\n", "- |a|\n  |-|\n  |b|\n"])
 def test_a_reply_that_ends_in_a_table_shows_it(text: str) -> None:
-    lines = [line.strip(" •") for line in settled(cut(text, 4))]
+    lines = [line.strip(" •") for line in settled(chunks(text, 4))]
     assert ["a", "─", "b"] == lines
 
 
@@ -346,7 +251,7 @@ def test_marks_become_styles() -> None:
 def test_code_is_coloured_alike_however_long_it_is() -> None:
     doc = "\n".join(f"    words if {number}" for number in range(100))
     terminal = Terminal(80, 120)
-    terminal.feed(cut(f'```python\ndef f():\n    """\n{doc}\n    """\n    return 1\n```\n', 40))
+    terminal.feed(chunks(f'```python\ndef f():\n    """\n{doc}\n    """\n    return 1\n```\n', 40))
     terminal.stream.finish()
     assert {"green"} == {terminal.style_of(f"words if {number}").fg for number in range(100)}
     assert "magenta" == terminal.style_of("return").fg
@@ -385,7 +290,7 @@ def test_only_the_sixteen_colours_and_no_background() -> None:
 )
 def test_no_sequence_of_the_model_reaches_the_terminal(text: str, size: int) -> None:
     terminal = Terminal()
-    terminal.feed(cut(text, size))
+    terminal.feed(chunks(text, size))
     terminal.stream.finish()
     own = re.sub(r"\x1b\[[\d;]*[AGKm]|\r", "", terminal.output)
     assert all(char == "\n" or char.isprintable() for char in own)
@@ -413,7 +318,7 @@ def test_a_space_that_does_not_fit_makes_no_row() -> None:
 def test_wide_and_combining_characters_keep_the_columns(size: int) -> None:
     text = "日本語の文章、" * 30 + "cafe\u0301 nai\u0308ve 🎉 " * 20
     terminal = Terminal(41, 60)
-    terminal.feed(cut(text, size))
+    terminal.feed(chunks(text, size))
     terminal.stream.finish()
     lines = terminal.lines()
     assert all(cell_len(line) < 41 for line in lines)
@@ -473,7 +378,7 @@ def test_an_interrupted_reply_leaves_the_screen_in_order() -> None:
 
 def test_a_console_without_colours_has_none() -> None:
     terminal = Terminal(_environ={"NO_COLOR": "1", "TERM": "xterm-256color"})
-    terminal.feed(cut("Some `code`.\n\n```py\nreturn 'x'\n```\n", 5))
+    terminal.feed(chunks("Some `code`.\n\n```py\nreturn 'x'\n```\n", 5))
     terminal.stream.finish()
     assert ["  Some `code`.", "", "  │ return 'x'"] == terminal.lines()
     assert not re.findall(r"\x1b\[[\d;]*3\dm", terminal.output)
@@ -526,13 +431,13 @@ def test_a_long_reply_is_cheap() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
     stream = MarkdownStream(console, LivePart(console))
     began = time.process_time()
-    for piece in cut(text, 4):
+    for piece in chunks(text, 4):
         stream.feed(piece)
     stream.finish()
     assert time.process_time() - began < 2
     # As slow as a model writes: a drawing every few pieces.
     began = time.process_time()
-    for piece in cut(text, 64):
+    for piece in chunks(text, 64):
         terminal.stream.feed(piece)
         terminal.now += 0.1
     assert terminal.written and time.process_time() - began < 10

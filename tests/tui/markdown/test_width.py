@@ -19,7 +19,7 @@ from chatcli.events import TextDelta
 from chatcli.tui.markdown.stream import MarkdownStream
 from chatcli.tui.render.reply import Reply
 from chatcli.tui.text.wrap import cells
-from tests.tui.markdown.test_markdown import FRAGMENTS, REPLY, cut
+from tests.support.markdown import FRAGMENTS, REPLY, chunks
 
 WORDS = "Some words of a long paragraph, which goes on for a while and then some more. " * 6
 INDENTED = WORDS.strip()
@@ -150,7 +150,7 @@ def keeps_its_characters(text: str, size: int, widths: list[int | None]) -> None
     # A table's head is repeated if it began as prose.
     assume(not re.search(r"^[^|\n]{20,}\|.*\n\|---", text, re.MULTILINE))
     window = Window(80)
-    window.feed(cut(text, size), widths)
+    window.feed(chunks(text, size), widths)
     window.stream.finish()
     # A cell of a table that takes several rows changes the order; a space alone may be a row.
     expected, said = Counter(unchanged(text)), Counter(content(window.rows))
@@ -198,8 +198,8 @@ def test_every_row_is_as_full_as_its_width_allows(marker: str, sizes: tuple[int,
 def test_a_row_after_a_change_keeps_the_indentation_of_its_block() -> None:
     text = "- > 1. " + "several words of it " * 5
     window = Window(70)
-    window.feed(cut(text, 3))
-    window.feed(cut("and of more " * 4, 3), [40])
+    window.feed(chunks(text, 3))
+    window.feed(chunks("and of more " * 4, 3), [40])
     window.stream.finish()
     assert [
         "• ▎ 1. several words of it several words of it several words of it",
