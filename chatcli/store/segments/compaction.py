@@ -28,7 +28,7 @@ from chatcli.store.segments.catalog import (
     segment_ids,
     stored_tokens,
 )
-from chatcli.store.segments.container import Container, Tensor, pack
+from chatcli.store.segments.container import Container, Tensor, pieces
 from chatcli.store.segments.rows import Piece, Rows, joined
 from chatcli.store.segments.token_path import TokenPath
 
@@ -63,15 +63,15 @@ def compact(
         return
     joining = own[-number:]
     run = path.upto(covered(located)).after(covered(located) - covered(joining))
-    pieces: list[Piece] = []
+    opened: list[Piece] = []
     try:
         depth = 0
         for file in joining:
-            pieces.append(open_piece(file, run.upto(depth + file.segments).after(depth)))
+            opened.append(open_piece(file, run.upto(depth + file.segments).after(depth)))
             depth += file.segments
-        data = _pack(Rows(pieces), [segment.end for segment in run])
+        data = _joined(Rows(opened), [segment.end for segment in run])
     finally:
-        for piece in pieces:
+        for piece in opened:
             piece.file.close()
     files.write_once(rows_path(folder, run), data, folder / "tmp")
     for file in joining:
@@ -108,8 +108,8 @@ def _level(segments: int) -> int:
     return level
 
 
-def _pack(rows: Rows, ends: Sequence[int]) -> bytes:
-    """The file of these rows, whose segments end at `ends`."""
+def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
+    """The content of a file of these rows, whose segments end at `ends`."""
     first, last = rows.pieces[0].file.metadata, rows.pieces[-1].file.metadata
     tokens = [token for piece in rows.pieces for token in stored_tokens(piece.file)[: piece.count]]
     tensors = {name: Tensor.of(joined(rows, name), rows.dtype(name)) for name in rows.names}
@@ -120,7 +120,7 @@ def _pack(rows: Rows, ends: Sequence[int]) -> bytes:
         "ends": json.dumps(list(ends)),
         "seconds": f"{rows.seconds:.3f}",
     }
-    return pack({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, {**last, **changes})
+    return pieces({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, {**last, **changes})
 
 
 def shorten(folder: Path, path: Path, keep: int) -> Path:
@@ -138,7 +138,7 @@ def shorten(folder: Path, path: Path, keep: int) -> Path:
         used = path.stat().st_mtime
         new = path.with_name(rows_name(path.name[:SHORT], ids[0], ids[keep - 1]))
         # No reserve: the old file goes.
-        files.write_once(new, _pack(rows, ends), folder / "tmp", reserve=0)
+        files.write_once(new, _joined(rows, ends), folder / "tmp", reserve=0)
         os.utime(new, (used, used))
     if new != path:
         path.unlink(missing_ok=True)

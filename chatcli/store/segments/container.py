@@ -82,7 +82,7 @@ class Tensor:
 
     @classmethod
     def of(cls, array: Array, dtype: str | None = None) -> Tensor:
-        """A numpy array; `dtype` says what its bits mean where numpy has no such type."""
+        """A NumPy array; `dtype` names the type of its bits where NumPy has none."""
         return cls(dtype or array.dtype.name, array.shape, np.ascontiguousarray(array))
 
 
@@ -90,28 +90,32 @@ Tensors = Mapping[str, Tensor]
 
 
 def pack(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
-    """A file: the metadata, a checksum for each tensor, and one for the header with all of them."""
+    """The bytes of a file: a header with metadata and checksums, then the tensors."""
     return b"".join(pieces(tensors, metadata))
 
 
 def pieces(tensors: Tensors, metadata: Mapping[str, str]) -> list[bytes | memoryview]:
-    """`pack`, as its header and then the tensors' own bytes, which are not copied."""
+    """`pack` as the header and then the tensors' own buffers, which are not copied.
+
+    The library's `serialize` copies every tensor. Its `serialize_file` takes as long as this, but it
+    writes to an unlocked file of its own, which another process would sweep, keeps no error number, and
+    cannot put the header's digest into the header.
+    """
     buffers = {name: tensor.raw().data for name, tensor in tensors.items()}
     sums = "".join(xxhash.xxh3_64_hexdigest(buffers[name]) for name in sorted(buffers))
-    header = _header(tensors, {**metadata, "sums": sums, "digest": NO_DIGEST})
+    header = _header(tensors, metadata, sums)
     header = header.replace(_digest_item(NO_DIGEST), _digest_item(_digest(header)), 1)
-    return [header, *(buffers[name] for name in _in_order(tensors))]
+    return [header, *(buffers[name] for name in _file_order(tensors))]
 
 
 def size_of(tensors: Tensors, metadata: Mapping[str, str]) -> int:
-    """How many bytes `pack` will make, without reading a tensor."""
-    sums = "0" * SUM_DIGITS * len(tensors)
-    header = _header(tensors, {**metadata, "sums": sums, "digest": NO_DIGEST})
+    """The length of `pack` in bytes, without reading a tensor."""
+    header = _header(tensors, metadata, "0" * SUM_DIGITS * len(tensors))
     return len(header) + sum(map(_length, tensors.values()))
 
 
-def _in_order(tensors: Tensors) -> list[str]:
-    """As safetensors has them: the largest types first, so that each is aligned."""
+def _file_order(tensors: Tensors) -> list[str]:
+    """The largest types first, as the library has them, so that each is aligned."""
     return sorted(tensors, key=lambda name: (-storage(tensors[name].dtype).itemsize, name))
 
 
@@ -119,18 +123,15 @@ def _length(tensor: Tensor) -> int:
     return math.prod(tensor.shape) * storage(tensor.dtype).itemsize
 
 
-def _header(tensors: Tensors, metadata: Mapping[str, str]) -> bytes:
-    """A safetensors header: its length in 8 bytes, then JSON, filled up to whole 8 bytes."""
-    entries: dict[str, Any] = {"__metadata__": dict(metadata)}
+def _header(tensors: Tensors, metadata: Mapping[str, str], sums: str) -> bytes:
+    """A safetensors header without its digest: its length in 8 bytes, then JSON, padded to whole 8 bytes."""
+    entries: dict[str, Any] = {"__metadata__": {**metadata, "sums": sums, "digest": NO_DIGEST}}
     end = 0
-    for name in _in_order(tensors):
+    for name in _file_order(tensors):
         tensor, start = tensors[name], end
         end += _length(tensor)
-        entries[name] = {
-            "dtype": CODES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [start, end],
-        }
+        code, shape = CODES[tensor.dtype], list(tensor.shape)
+        entries[name] = {"dtype": code, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % PREFIX)
     return len(text).to_bytes(PREFIX, "little") + text

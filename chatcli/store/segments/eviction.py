@@ -294,12 +294,12 @@ def spared(depth: int, below: int) -> bool:
 
 
 def remove(removals: Iterable[Removal]) -> int:
-    """Carry removals out, those of whole files first: what is written anew needs room.
+    """Carry removals out, whole files first: what is shortened is written anew and needs room.
 
     Returns the bytes that came free. Raises the first `OSError`, after everything has been tried.
     """
     freed, problems = 0, []
-    for removal in sorted(removals, key=lambda one: one.keep > 0):
+    for removal in sorted(removals, key=lambda removal: removal.keep > 0):
         try:
             freed += _shortened(removal) if removal.keep else _deleted(removal.path)
         except OSError as error:
@@ -321,7 +321,7 @@ def _deleted(path: Path) -> int:
 
 
 def _shortened(removal: Removal) -> int:
-    """Write a file anew without its end. Where that fails all of it goes: its end must."""
+    """Write a file anew without its end. If that fails, all of it goes."""
     before = _size(removal.path)
     try:
         kept = shorten(removal.path.parent.parent, removal.path, removal.keep)
