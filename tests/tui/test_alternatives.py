@@ -26,10 +26,10 @@ def speaker(chatcli: Program) -> Program:
 
 def tree(program: Program) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The head, and the replies to the first message in the order that they were made."""
-    told = program.run("export", "talk", "--format", "json").json()
-    entries = {entry["id"]: entry for entry in told["entries"]}
-    replies = [entry for entry in told["entries"] if entry["parent"] == told["entries"][0]["id"]]
-    return entries[told["head"]], replies
+    exported = program.run("export", "talk", "--format", "json").json()
+    entries = {entry["id"]: entry for entry in exported["entries"]}
+    replies = [entry for entry in exported["entries"] if entry["parent"] == exported["entries"][0]["id"]]
+    return entries[exported["head"]], replies
 
 
 @pytest.mark.slow

@@ -85,8 +85,8 @@ def test_every_command_says_something_and_gives_the_prompt_back(chatcli: Program
                 send_line(window, "One more thing.")
                 send_line(window, "And another.")
             argument, part = ARGUMENTS.get(name, ("", ""))
-            said = result_of(window, f"/{name} {argument}".strip(), part)
-            assert "Traceback" not in said and "There is no command" not in said
+            output = result_of(window, f"/{name} {argument}".strip(), part)
+            assert "Traceback" not in output and "There is no command" not in output
             if "› Say something" not in window.text():
                 window.send(CTRL_C)
             window.wait_for(lambda: "› Say something" in window.text())

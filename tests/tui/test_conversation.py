@@ -29,10 +29,10 @@ from tests.support.terminal import CTRL_C, CTRL_D, CTRL_T, CTRL_U, CTRL_X, ENTER
 
 def children(program: Program, name: str) -> dict[str | None, list[str]]:
     """What hangs under each entry of a session: the roles."""
-    found: dict[str | None, list[str]] = {}
+    roles: dict[str | None, list[str]] = {}
     for entry in program.run("tree", name, "--json").json()["entries"]:
-        found.setdefault(entry["parent"], []).append(entry["role"])
-    return found
+        roles.setdefault(entry["parent"], []).append(entry["role"])
+    return roles
 
 
 def test_what_is_sent_while_a_reply_comes_waits_its_turn(models: Path, tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> Non
         run_command(terminal, "/context", "of 4,096 tokens")
         run_command(terminal, "/continue", "Thought for")
         leave(terminal)
-    found = children(chatcli, "talk")
-    assert ["user", "user"] == found[None]
-    assert 1 == sum(replies.count("user") == 2 for parent, replies in found.items() if parent)
-    assert 2 == sum(replies == ["assistant", "assistant"] for replies in found.values())
+    roles = children(chatcli, "talk")
+    assert ["user", "user"] == roles[None]
+    assert 1 == sum(replies.count("user") == 2 for parent, replies in roles.items() if parent)
+    assert 2 == sum(replies == ["assistant", "assistant"] for replies in roles.values())
     assert ["one more"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
@@ -215,13 +215,13 @@ def test_a_message_that_is_chosen_in_the_tree_is_written_anew(chatcli: Program) 
         terminal.send(ESCAPE)
         terminal.wait_for(lambda: ready(terminal))
         leave(terminal)
-    said = [turn["user"] for turn in turns_of(chatcli, "talk")]
-    assert ["the first words", "other words and more"] == said
+    messages = [turn["user"] for turn in turns_of(chatcli, "talk")]
+    assert ["the first words", "other words and more"] == messages
 
 
 @pytest.mark.slow
 def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) -> None:
-    def said() -> list[str]:
+    def messages() -> list[str]:
         return [turn["user"] for turn in turns_of(chatcli, "talk")]
 
     args = ("-m", chatcli.model, "-S", "talk", "-n", "4")
@@ -230,11 +230,11 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
             send_message(terminal, message)
         run_command(terminal, "/undo", "goes on after turn 2")
         leave(terminal)
-    assert ["one", "two"] == said()
+    assert ["one", "two"] == messages()
     with open_shell(chatcli, *args, "--at", "1") as terminal:
         terminal.wait_for("· turn 1")
         leave(terminal)
-    assert ["one", "two"] == said()
+    assert ["one", "two"] == messages()
     with open_shell(chatcli, *args) as terminal:
         run_command(terminal, "/rewind 1", "goes on after turn 1")
         # A message that is not sent anew after all is no place that was gone to.
@@ -243,7 +243,7 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
         terminal.send(CTRL_C)
         terminal.wait_for("› Say something")
         leave(terminal)
-    assert ["one"] == said()
+    assert ["one"] == messages()
 
 
 @pytest.mark.slow

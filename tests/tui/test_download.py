@@ -21,8 +21,8 @@ NAME = "org/tiny"
 def hub(tmp_path: Path) -> Iterator[Hub]:
     """A hub that takes about two seconds for a tiny model."""
     folder = write_model(tmp_path / "tiny", "qwen3", intermediate_size=4_000)
-    with serving(repos={NAME: folder}, delay=0.015) as made:
-        yield made
+    with serving(repos={NAME: folder}, delay=0.015) as hub:
+        yield hub
 
 
 @pytest.mark.slow

@@ -64,14 +64,14 @@ def test_pipes_get_plain_text_and_exit_codes(chatcli: Program) -> None:
     with Terminal(shell, environment, chatcli.home) as terminal:
         assert 0 == terminal.wait_for_exit()
         assert b"" == terminal.raw
-    found = {path.name: path.read_bytes() for path in chatcli.home.iterdir() if path.is_file()}
-    codes = dict(line.split() for line in found["codes"].decode().splitlines())
+    files = {path.name: path.read_bytes() for path in chatcli.home.iterdir() if path.is_file()}
+    codes = dict(line.split() for line in files["codes"].decode().splitlines())
     assert {"file": "0", "cat": "0", "head": "1", "usage": "2"} == codes
-    assert f"{ANSWER}\n" == found["asked"].decode()
-    said = found["said"].decode()
-    assert said.startswith(f"{ANSWER}\n") and "hit ratio" in said and "◀ here" in said
-    assert "Biscuit" in found["thought"].decode()
-    assert b"did you mean /help?" in found["wrong"] and 1 == found["wrong"].count(b"\n")
+    assert f"{ANSWER}\n" == files["asked"].decode()
+    printed = files["said"].decode()
+    assert printed.startswith(f"{ANSWER}\n") and "hit ratio" in printed and "◀ here" in printed
+    assert "Biscuit" in files["thought"].decode()
+    assert b"did you mean /help?" in files["wrong"] and 1 == files["wrong"].count(b"\n")
     for name in ("said", "asked", "thought", "closed", "wrong"):
-        assert not any(mark in found[name] for mark in ESCAPES), name
-        assert b"Traceback" not in found[name], name
+        assert not any(mark in files[name] for mark in ESCAPES), name
+        assert b"Traceback" not in files[name], name

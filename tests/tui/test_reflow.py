@@ -110,9 +110,9 @@ def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Progr
         # The shell's own rows begin below each other, those that the terminal broke do not.
         drawn = re.compile(r"› a draft( .*)\n((  \S.*)\n)+ *\Z")
         window.wait_for(lambda: drawn.search(f"{window.text().rstrip()}\n"))
-        told = flat(window.all_text())
+        text = flat(window.all_text())
         for once in ("› a draft of several", "› My dog is called Biscuit", "· first token"):
-            assert 1 == told.count(flat(once)), window.all_text()
+            assert 1 == text.count(flat(once)), window.all_text()
         leave_window(window)
 
 

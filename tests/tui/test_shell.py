@@ -218,11 +218,11 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
         terminal.wait_for("Type a message and press Enter")
         assert 1 == terminal.wait_for_exit()
         lines = [line for line in terminal.all_text().splitlines() if line.strip()]
-        told = [line for line in lines if line.startswith("chatcli: ")]
-        assert 1 == len(told)
-        # A folder is told by its whole path, which a narrow screen wraps.
-        said = "".join(line.strip() for line in lines[lines.index(told[0]) :])
-        assert f"{broken.resolve()}' cannot be loaded" in said.replace("cannotbe", "cannot be")
+        errors = [line for line in lines if line.startswith("chatcli: ")]
+        assert 1 == len(errors)
+        # The folder is given by its whole path, which a narrow screen wraps.
+        message = "".join(line.strip() for line in lines[lines.index(errors[0]) :])
+        assert f"{broken.resolve()}' cannot be loaded" in message.replace("cannotbe", "cannot be")
         assert "Traceback" not in terminal.all_text()
         check_terminal_restored(terminal)
     assert not list(chatcli.sessions.glob("*.jsonl"))
@@ -238,9 +238,9 @@ def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()
-    (told,) = chatcli.run("show", "typed", "--json").json()["turns"]
-    assert 10 < told["drafted_tokens"] <= told["reused_tokens"]
-    assert told["prefilled_tokens"] <= 16
+    (turn,) = chatcli.run("show", "typed", "--json").json()["turns"]
+    assert 10 < turn["drafted_tokens"] <= turn["reused_tokens"]
+    assert turn["prefilled_tokens"] <= 16
 
 
 @pytest.mark.slow
@@ -254,5 +254,5 @@ def test_no_draft_means_none(chatcli: Program) -> None:
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()
-    told = chatcli.run("show", "typed", "--json").json()["turns"]
-    assert [0, 0] == [turn["drafted_tokens"] for turn in told]
+    turns = chatcli.run("show", "typed", "--json").json()["turns"]
+    assert [0, 0] == [turn["drafted_tokens"] for turn in turns]

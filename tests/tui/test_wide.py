@@ -107,8 +107,8 @@ def test_what_is_wide_stands_where_it_should(program: Program) -> None:
         shown = send_line(window, MESSAGE)
         window.wait_for(f" {boxed(NAME)} · ")
         (turn,) = turns_of(program, NAME)
-        said = window.drawn(clean(turn["text"]))
-        assert len(said) > 100 and said in flat(shown)
+        reply = window.drawn(clean(turn["text"]))
+        assert len(reply) > 100 and reply in flat(shown)
         asked = shown.partition("✻")[0]
         assert window.drawn(MESSAGE) in flat(asked)
         # What a row is too long for would begin at the edge of the screen.
@@ -140,5 +140,5 @@ def check_list(window: Wide, line: str, heading: str, ages: list[str]) -> None:
 
 def behind(row: str, word: str) -> int:
     """The column behind a word, 0 if it is not there."""
-    before, found, _ = row.rpartition(f" {word}")
-    return cells(before + found)
+    before, match, _ = row.rpartition(f" {word}")
+    return cells(before + match)

@@ -36,10 +36,10 @@ def transcript(window: Window) -> str:
     """The letters of the reply's rows, between its thinking and its numbers."""
     text = window.all_text()
     _, _, after = text.partition("Thought for")
-    return said(re.split(r"\n *(?:━|\((?:stopped|cut))", after.partition("\n")[2])[0])
+    return own_letters(re.split(r"\n *(?:━|\((?:stopped|cut))", after.partition("\n")[2])[0])
 
 
-def said(text: str) -> str:
+def own_letters(text: str) -> str:
     """The typist's own letters: it slips now and then."""
     return re.sub("[^abc]", "", text)
 
@@ -73,7 +73,7 @@ def resized(program: Program, sizes: list[tuple[int, int]]) -> None:
         window.send(ESCAPE)
         window.wait_for(lambda: window.count(PANEL) == 1 and ready(window))
         (turn,) = turns_of(program, "talk")
-        assert said(turn["text"]) == transcript(window)
+        assert own_letters(turn["text"]) == transcript(window)
         assert 1 == window.count("› tell me everything") == window.count("Thought for")
         # Settling redraws the toolbar.
         window.wait_for(lambda: at_rest(window))

@@ -63,30 +63,30 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
-from chatcli.commands import mentions as attach
+from chatcli.commands import mentions
 from chatcli.tui.composer.composer import STYLE, Composer
 
 log, editor = Path(sys.argv[1]), sys.argv[2] or None
 
-def note(kind, **values):
+def log_event(kind, **values):
     with log.open("a") as file:
         file.write(json.dumps({"kind": kind, **values}) + "\\n")
 
-said = []
+notices = []
 
 def notify(text):
-    said[:] = [text]
-    note("said", text=text)
+    notices[:] = [text]
+    log_event("notified", text=text)
 
 def accept(text):
-    expanded = attach.expand(text, Path(), composer.paste_texts)
-    note("accepted", text=text, expanded=expanded.text)
+    expanded = mentions.expand(text, Path(), composer.paste_texts)
+    log_event("accepted", text=text, expanded=expanded.text)
 
 composer = Composer(
     on_accept=accept,
-    on_change=lambda text, at_once: note("changed", length=len(text), at_once=at_once),
+    on_change=lambda text, at_once: log_event("changed", length=len(text), at_once=at_once),
     on_clear=lambda: None,
-    on_escape=lambda: note("escaped"),
+    on_escape=lambda: log_event("escaped"),
     notify=notify,
     history=FileHistory("history"),
     count_tokens=lambda text: len(text.split()),
@@ -101,7 +101,7 @@ def _(event):
 
 @keys.add("c-c")
 def _(event):
-    note("interrupted")
+    log_event("interrupted")
 
 style = Style.from_dict({
     **STYLE,
@@ -113,7 +113,7 @@ style = Style.from_dict({
     "bottom": "ansibrightblack",
 })
 root = HSplit([
-    Window(FormattedTextControl(lambda: said[0] if said else "No one has said a thing."), height=1),
+    Window(FormattedTextControl(lambda: notices[0] if notices else "No one has said a thing."), height=1),
     composer.container,
     CompletionsMenu(max_height=6, extra_filter=has_focus(composer.buffer)),
     Window(FormattedTextControl(" a session · a model"), height=1, style="class:bottom"),
@@ -172,7 +172,7 @@ def program(tmp_path: Path) -> Iterator[Program]:
 
 
 @dataclass
-class Desk:
+class PipedComposer:
     """A box that keys reach through a pipe, and what came out of it."""
 
     pipe: PipeInput
@@ -180,7 +180,7 @@ class Desk:
     history: InMemoryHistory
     sent: list[str] = field(default_factory=list)
     changes: list[tuple[str, bool]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     escapes: int = 0
 
     def escape(self) -> None:
@@ -200,7 +200,7 @@ class Desk:
 
 
 @contextmanager
-def desk(folder: Path, *entries: str, editor: str | None = None) -> Iterator[Desk]:
+def piped_composer(folder: Path, *entries: str, editor: str | None = None) -> Iterator[PipedComposer]:
     history = InMemoryHistory(list(entries))
     with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
 
@@ -209,40 +209,40 @@ def desk(folder: Path, *entries: str, editor: str | None = None) -> Iterator[Des
                 raise UsageError("It is refused.")
             if text == "edit":
                 composer.set_text("the message before")
-            made.sent.append(text)
+            box.sent.append(text)
 
         composer = Composer(
             on_accept=accept,
-            on_change=lambda text, at_once: made.changes.append((text, at_once)),
+            on_change=lambda text, at_once: box.changes.append((text, at_once)),
             on_clear=lambda: None,
-            on_escape=lambda: made.escape(),
-            notify=lambda text: made.said.append(text),
+            on_escape=lambda: box.escape(),
+            notify=lambda text: box.notices.append(text),
             history=history,
             count_tokens=lambda text: len(text),
             completer=WordCompleter(["/help", "/history", "/quit"], sentence=True),
             folder=folder,
             editor=editor,
         )
-        made = Desk(pipe, composer, history)
-        yield made
+        box = PipedComposer(pipe, composer, history)
+        yield box
 
 
-def run(made: Desk, *steps: str | Callable[[], object]) -> None:
+def run(box: PipedComposer, *steps: str | Callable[[], object]) -> None:
     """Press keys one after another; a callable is waited for until it holds."""
 
     async def act() -> None:
-        app: Application[None] = Application(Layout(made.composer.container, made.composer.window))
+        app: Application[None] = Application(Layout(box.composer.container, box.composer.window))
         make_final(app)
         task = asyncio.ensure_future(app.run_async())
-        await made.until(lambda: app.render_counter)
+        await box.until(lambda: app.render_counter)
         await asyncio.sleep(0.01)
         for step in steps:
             if step == PAUSE:
                 await asyncio.sleep(2 * ESCAPE_DELAY)
             elif callable(step):
-                await made.until(step)
+                await box.until(step)
             else:
-                await made.keys(step)
+                await box.keys(step)
         await asyncio.sleep(0.02)
         if not app.is_done:
             app.exit()
@@ -264,10 +264,10 @@ def run(made: Desk, *steps: str | Callable[[], object]) -> None:
     ],
 )
 def test_every_way_to_write_two_lines_and_enter_sends_them(tmp_path: Path, keys: list[str]) -> None:
-    with desk(tmp_path) as made:
-        run(made, *keys, ENTER)
-        assert ["one\ntwo"] == made.sent
-        assert made.composer.is_empty
+    with piped_composer(tmp_path) as box:
+        run(box, *keys, ENTER)
+        assert ["one\ntwo"] == box.sent
+        assert box.composer.is_empty
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,9 @@ def test_every_way_to_write_two_lines_and_enter_sends_them(tmp_path: Path, keys:
 def test_no_letter_typed_after_escape_is_lost(
     tmp_path: Path, keys: list[str], escapes: int, left: str
 ) -> None:
-    with desk(tmp_path) as made:
-        run(made, *keys)
-    assert (escapes, left) == (made.escapes, made.composer.text)
+    with piped_composer(tmp_path) as box:
+        run(box, *keys)
+    assert (escapes, left) == (box.escapes, box.composer.text)
 
 
 @pytest.mark.parametrize(
@@ -307,21 +307,21 @@ def test_no_letter_typed_after_escape_is_lost(
 def test_alt_and_arrows_that_come_in_one_piece_are_no_escape(
     tmp_path: Path, keys: list[str], left: str
 ) -> None:
-    with desk(tmp_path) as made:
-        run(made, *keys)
-    assert (0, left) == (made.escapes, made.composer.text)
+    with piped_composer(tmp_path) as box:
+        run(box, *keys)
+    assert (0, left) == (box.escapes, box.composer.text)
 
 
 def test_a_backslash_that_the_cursor_is_not_behind_is_sent(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, "a\\b", ENTER)
-        assert ["a\\b"] == made.sent
+    with piped_composer(tmp_path) as box:
+        run(box, "a\\b", ENTER)
+        assert ["a\\b"] == box.sent
 
 
 def test_nothing_and_blanks_are_not_sent(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, ENTER, "  ", ENTER, CTRL_J, ENTER, CTRL_C, '""""""', ENTER)
-        assert [] == made.sent
+    with piped_composer(tmp_path) as box:
+        run(box, ENTER, "  ", ENTER, CTRL_J, ENTER, CTRL_C, '""""""', ENTER)
+        assert [] == box.sent
 
 
 @pytest.mark.parametrize(
@@ -334,24 +334,24 @@ def test_nothing_and_blanks_are_not_sent(tmp_path: Path) -> None:
     ],
 )
 def test_a_long_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path, text: str, label: str) -> None:
-    with desk(tmp_path) as made:
-        run(made, "see ", pasted(text), lambda: made.composer.display_text == f"see {label}", " ok", ENTER)
+    with piped_composer(tmp_path) as box:
+        run(box, "see ", pasted(text), lambda: box.composer.display_text == f"see {label}", " ok", ENTER)
         whole = text.replace("\r\n", "\n")
-        assert [f"see {whole} ok"] == made.sent
-        assert made.sent == made.history.get_strings()
+        assert [f"see {whole} ok"] == box.sent
+        assert box.sent == box.history.get_strings()
 
 
 def test_a_short_paste_is_text(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, pasted("one\ntwo\n" * 4))
-        assert made.composer.display_text == "one\ntwo\n" * 4
-        assert made.changes == [("one\ntwo\n" * 4, True)]
+    with piped_composer(tmp_path) as box:
+        run(box, pasted("one\ntwo\n" * 4))
+        assert box.composer.display_text == "one\ntwo\n" * 4
+        assert box.changes == [("one\ntwo\n" * 4, True)]
 
 
 def test_what_changed_is_told_in_full_and_whether_it_came_at_once(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, "a", pasted(LONG), "b")
-        assert [("a", False), ("a" + LONG, True), ("a" + LONG + "b", False)] == made.changes
+    with piped_composer(tmp_path) as box:
+        run(box, "a", pasted(LONG), "b")
+        assert [("a", False), ("a" + LONG, True), ("a" + LONG + "b", False)] == box.changes
 
 
 @pytest.mark.parametrize(
@@ -367,127 +367,127 @@ def test_what_changed_is_told_in_full_and_whether_it_came_at_once(tmp_path: Path
     ],
 )
 def test_a_chip_is_one_unit(tmp_path: Path, keys: list[str], shown: str) -> None:
-    with desk(tmp_path) as made:
-        run(made, "a", pasted(LONG), "b", *keys)
-        assert shown == made.composer.display_text
-        assert made.composer.text == shown.replace("[pasted 214 lines]", LONG)
+    with piped_composer(tmp_path) as box:
+        run(box, "a", pasted(LONG), "b", *keys)
+        assert shown == box.composer.display_text
+        assert box.composer.text == shown.replace("[pasted 214 lines]", LONG)
 
 
 def test_several_chips_are_numbered(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, pasted(LONG), pasted(WIDE), lambda: "#2" in made.composer.display_text)
-        assert "[pasted 214 lines][pasted 2,345 characters #2]" == made.composer.display_text
+    with piped_composer(tmp_path) as box:
+        run(box, pasted(LONG), pasted(WIDE), lambda: "#2" in box.composer.display_text)
+        assert "[pasted 214 lines][pasted 2,345 characters #2]" == box.composer.display_text
 
 
 def test_a_chip_is_expanded_in_place_and_folded_again_by_undo(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, "a", pasted(LONG), "b", pasted(WIDE), CTRL_A, EXPAND)
-        assert f"a{LONG}b[pasted 2,345 characters #2]" == made.composer.display_text
-        assert f"a{LONG}b{WIDE}" == made.composer.text
-        run(made, UNDO)
-        assert "a[pasted 214 lines]b[pasted 2,345 characters #2]" == made.composer.display_text
+    with piped_composer(tmp_path) as box:
+        run(box, "a", pasted(LONG), "b", pasted(WIDE), CTRL_A, EXPAND)
+        assert f"a{LONG}b[pasted 2,345 characters #2]" == box.composer.display_text
+        assert f"a{LONG}b{WIDE}" == box.composer.text
+        run(box, UNDO)
+        assert "a[pasted 214 lines]b[pasted 2,345 characters #2]" == box.composer.display_text
 
 
 def test_text_that_looks_like_a_chip_is_none(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, pasted(LONG), FIRST_CHIP, pasted(f"{FIRST_CHIP}[pasted 214 lines]"), EXPAND)
-        assert f"{LONG}[pasted 214 lines]" == made.composer.buffer.text
+    with piped_composer(tmp_path) as box:
+        run(box, pasted(LONG), FIRST_CHIP, pasted(f"{FIRST_CHIP}[pasted 214 lines]"), EXPAND)
+        assert f"{LONG}[pasted 214 lines]" == box.composer.buffer.text
 
 
 def test_a_refused_message_stays_with_its_chips(tmp_path: Path) -> None:
-    with desk(tmp_path, "earlier") as made:
-        run(made, "refuse", ENTER)
-        assert ("refuse", ["It is refused."]) == (made.composer.text, made.said)
-        assert ["earlier"] == made.history.get_strings()
+    with piped_composer(tmp_path, "earlier") as box:
+        run(box, "refuse", ENTER)
+        assert ("refuse", ["It is refused."]) == (box.composer.text, box.notices)
+        assert ["earlier"] == box.history.get_strings()
 
 
 def test_a_text_that_is_brought_back_has_its_chips_again(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, "a", pasted(LONG), ENTER)
-        made.composer.set_text(made.sent[0])
-        assert "a[pasted 214 lines]" == made.composer.display_text
-        assert ("a" + LONG, False) == made.changes[-1]
-        assert "a[pasted 214 lines]" == made.composer.with_labels(made.sent[0])
+    with piped_composer(tmp_path) as box:
+        run(box, "a", pasted(LONG), ENTER)
+        box.composer.set_text(box.sent[0])
+        assert "a[pasted 214 lines]" == box.composer.display_text
+        assert ("a" + LONG, False) == box.changes[-1]
+        assert "a[pasted 214 lines]" == box.composer.with_labels(box.sent[0])
 
 
 def test_a_handler_may_put_a_text_into_the_box(tmp_path: Path) -> None:
-    with desk(tmp_path) as made:
-        run(made, "edit", ENTER)
-        assert "the message before" == made.composer.text
+    with piped_composer(tmp_path) as box:
+        run(box, "edit", ENTER)
+        assert "the message before" == box.composer.text
 
 
 def test_up_and_down_go_through_the_rows_and_then_the_history(tmp_path: Path) -> None:
-    with desk(tmp_path, "first", "second\nmessage") as made:
-        run(made, "new", UP)
-        assert "second\nmessage" == made.composer.text
-        run(made, UP, "|")
-        assert "second|\nmessage" == made.composer.text
-        run(made, UP)
-        assert "first" == made.composer.text
-        run(made, DOWN, DOWN, DOWN)
-        assert "new" == made.composer.text
+    with piped_composer(tmp_path, "first", "second\nmessage") as box:
+        run(box, "new", UP)
+        assert "second\nmessage" == box.composer.text
+        run(box, UP, "|")
+        assert "second|\nmessage" == box.composer.text
+        run(box, UP)
+        assert "first" == box.composer.text
+        run(box, DOWN, DOWN, DOWN)
+        assert "new" == box.composer.text
 
 
 def test_up_goes_up_a_row_of_a_wrapped_line(tmp_path: Path) -> None:
     words = "word " * 29  # 15 to a row of 78 columns
-    with desk(tmp_path, "earlier") as made:
-        run(made, words, UP, "|")
-        assert "word " * 14 + "|" + "word " * 15 == made.composer.text
-        run(made, DOWN, "|")
-        assert made.composer.text.endswith("|")
-        run(made, UP, UP)
-        assert "earlier" == made.composer.text
+    with piped_composer(tmp_path, "earlier") as box:
+        run(box, words, UP, "|")
+        assert "word " * 14 + "|" + "word " * 15 == box.composer.text
+        run(box, DOWN, "|")
+        assert box.composer.text.endswith("|")
+        run(box, UP, UP)
+        assert "earlier" == box.composer.text
 
 
 def test_ctrl_c_on_a_box_from_the_history_starts_at_the_newest_end_again(tmp_path: Path) -> None:
-    with desk(tmp_path, "first", "second") as made:
-        run(made, UP, UP, CTRL_C, UP)
-        assert "second" == made.composer.text
+    with piped_composer(tmp_path, "first", "second") as box:
+        run(box, UP, UP, CTRL_C, UP)
+        assert "second" == box.composer.text
 
 
 def test_the_history_is_searched(tmp_path: Path) -> None:
-    with desk(tmp_path, "the needle is here", "something else") as made:
-        run(made, "draft", SEARCH, "needle", ENTER)
-        assert "the needle is here" == made.composer.text
-        run(made, CTRL_C, "draft", SEARCH, "else", CTRL_C)
-        assert "draft" == made.composer.text
-        run(made, SEARCH, ENTER, "!", SEARCH, "nowhere", ENTER)
-        assert "draft!" == made.composer.text
+    with piped_composer(tmp_path, "the needle is here", "something else") as box:
+        run(box, "draft", SEARCH, "needle", ENTER)
+        assert "the needle is here" == box.composer.text
+        run(box, CTRL_C, "draft", SEARCH, "else", CTRL_C)
+        assert "draft" == box.composer.text
+        run(box, SEARCH, ENTER, "!", SEARCH, "nowhere", ENTER)
+        assert "draft!" == box.composer.text
 
 
 def test_tab_completes_commands_and_enter_takes_a_chosen_one_before_it_sends(
     tmp_path: Path,
 ) -> None:
-    with desk(tmp_path) as made:
-        run(made, "/he", TAB, ENTER)
-        assert ["/help"] == made.sent
-        menu = made.composer.buffer
-        run(made, "/h", lambda: menu.complete_state and menu.complete_state.completions)
-        run(made, TAB, TAB, ENTER)
-        assert ("/history", ["/help"]) == (made.composer.text, made.sent)
-        run(made, ENTER)
-        assert ["/help", "/history"] == made.sent
+    with piped_composer(tmp_path) as box:
+        run(box, "/he", TAB, ENTER)
+        assert ["/help"] == box.sent
+        menu = box.composer.buffer
+        run(box, "/h", lambda: menu.complete_state and menu.complete_state.completions)
+        run(box, TAB, TAB, ENTER)
+        assert ("/history", ["/help"]) == (box.composer.text, box.sent)
+        run(box, ENTER)
+        assert ["/help", "/history"] == box.sent
 
 
 def test_files_are_completed_after_an_at_sign(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "my notes.txt").write_text("hello")
     (tmp_path / ".secret").write_text("x")
-    with desk(tmp_path) as made:
-        run(made, "see @", TAB, TAB)
-        assert 'see @"source/my notes.txt"' == made.composer.text
-        run(made, CTRL_C, "me@so", TAB, " @.s", TAB)
-        assert "me@so @.secret" == made.composer.text
+    with piped_composer(tmp_path) as box:
+        run(box, "see @", TAB, TAB)
+        assert 'see @"source/my notes.txt"' == box.composer.text
+        run(box, CTRL_C, "me@so", TAB, " @.s", TAB)
+        assert "me@so @.secret" == box.composer.text
 
 
 def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None:
     script = tmp_path / "editor.py"
     script.write_text("import sys; f = open(sys.argv[1], 'a'); f.write(' and more\\n')")
-    with desk(tmp_path, editor=f"{sys.executable} {script}") as made:
-        run(made, pasted(LONG), "end", EDIT, lambda: "more" in made.composer.text)
-        assert f"{LONG}end and more" == made.composer.text
-        assert "[pasted 214 lines]end and more" == made.composer.display_text
-        run(made, UNDO, "\x18\x05", lambda: "more" in made.composer.text)
+    with piped_composer(tmp_path, editor=f"{sys.executable} {script}") as box:
+        run(box, pasted(LONG), "end", EDIT, lambda: "more" in box.composer.text)
+        assert f"{LONG}end and more" == box.composer.text
+        assert "[pasted 214 lines]end and more" == box.composer.display_text
+        run(box, UNDO, "\x18\x05", lambda: "more" in box.composer.text)
 
 
 @pytest.mark.parametrize(
@@ -501,10 +501,10 @@ def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None
     ],
 )
 def test_an_editor_that_fails_loses_nothing(tmp_path: Path, editor: str | None, reason: str) -> None:
-    with desk(tmp_path, editor=editor) as made:
-        run(made, "a", pasted(LONG), EDIT, lambda: made.said)
-        assert ["a[pasted 214 lines]", 1] == [made.composer.display_text, len(made.said)]
-        assert reason in made.said[0]
+    with piped_composer(tmp_path, editor=editor) as box:
+        run(box, "a", pasted(LONG), EDIT, lambda: box.notices)
+        assert ["a[pasted 214 lines]", 1] == [box.composer.display_text, len(box.notices)]
+        assert reason in box.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -526,12 +526,12 @@ def test_an_editor_that_fails_loses_nothing(tmp_path: Path, editor: str | None, 
 def test_a_line_is_laid_out_in_rows_of_whole_words(text: str, rows: list[str]) -> None:
     line = LineWrapper({FIRST_CHIP: "[chip]"}.get).wrap(text, 8)
     drawn = "".join(" " * blanks + look for blanks, look in line.cells)
-    cut, found = drawn, []
-    while get_cwidth(cut) > 8:
-        end = next(i for i in range(len(cut)) if get_cwidth(cut[: i + 1]) > 8)
-        found.append(cut[:end])
-        cut = cut[end:]
-    assert [row.rstrip() for row in rows] == [row.rstrip() for row in [*found, cut]]
+    rest, cut_rows = drawn, []
+    while get_cwidth(rest) > 8:
+        end = next(i for i in range(len(rest)) if get_cwidth(rest[: i + 1]) > 8)
+        cut_rows.append(rest[:end])
+        rest = rest[end:]
+    assert [row.rstrip() for row in rows] == [row.rstrip() for row in [*cut_rows, rest]]
     assert len(rows) == len(line.row_starts)
 
 
@@ -543,13 +543,13 @@ def test_a_line_is_laid_out_however_narrow_the_screen_is(width: int) -> None:
 
 def test_a_key_is_quick_behind_a_chip_of_a_hundred_thousand_characters(tmp_path: Path) -> None:
     paste = "some words of a log\n" * 5000
-    with desk(tmp_path) as made:
-        run(made, pasted(paste), "x")
+    with piped_composer(tmp_path) as box:
+        run(box, pasted(paste), "x")
         began = time.perf_counter()
         for _ in range(100):
-            made.composer.buffer.insert_text("y", fire_event=False)
+            box.composer.buffer.insert_text("y", fire_event=False)
         assert time.perf_counter() - began < 0.5
-        assert made.changes[-1] == (f"{paste}x{'y' * 100}", False)
+        assert box.changes[-1] == (f"{paste}x{'y' * 100}", False)
 
 
 def test_enter_sends_and_the_box_is_empty_again(program: Program) -> None:

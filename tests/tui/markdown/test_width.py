@@ -153,9 +153,9 @@ def keeps_its_characters(text: str, size: int, widths: list[int | None]) -> None
     window.feed(chunks(text, size), widths)
     window.stream.finish()
     # A cell of a table that takes several rows changes the order; a space alone may be a row.
-    expected, said = Counter(unchanged(text)), Counter(content(window.rows))
-    del expected["¶"], said["¶"]
-    assert expected == said
+    expected, actual = Counter(unchanged(text)), Counter(content(window.rows))
+    del expected["¶"], actual["¶"]
+    assert expected == actual
 
 
 ANY_TEXT = given(

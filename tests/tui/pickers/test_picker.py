@@ -49,13 +49,13 @@ from chatcli.tui.pickers.sessions import SessionActions, pick_session
 from chatcli.tui.pickers.tree import choose_entry
 
 NOW = time.time()
-made = Conversation("2025-03-01")
+conversation = Conversation("2025-03-01")
 
 def say(identifier, parent, text, reply, tokens=100, age=7200):
-    made.add(Entry(identifier, parent, Message("user", text), NOW - age))
+    conversation.add(Entry(identifier, parent, Message("user", text), NOW - age))
     record = {"prompt_tokens": tokens}
     answer = Message("assistant", reply)
-    made.add(Entry(identifier + "r", identifier, answer, NOW - age, record=record))
+    conversation.add(Entry(identifier + "r", identifier, answer, NOW - age, record=record))
     return identifier + "r"
 
 def keep(*facts):
@@ -63,7 +63,7 @@ def keep(*facts):
         file.write(json.dumps(facts) + "\\n")
 
 def pick(cost, labels, set_label=lambda *_: None):
-    return asyncio.run(choose_entry(made, cost, labels, set_label))
+    return asyncio.run(choose_entry(conversation, cost, labels, set_label))
 
 def finish(result):
     Path("result").write_text(json.dumps(result))
@@ -106,8 +106,8 @@ def load(name):
     last = None
     for turn in (1, 2, 3):
         last = say(f"{name}{turn}", last, f"asked {turn} of {name}", f"told {turn} of {name}")
-    made.head = last
-    return made
+    conversation.head = last
+    return conversation
 def rename(old, new):
     if new == "taken":
         raise SessionExists("There is a session 'taken' already.")

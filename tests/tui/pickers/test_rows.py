@@ -22,17 +22,17 @@ HOSTILE = "a\x1b[31mred\x9b2J\x07\r\u202ebc"
 
 def tree(*places: str, head: str | None = None) -> Conversation:
     """A tree of `child<parent`; a letter in upper case is a reply."""
-    made = Conversation("2025-03-01")
+    conversation = Conversation("2025-03-01")
     for place in places:
         identifier, _, parent = place.partition("<")
         role: Role = "assistant" if identifier[0].isupper() else "user"
-        made.add(Entry(identifier, parent or None, Message(role, f"says {identifier}"), 0.0))
-    made.head = head or made.head
-    return made
+        conversation.add(Entry(identifier, parent or None, Message(role, f"says {identifier}"), 0.0))
+    conversation.head = head or conversation.head
+    return conversation
 
 
-def drawn(made: Conversation, folded: frozenset[str] = frozenset()) -> list[str]:
-    rows = unfolded_rows(tree_nodes(made), set(folded))
+def drawn(conversation: Conversation, folded: frozenset[str] = frozenset()) -> list[str]:
+    rows = unfolded_rows(tree_nodes(conversation), set(folded))
     return [f"{row.guide}{row.node.entry.id}{row.node.turn}" for row in rows]
 
 
@@ -46,30 +46,30 @@ def test_a_conversation_without_forks_is_drawn_without_lines() -> None:
 
 
 def test_the_path_to_the_head_keeps_its_depth_and_other_branches_come_first() -> None:
-    made = tree("u", "A<u", "v<A", "B<v", "w<B", "x<A", "C<x", head="C")
-    assert ["u1", "A1", "├─v2", "│ B2", "│ w3", "x2", "C2"] == drawn(made)
-    made.head = "w"
-    assert ["u1", "A1", "├─x2", "│ C2", "v2", "B2", "w3"] == drawn(made)
+    conversation = tree("u", "A<u", "v<A", "B<v", "w<B", "x<A", "C<x", head="C")
+    assert ["u1", "A1", "├─v2", "│ B2", "│ w3", "x2", "C2"] == drawn(conversation)
+    conversation.head = "w"
+    assert ["u1", "A1", "├─x2", "│ C2", "v2", "B2", "w3"] == drawn(conversation)
 
 
 def test_where_the_path_has_ended_the_larger_branch_goes_straight_on() -> None:
-    made = tree("u", "A<u", "v<A", "B<v", "x<A", head="u")
-    assert ["u1", "A1", "├─x2", "v2", "B2"] == drawn(made)
+    conversation = tree("u", "A<u", "v<A", "B<v", "x<A", head="u")
+    assert ["u1", "A1", "├─x2", "v2", "B2"] == drawn(conversation)
 
 
 def test_branches_of_branches_go_deeper_and_other_beginnings_hang_from_the_top() -> None:
-    made = tree("u", "A<u", "v<A", "B<v", "p<v", "z", "Z<z", "y", head="B")
-    assert ["┌─z1", "│ Z1", "├─y1", "u1", "A1", "v2", "├─p3", "B2"] == drawn(made)
-    made = tree("u", "A<u", "v<A", "B<v", "C<v", "D<C", "w<A", head="w")
-    assert ["u1", "A1", "├─v2", "│ ├─B2", "│ C2", "│ D2", "w2"] == drawn(made)
+    conversation = tree("u", "A<u", "v<A", "B<v", "p<v", "z", "Z<z", "y", head="B")
+    assert ["┌─z1", "│ Z1", "├─y1", "u1", "A1", "v2", "├─p3", "B2"] == drawn(conversation)
+    conversation = tree("u", "A<u", "v<A", "B<v", "C<v", "D<C", "w<A", head="w")
+    assert ["u1", "A1", "├─v2", "│ ├─B2", "│ C2", "│ D2", "w2"] == drawn(conversation)
 
 
 def test_another_try_at_every_turn_goes_one_step_deep_at_most() -> None:
     places = ["u0", "A0<u0", "B0<u0"]
     for turn in range(1, 300):
         places += [f"u{turn}<B{turn - 1}", f"A{turn}<u{turn}", f"B{turn}<u{turn}"]
-    made = tree(*places)
-    assert {"", "├─"} == {row.guide for row in unfolded_rows(tree_nodes(made), set())}
+    conversation = tree(*places)
+    assert {"", "├─"} == {row.guide for row in unfolded_rows(tree_nodes(conversation), set())}
 
 
 def test_an_empty_tree_has_no_rows() -> None:
@@ -77,9 +77,9 @@ def test_an_empty_tree_has_no_rows() -> None:
 
 
 def test_a_folded_branch_shows_its_first_message_and_how_many_it_hides() -> None:
-    made = tree("u", "A<u", "v<A", "B<v", "p<B", "q<B", "w<A", head="w")
-    assert ["u1", "A1", "├─v2", "w2"] == drawn(made, frozenset({"v"}))
-    rows = unfolded_rows(tree_nodes(made), {"v"})
+    conversation = tree("u", "A<u", "v<A", "B<v", "p<B", "q<B", "w<A", head="w")
+    assert ["u1", "A1", "├─v2", "w2"] == drawn(conversation, frozenset({"v"}))
+    rows = unfolded_rows(tree_nodes(conversation), {"v"})
     assert [0, 0, 3, 0] == [row.hidden for row in rows]
 
 
@@ -95,10 +95,10 @@ def test_a_filter_keeps_what_was_found_and_the_forks_that_lead_there() -> None:
 
 
 def test_every_row_of_a_tree_has_the_width_that_there_is() -> None:
-    made = tree("u", "A<u", "v<A", "B<v", "x<A", head="B")
-    made.add(Entry("日", "B", Message("user", "日本語" * 40 + HOSTILE), 1.0))
-    made.add(Entry("E", "日", Message("assistant", ""), 1.0, record={"prompt_tokens": 1_234_567}))
-    rows = TreeRows(made, lambda _: 123_456, {"v": "日" * 50}, lambda *_: None)
+    conversation = tree("u", "A<u", "v<A", "B<v", "x<A", head="B")
+    conversation.add(Entry("日", "B", Message("user", "日本語" * 40 + HOSTILE), 1.0))
+    conversation.add(Entry("E", "日", Message("assistant", ""), 1.0, record={"prompt_tokens": 1_234_567}))
+    rows = TreeRows(conversation, lambda _: 123_456, {"v": "日" * 50}, lambda *_: None)
     for width in (8, 20, 37, 48, 77, 127):
         lines = texts(rows, width)
         assert {width} == {get_cwidth(line) for line in lines}
@@ -108,14 +108,14 @@ def test_every_row_of_a_tree_has_the_width_that_there_is() -> None:
 
 
 def test_only_rows_that_are_drawn_are_asked_for_their_cost_and_only_once() -> None:
-    made = tree("u0", *(f"u{n}<u{n - 1}" for n in range(1, 2000)))
+    conversation = tree("u0", *(f"u{n}<u{n - 1}" for n in range(1, 2000)))
     asked: list[str] = []
 
     def cost(entry_id: str) -> int:
         asked.append(entry_id)
         return 0
 
-    rows = TreeRows(made, cost, {}, lambda *_: None)
+    rows = TreeRows(conversation, cost, {}, lambda *_: None)
     for _ in range(2):
         for index in range(100, 110):
             assert "".join(part[1] for part in rows.line(index, 77)).endswith(" " * 13)
@@ -179,12 +179,12 @@ def test_an_age_has_one_unit() -> None:
 
 
 def test_every_row_of_the_sessions_has_the_width_that_there_is() -> None:
-    made = [
+    summaries = [
         Summary("plain", 3, "hello " * 50, None, 1.0),
         Summary("日本語" * 20, 1234, "日本語" * 50 + HOSTILE, None, 2.0),
         Summary("broken" * 20, problem="damaged"),
     ]
-    rows = SessionRows(made, session_actions())
+    rows = SessionRows(summaries, session_actions())
     for width in (20, 37, 48, 77, 127):
         for index in range(rows.count()):
             line = "".join(part[1] for part in rows.line(index, width))
@@ -194,8 +194,8 @@ def test_every_row_of_the_sessions_has_the_width_that_there_is() -> None:
 
 
 def test_ten_thousand_sessions_are_narrowed_letter_by_letter() -> None:
-    made = [Summary(f"chat-{n}", 1, f"topic {n % 7}", None, float(n)) for n in range(10_000)]
-    rows = SessionRows(made, session_actions())
+    summaries = [Summary(f"chat-{n}", 1, f"topic {n % 7}", None, float(n)) for n in range(10_000)]
+    rows = SessionRows(summaries, session_actions())
 
     async def narrow() -> None:
         assert [10_000, 10_000, 1_111, 1] == [
