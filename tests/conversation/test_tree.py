@@ -16,47 +16,52 @@ def entry(identifier: str, parent: str | None, role: Role = "user", text: str = 
 
 def talk(*identifiers: str) -> Conversation:
     """Messages in one line, users' first."""
-    made = Conversation("2025-03-01")
+    conversation = Conversation("2025-03-01")
     for number, identifier in enumerate(identifiers):
-        made.add(entry(identifier, made.head, "assistant" if number % 2 else "user"))
-    return made
+        conversation.add(entry(identifier, conversation.head, "assistant" if number % 2 else "user"))
+    return conversation
 
 
 def ids(entries: list[Entry]) -> list[str]:
-    return [one.id for one in entries]
+    return [item.id for item in entries]
 
 
 def test_an_added_entry_becomes_the_head() -> None:
-    made = talk("u1", "a1", "u2")
-    assert "u2" == made.head
-    assert ["u1", "a1", "u2"] == ids(made.path())
+    conversation = talk("u1", "a1", "u2")
+    assert "u2" == conversation.head
+    assert ["u1", "a1", "u2"] == ids(conversation.path())
 
 
 def test_an_entry_without_its_parent_is_refused_and_nothing_changes() -> None:
-    made = talk("u1")
+    conversation = talk("u1")
     with pytest.raises(KeyError):
-        made.add(entry("a1", "nobody"))
-    assert (["u1"], "u1") == (list(made.entries), made.head)
+        conversation.add(entry("a1", "nobody"))
+    assert (["u1"], "u1") == (list(conversation.entries), conversation.head)
 
 
 def test_a_path_ends_at_the_leaf_that_is_asked_for() -> None:
-    made = talk("u1", "a1", "u2", "a2")
-    assert ["u1", "a1"] == ids(made.path("a1"))
-    assert ["u1", "a1", "u2", "a2"] == ids(made.path(None))
+    conversation = talk("u1", "a1", "u2", "a2")
+    assert ["u1", "a1"] == ids(conversation.path("a1"))
+    assert ["u1", "a1", "u2", "a2"] == ids(conversation.path(None))
 
 
 def test_an_empty_conversation_has_no_path_turns_or_children() -> None:
-    made = Conversation("2025-03-01")
-    assert ([], [], [], None) == (made.path(), made.turns(), made.children(None), made.unanswered())
+    conversation = Conversation("2025-03-01")
+    assert ([], [], [], None) == (
+        conversation.path(),
+        conversation.turns(),
+        conversation.children(None),
+        conversation.unanswered(),
+    )
 
 
 def test_siblings_are_children_of_one_entry_oldest_first() -> None:
-    made = talk("u1", "a1")
-    made.add(entry("b1", "u1", "assistant"))
-    made.add(entry("other", None))
-    assert ["a1", "b1"] == ids(made.children("u1"))
-    assert ["u1", "other"] == ids(made.children(None))
-    assert ["u1", "b1"] == ids(made.path("b1"))
+    conversation = talk("u1", "a1")
+    conversation.add(entry("b1", "u1", "assistant"))
+    conversation.add(entry("other", None))
+    assert ["a1", "b1"] == ids(conversation.children("u1"))
+    assert ["u1", "other"] == ids(conversation.children(None))
+    assert ["u1", "b1"] == ids(conversation.path("b1"))
 
 
 def test_turns_are_numbered_from_one_along_the_path() -> None:
@@ -67,21 +72,21 @@ def test_turns_are_numbered_from_one_along_the_path() -> None:
 
 
 def test_turns_of_another_leaf_are_numbered_along_its_own_path() -> None:
-    made = talk("u1", "a1", "u2", "a2")
-    made.add(entry("v2", "a1"))
-    assert ["u1", "v2"] == [turn.user.id for turn in made.turns()]
-    assert ["u1", "u2"] == [turn.user.id for turn in made.turns("a2")]
+    conversation = talk("u1", "a1", "u2", "a2")
+    conversation.add(entry("v2", "a1"))
+    assert ["u1", "v2"] == [turn.user.id for turn in conversation.turns()]
+    assert ["u1", "u2"] == [turn.user.id for turn in conversation.turns("a2")]
 
 
 def test_two_messages_in_a_row_are_two_turns() -> None:
-    made = talk("u1")
-    made.add(entry("u2", "u1"))
-    assert [(1, None), (2, None)] == [(turn.number, turn.reply) for turn in made.turns()]
+    conversation = talk("u1")
+    conversation.add(entry("u2", "u1"))
+    assert [(1, None), (2, None)] == [(turn.number, turn.reply) for turn in conversation.turns()]
 
 
 def test_a_turn_ends_with_its_reply_or_without_one_with_its_message() -> None:
-    made = talk("u1", "a1", "u2")
-    assert ("a1", "u2") == (made.end_of_turn(1), made.end_of_turn(2))
+    conversation = talk("u1", "a1", "u2")
+    assert ("a1", "u2") == (conversation.end_of_turn(1), conversation.end_of_turn(2))
 
 
 @pytest.mark.parametrize("number", [0, -1, 3])
@@ -96,23 +101,23 @@ def test_an_empty_conversation_says_that_it_has_no_turns() -> None:
 
 
 def test_only_a_message_at_the_head_is_unanswered() -> None:
-    made = talk("u1", "a1", "u2")
-    lost = made.unanswered()
+    conversation = talk("u1", "a1", "u2")
+    lost = conversation.unanswered()
     assert lost is not None
     assert "u2" == lost.id
-    made.add(entry("a2", "u2", "assistant"))
-    assert None is made.unanswered()
+    conversation.add(entry("a2", "u2", "assistant"))
+    assert None is conversation.unanswered()
 
 
 def test_a_note_adds_numbers_and_leaves_earlier_values_of_the_entry_alone() -> None:
-    made = talk("u1", "a1")
-    before = made.entries["a1"]
-    made.note("a1", {"x": 1, "y": 1})
-    noted = made.note("a1", {"y": 2})
+    conversation = talk("u1", "a1")
+    before = conversation.entries["a1"]
+    conversation.note("a1", {"x": 1, "y": 1})
+    noted = conversation.note("a1", {"y": 2})
     assert {"x": 1, "y": 2} == dict(noted.record)
     assert {} == dict(before.record)
     assert (before.message, before.parent) == (noted.message, noted.parent)
-    assert noted is made.entries["a1"]
+    assert noted is conversation.entries["a1"]
 
 
 def test_a_note_for_nobody_is_refused() -> None:
@@ -121,13 +126,13 @@ def test_a_note_for_nobody_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("date", "said"), [("2026-11-03", "3 November 2026"), ("2025-01-31", "31 January 2025")]
+    ("date", "words"), [("2026-11-03", "3 November 2026"), ("2025-01-31", "31 January 2025")]
 )
-def test_a_date_is_told_as_a_person_says_it(date: str, said: str) -> None:
-    assert said == date_in_words(date)
+def test_a_date_is_written_in_words(date: str, words: str) -> None:
+    assert words == date_in_words(date)
 
 
 def test_new_ids_are_twelve_hexadecimal_digits_and_do_not_repeat() -> None:
-    made = {new_id() for _ in range(1000)}
-    assert 1000 == len(made)
-    assert all(re.fullmatch("[0-9a-f]{12}", one) for one in made)
+    identifiers = {new_id() for _ in range(1000)}
+    assert 1000 == len(identifiers)
+    assert all(re.fullmatch("[0-9a-f]{12}", identifier) for identifier in identifiers)

@@ -20,11 +20,11 @@ def folder(tmp_path: Path) -> SessionFolder:
 def with_branches(folder: SessionFolder, name: str = "fruit") -> Conversation:
     """A session with two branches, whose head is not the last message."""
     with folder.create(name, model="pocket", system="Be kind.", date="2025-03-01") as session:
-        one = session.append(Message("user", HARD), None)
-        two = session.append(Message("assistant", "two", "hm"), one.id, finish_reason="stop")
-        session.append(Message("user", "three"), two.id)
-        other = session.append(Message("user", "other"), two.id)
+        first = session.append(Message("user", HARD), None)
+        second = session.append(Message("assistant", "two", "hm"), first.id, finish_reason="stop")
+        session.append(Message("user", "three"), second.id)
+        other = session.append(Message("user", "other"), second.id)
         session.append(Message("assistant", "cut"), other.id, finish_reason="cancelled")
-        session.set_label(two.id, "good")
+        session.set_label(second.id, "good")
         session.move_head(other.id)
         return session.conversation

@@ -23,7 +23,7 @@ def read(value: Any) -> Imported:
     return importing.read(json.dumps(value).encode())
 
 
-def said(imported: Imported) -> list[tuple[str, str, str]]:
+def messages_of(imported: Imported) -> list[tuple[str, str, str]]:
     path = imported.conversation.path()
     return [(e.message.role, e.message.content, e.message.thinking) for e in path]
 
@@ -48,24 +48,26 @@ def test_an_import_of_an_export_is_the_same_tree(folder: SessionFolder) -> None:
 
 
 def test_an_export_says_what_it_is_and_is_ascii(folder: SessionFolder) -> None:
-    found = exported(with_branches(folder))
+    fields = exported(with_branches(folder))
     assert ("chatcli", 1, "fruit", "pocket", "Be kind.", "2025-03-01") == tuple(
-        found[key] for key in ("format", "version", "session", "model", "system", "date")
+        fields[key] for key in ("format", "version", "session", "model", "system", "date")
     )
-    assert ["user", "assistant", "user", "user", "assistant"] == [entry["role"] for entry in found["entries"]]
-    assert found["entries"][3]["id"] == found["head"]
-    assert export.to_json(found).isascii()
+    assert ["user", "assistant", "user", "user", "assistant"] == [
+        entry["role"] for entry in fields["entries"]
+    ]
+    assert fields["entries"][3]["id"] == fields["head"]
+    assert export.to_json(fields).isascii()
 
 
 def test_an_imported_conversation_takes_a_given_name_or_none(folder: SessionFolder) -> None:
-    found = read(exported(with_branches(folder)))
-    with importing.save(folder, found, "new") as session:
+    imported = read(exported(with_branches(folder)))
+    with importing.save(folder, imported, "new") as session:
         assert "new" == session.name
     with pytest.raises(SessionExists):
-        importing.save(folder, found, "new")
+        importing.save(folder, imported, "new")
     with pytest.raises(BadName):
-        importing.save(folder, found, "../new")
-    hostile = Imported(found.conversation, "../../etc/passwd")
+        importing.save(folder, imported, "../new")
+    hostile = Imported(imported.conversation, "../../etc/passwd")
     with importing.save(folder, hostile) as session:
         assert session.path.parent == folder.folder
         assert session.name.startswith("a-quote-and-line")
@@ -86,13 +88,13 @@ def test_an_imported_conversation_takes_a_given_name_or_none(folder: SessionFold
     ],
 )
 def test_a_damaged_export_is_refused_in_a_sentence(folder: SessionFolder, change: dict[str, Any]) -> None:
-    found = exported(with_branches(folder))
+    fields = exported(with_branches(folder))
     with pytest.raises(NotImportable, match=r"^This export is damaged: .*\.$"):
-        read({**found, **change})
+        read({**fields, **change})
     for key in change:
         if key != "labels":
             with pytest.raises(NotImportable, match=f"'{key}' is not there"):
-                read({name: value for name, value in found.items() if name != key})
+                read({name: value for name, value in fields.items() if name != key})
 
 
 @pytest.mark.parametrize(
@@ -109,19 +111,19 @@ def test_a_damaged_export_is_refused_in_a_sentence(folder: SessionFolder, change
     ],
 )
 def test_a_damaged_entry_is_refused(folder: SessionFolder, change: dict[str, Any]) -> None:
-    found = exported(with_branches(folder))
-    found["entries"][0] |= change
+    fields = exported(with_branches(folder))
+    fields["entries"][0] |= change
     with pytest.raises(NotImportable, match="damaged"):
-        read(found)
+        read(fields)
 
 
 def test_entries_that_repeat_or_go_in_rings_are_refused(folder: SessionFolder) -> None:
-    found = exported(with_branches(folder))
-    for entries in (found["entries"][:1] * 2, found["entries"][::-1]):
+    fields = exported(with_branches(folder))
+    for entries in (fields["entries"][:1] * 2, fields["entries"][::-1]):
         with pytest.raises(NotImportable, match=r"entry . has no place"):
-            read({**found, "entries": entries})
+            read({**fields, "entries": entries})
     with pytest.raises(NotImportable, match="no messages"):
-        read({**found, "entries": [], "labels": {}, "head": None})
+        read({**fields, "entries": [], "labels": {}, "head": None})
 
 
 def test_an_export_of_a_newer_program_is_refused(folder: SessionFolder) -> None:
@@ -149,14 +151,18 @@ def test_a_list_of_messages_becomes_a_conversation() -> None:
         ("user", "Last.", ""),
     ]
     lines = "\n".join(map(json.dumps, given)).encode() + b"\n\n"
-    for found in (
+    for imported in (
         read(given),
         read({"messages": given}),
         importing.read(lines),
         importing.read(b"\xef\xbb\xbf" + lines),
     ):
-        assert expected == said(found)
-        assert (None, None, None) == (found.name, found.conversation.model, found.conversation.system)
+        assert expected == messages_of(imported)
+        assert (None, None, None) == (
+            imported.name,
+            imported.conversation.model,
+            imported.conversation.system,
+        )
 
 
 def test_system_messages_are_joined_and_neighbours_of_one_role_too() -> None:
@@ -170,18 +176,20 @@ def test_system_messages_are_joined_and_neighbours_of_one_role_too() -> None:
         reply("b"),
         reply("c", thinking="y"),
     ]
-    found = read(given)
-    assert "Be kind.\n\nBe brief." == found.conversation.system
-    assert [("user", "one\n\ntwo", ""), ("assistant", "a\n\nb\n\nc", "x\n\ny")] == said(found)
+    imported = read(given)
+    assert "Be kind.\n\nBe brief." == imported.conversation.system
+    assert [("user", "one\n\ntwo", ""), ("assistant", "a\n\nb\n\nc", "x\n\ny")] == messages_of(imported)
     assert "Top.\n\nBe kind.\n\nBe brief." == (
         read({"system": "Top.", "messages": given}).conversation.system
     )
 
 
 def test_a_greeting_keeps_its_place() -> None:
-    found = read([reply("Hello!"), user("Hi.")])
-    assert [("user", ""), ("assistant", "Hello!"), ("user", "Hi.")] == [one[:2] for one in said(found)]
-    assert [1, 2] == [turn.number for turn in found.conversation.turns()]
+    imported = read([reply("Hello!"), user("Hi.")])
+    assert [("user", ""), ("assistant", "Hello!"), ("user", "Hi.")] == [
+        one[:2] for one in messages_of(imported)
+    ]
+    assert [1, 2] == [turn.number for turn in imported.conversation.turns()]
 
 
 def test_a_session_is_named_by_its_first_words(folder: SessionFolder) -> None:
@@ -236,17 +244,17 @@ def test_what_is_no_conversation_is_refused_in_a_sentence(data: bytes, says: str
 
 
 def test_thinking_alone_is_a_reply_and_half_characters_do_no_harm(folder: SessionFolder) -> None:
-    found = importing.read(
+    imported = importing.read(
         b'[{"role": "user", "content": "\\ud800 x"},{"role": "assistant", "content": null, "thinking": "hm"}]'
     )
-    assert [("user", "? x", ""), ("assistant", "", "hm")] == said(found)
-    importing.save(folder, found).close()
+    assert [("user", "? x", ""), ("assistant", "", "hm")] == messages_of(imported)
+    importing.save(folder, imported).close()
 
 
 def test_what_cannot_be_saved_whole_leaves_nothing(folder: SessionFolder) -> None:
-    found = read(exported(with_branches(folder)))
-    first, *_ = found.conversation.entries.values()
-    found.conversation.entries["again"] = first
+    imported = read(exported(with_branches(folder)))
+    first, *_ = imported.conversation.entries.values()
+    imported.conversation.entries["again"] = first
     with pytest.raises(KeyError):
-        importing.save(folder, found, "half")
+        importing.save(folder, imported, "half")
     assert ["fruit"] == folder.names()

@@ -48,7 +48,7 @@ class Page(HTMLParser):
         self.text += data
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [found for name, found in self.tags if name == tag]
+        return [attributes for name, attributes in self.tags if name == tag]
 
 
 def page(question: str, reply: str, thinking: str = "", *, shown: bool = False) -> Page:
@@ -60,31 +60,31 @@ def page(question: str, reply: str, thinking: str = "", *, shown: bool = False) 
 
 
 def test_nothing_in_a_page_is_active_or_loaded() -> None:
-    found = page(ACTIVE, ACTIVE, ACTIVE, shown=True)
-    names = {name for name, _ in found.tags}
+    document = page(ACTIVE, ACTIVE, ACTIVE, shown=True)
+    names = {name for name, _ in document.tags}
     assert not names & {"script", "img", "iframe", "link", "object", "base", "form"}
-    attributes = {key for _, held in found.tags for key in held}
+    attributes = {key for _, held in document.tags for key in held}
     assert not {key for key in attributes if key.startswith("on")} | attributes & {"src", "srcset"}
-    targets = [str(link["href"]) for link in found.named("a")]
+    targets = [str(link["href"]) for link in document.named("a")]
     assert {"#turn-1", "https://evil.example/p.png"} == set(targets)
-    assert "a <b>name</b>" in found.text and "alert(1)" in found.text
+    assert "a <b>name</b>" in document.text and "alert(1)" in document.text
     assert "default-src 'none'; style-src 'unsafe-inline'" in {
-        held.get("content") for held in found.named("meta")
+        held.get("content") for held in document.named("meta")
     }
     style = readable.STYLE
     assert "url(" not in style and "@import" not in style
 
 
 def test_a_page_has_replies_as_markdown_and_questions_as_they_were_typed() -> None:
-    found = page(
+    document = page(
         "**typed** {style}",
         "**bold** and `code`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx < 1\n```",
     )
-    assert "**typed** {style}" in found.text
-    names = [name for name, _ in found.tags]
+    assert "**typed** {style}" in document.text
+    names = [name for name, _ in document.tags]
     assert {"strong", "code", "pre", "table"} <= set(names)
-    assert "x < 1" in found.text
-    viewport = {held.get("name"): held.get("content") for held in found.named("meta")}
+    assert "x < 1" in document.text
+    viewport = {held.get("name"): held.get("content") for held in document.named("meta")}
     assert "width=device-width, initial-scale=1" == viewport["viewport"]
     assert "prefers-color-scheme: dark" in readable.STYLE
 
@@ -116,5 +116,5 @@ def test_a_reply_that_is_hard_to_read_makes_a_page_all_the_same(text: str) -> No
 
 
 def test_formats_go_by_a_files_suffix() -> None:
-    found = [export.format_of(suffix) for suffix in (".md", ".HTML", ".htm", ".json", ".txt", "")]
-    assert ["md", "html", "html", "json", "md", "md"] == found
+    formats = [export.format_of(suffix) for suffix in (".md", ".HTML", ".htm", ".json", ".txt", "")]
+    assert ["md", "html", "html", "json", "md", "md"] == formats

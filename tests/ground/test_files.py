@@ -58,8 +58,8 @@ def test_every_folder_that_is_made_on_the_way_is_private(tmp_path: Path) -> None
         files.write_once(tmp_path / "kv" / "model" / "ab" / "file", b"x", tmp_path / "kv" / "tmp")
     finally:
         os.umask(old)
-    made = [tmp_path / "new", tmp_path / "kv", tmp_path / "kv" / "model"]
-    assert {path.name: oct(0o700) for path in made} == {p.name: oct(mode(p)) for p in made}
+    folders = [tmp_path / "new", tmp_path / "kv", tmp_path / "kv" / "model"]
+    assert {path.name: oct(0o700) for path in folders} == {p.name: oct(mode(p)) for p in folders}
 
 
 def test_a_write_leaves_no_temporary_file(tmp_path: Path) -> None:

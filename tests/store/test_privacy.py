@@ -67,9 +67,9 @@ class Shelf:
         path = TokenPath.cut(root_id(FINGERPRINT), [*tokens, 0], range(1, len(tokens) + 1))
         depth = store.depth(path, stateful=True)
         with store.rows(path.upto(depth)) as rows:
-            found = joined(rows, "0.keys")[0, 0, :, 0].tolist() if depth else []
+            tokens_read = joined(rows, "0.keys")[0, 0, :, 0].tolist() if depth else []
         store.close()
-        return list(found)
+        return list(tokens_read)
 
     def secrets(self) -> list[str]:
         """Where any of the secret tokens is, alone or in rows."""
@@ -213,10 +213,10 @@ def test_the_program_deletes_a_session_and_the_other_goes_on_as_before(
     copy(chatcli, untouched)
     turns(chatcli, "talk", ["My code word is periwinkle.", *TURNS[1:]])
     others = {*named(chatcli, "other"), *named(chatcli, "third")}
-    gone = set(named(chatcli, "talk")) - others
-    assert gone
+    own = set(named(chatcli, "talk")) - others
+    assert own
     chatcli.run("delete", "talk", "--yes")
-    leaves_nothing(chatcli, "periwinkle", *(name[:16] for name in gone))
+    leaves_nothing(chatcli, "periwinkle", *(name[:16] for name in own))
     for name in ("other", "third"):
         expected = untouched.ask("And now?", "-S", name, "-n", 8)
         alike(expected, chatcli.ask("And now?", "-S", name, "-n", 8))

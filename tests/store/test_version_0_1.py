@@ -75,11 +75,11 @@ def write_old(store: SegmentStore) -> list[Path]:
         shard = store.folder / segment.id[:2]
         shard.mkdir(parents=True, exist_ok=True)
         for kind in ("rows", "state"):
-            told = {"format": "chatcli-segment", "version": "1", "kind": kind, "id": segment.id}
-            told |= {"start": str(segment.start), "end": str(segment.end), "parent": segment.parent}
-            told |= {"fingerprint": store.fingerprint, "scalars": "{}", "digest": "0" * 32}
+            metadata = {"format": "chatcli-segment", "version": "1", "kind": kind, "id": segment.id}
+            metadata |= {"start": str(segment.start), "end": str(segment.end), "parent": segment.parent}
+            metadata |= {"fingerprint": store.fingerprint, "scalars": "{}", "digest": "0" * 32}
             paths.append(shard / f"{segment.id}.{kind}.safetensors")
-            safetensors.numpy.save_file({"0.keys": np.ones((1, 1, 2, 3), "f4")}, paths[-1], told)
+            safetensors.numpy.save_file({"0.keys": np.ones((1, 1, 2, 3), "f4")}, paths[-1], metadata)
         paths.append(shard / f"{segment.id}.next")
         paths[-1].write_text(f"{CHAIN[-1].id}\n")
     for path in paths:

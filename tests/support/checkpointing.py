@@ -90,11 +90,11 @@ def read(store: SegmentStore, path: TokenPath) -> Raw:
 def expected(path: TokenPath) -> Raw:
     """The rows of a path as they were put, one array after the other."""
     parts = [rows_of(segment) for segment in path]
-    found: Raw = {}
+    arrays: Raw = {}
     for name, first in parts[0].items():
         array = np.concatenate([part[name].array() for part in parts], axis=-2)
-        found[name] = (first.dtype, array.shape, array.tobytes())
-    return found
+        arrays[name] = (first.dtype, array.shape, array.tobytes())
+    return arrays
 
 
 def rows_files(store: SegmentStore) -> list[Path]:
@@ -109,9 +109,9 @@ def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None
     """The same file with other metadata or tensors (None: without them), signed again."""
     with Container(path) as file:
         parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.tensors}
-        told: dict[str, str | None] = {**file.metadata, **changes}
+        metadata: dict[str, str | None] = {**file.metadata, **changes}
     kept = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
-    path.write_bytes(pack(kept, {key: value for key, value in told.items() if value is not None}))
+    path.write_bytes(pack(kept, {key: value for key, value in metadata.items() if value is not None}))
 
 
 # One path of two segments, for tests of what happens to its files

@@ -61,9 +61,9 @@ def test_the_first_segment_of_a_joined_file_is_lent(store: SegmentStore) -> None
 def test_no_more_is_lent_than_both_segments_have(store: SegmentStore) -> None:
     prompt = SHARED[: START + 66]
     write_all(store, path_of(prompt, [START, START + 66]))
-    found = borrowed(store, 1)
-    assert found is not None
-    assert 66 == found[0]
+    rows = borrowed(store, 1)
+    assert rows is not None
+    assert 66 == rows[0]
 
 
 def test_less_than_a_chunk_is_not_lent(store: SegmentStore) -> None:
@@ -74,9 +74,9 @@ def test_less_than_a_chunk_is_not_lent(store: SegmentStore) -> None:
 def test_the_longest_of_several_beginnings_is_lent(store: SegmentStore) -> None:
     for length in (65, 68, 66):
         tell(store, length)
-    found = borrowed(store, 1)
-    assert found is not None
-    assert 68 == found[0]
+    rows = borrowed(store, 1)
+    assert rows is not None
+    assert 68 == rows[0]
 
 
 def test_a_beginning_shorter_than_a_name_tells_is_not_worth_looking_for(

@@ -42,9 +42,9 @@ ONCE = 1 + FANOUT
 @pytest.fixture(scope="module")
 def grown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
-    made = SegmentStore(folder, FINGERPRINT)
-    write_all(made, CHAIN)
-    made.close()
+    store = SegmentStore(folder, FINGERPRINT)
+    write_all(store, CHAIN)
+    store.close()
     return folder
 
 
@@ -52,14 +52,14 @@ def grown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def long(tmp_path: Path, grown_once: Path) -> Iterator[SegmentStore]:
     """A store of the whole path, written as a conversation writes it."""
     shutil.copytree(grown_once, tmp_path / "long")
-    made = SegmentStore(tmp_path / "long", FINGERPRINT)
-    yield made
-    made.close()
+    store = SegmentStore(tmp_path / "long", FINGERPRINT)
+    yield store
+    store.close()
 
 
 def inside(store: SegmentStore, chain: TokenPath = CHAIN) -> list[int]:
     """How many segments each file of a path holds."""
-    return [found.segments for found in locate(store.folder, chain)]
+    return [file.segments for file in locate(store.folder, chain)]
 
 
 def named_for(path: Path) -> tuple[str, str]:
@@ -108,8 +108,8 @@ def test_few_files_stay_and_no_row_is_rewritten_often(count: int) -> None:
 
 
 def test_a_power_of_the_fan_is_one_file() -> None:
-    found = {count: grown(count, [1] * count)[0] for count in (1, 7, 8, 15, 16, 64, 512)}
-    assert {1: [1], 7: [1] * 7, 8: [8], 15: [8, *[1] * 7], 16: [8, 8], 64: [64], 512: [512]} == found
+    counts = {count: grown(count, [1] * count)[0] for count in (1, 7, 8, 15, 16, 64, 512)}
+    assert {1: [1], 7: [1] * 7, 8: [8], 15: [8, *[1] * 7], 16: [8, 8], 64: [64], 512: [512]} == counts
 
 
 def test_no_joined_file_is_larger_than_is_worth_it() -> None:
@@ -158,12 +158,12 @@ def test_bytes_stop_joining_one_level_before_they_are_too_many() -> None:
 
 
 def test_a_path_is_joined_as_it_grows(store: SegmentStore) -> None:
-    found = []
+    counts = []
     for depth in range(1, ONCE + 3):
         write(store, CHAIN.upto(depth))
-        found.append(inside(store))
-    assert [[1] * depth for depth in range(1, ONCE)] == found[: ONCE - 1]
-    assert [[1, FANOUT], [1, FANOUT, 1], [1, FANOUT, 1, 1]] == found[ONCE - 1 :]
+        counts.append(inside(store))
+    assert [[1] * depth for depth in range(1, ONCE)] == counts[: ONCE - 1]
+    assert [[1, FANOUT], [1, FANOUT, 1], [1, FANOUT, 1, 1]] == counts[ONCE - 1 :]
     assert 4 == len(rows_files(store))
 
 
@@ -238,15 +238,15 @@ def leftover(store: SegmentStore) -> list[Path]:
     small = {path: path.read_bytes() for path in rows_files(store)}
     write(store, CHAIN.upto(ONCE))
     assert [1, FANOUT] == inside(store)
-    gone = [path for path in small if not path.exists()]
-    for path in gone:
+    joined_files = [path for path in small if not path.exists()]
+    for path in joined_files:
         path.write_bytes(small[path])
-    return sorted(gone)
+    return sorted(joined_files)
 
 
 def test_a_kill_after_the_joined_file_was_written_loses_nothing(store: SegmentStore) -> None:
-    gone = leftover(store)
-    assert FANOUT - 1 == len(gone)
+    joined_files = leftover(store)
+    assert FANOUT - 1 == len(joined_files)
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
     write_all(store, CHAIN.upto(20), ONCE)
     assert expected(CHAIN.upto(20)) == read(store, CHAIN.upto(20))
@@ -254,10 +254,10 @@ def test_a_kill_after_the_joined_file_was_written_loses_nothing(store: SegmentSt
 
 def test_what_a_killed_joining_left_is_named_as_held_twice(store: SegmentStore) -> None:
     sessions = store.folder.parent.parent
-    gone = leftover(store)
+    joined_files = leftover(store)
     twice = list(eviction.held_twice(sessions))
-    assert gone == sorted(removal.path for removal in twice)
-    assert sum(path.stat().st_size for path in gone) == eviction.remove(twice)
+    assert joined_files == sorted(removal.path for removal in twice)
+    assert sum(path.stat().st_size for path in joined_files) == eviction.remove(twice)
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
     assert [] == list(eviction.held_twice(sessions))
 
@@ -326,9 +326,9 @@ def test_files_that_are_joined_between_finding_and_opening_are_found_again(
 
 def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> None:
     write_all(store, CHAIN.upto(3))
-    gone = locate(store.folder, CHAIN.upto(3))[1].path
-    gone.unlink()
-    gone.symlink_to("nowhere")
+    joined_files = locate(store.folder, CHAIN.upto(3))[1].path
+    joined_files.unlink()
+    joined_files.symlink_to("nowhere")
     with pytest.raises(SegmentDamaged, match="evicted or deleted"):
         store.rows(CHAIN.upto(3))
 

@@ -36,8 +36,8 @@ def tensor(dtype: str, values: np.ndarray = SAMPLE) -> Tensor:
         bits = (values.astype("float32").view("uint32") >> 16).astype("uint16")
         return Tensor.of(bits, "bfloat16")
     with np.errstate(invalid="ignore"):
-        made = np.nan_to_num(values).astype(dtype) if dtype[0] in "iu" else values.astype(dtype)
-    return Tensor.of(made)
+        array = np.nan_to_num(values).astype(dtype) if dtype[0] in "iu" else values.astype(dtype)
+    return Tensor.of(array)
 
 
 def raw(value: Tensor) -> Raw:
@@ -50,10 +50,10 @@ def read(path: Path) -> tuple[dict[str, Raw], dict[str, str]]:
 
 
 def round_trip(
-    folder: Path, tensors: Mapping[str, Tensor], told: Mapping[str, str]
+    folder: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 ) -> tuple[dict[str, Raw], dict[str, str]]:
     path = folder / "file"
-    path.write_bytes(pack(tensors, told))
+    path.write_bytes(pack(tensors, metadata))
     return read(path)
 
 
@@ -74,9 +74,9 @@ def is_damaged(path: Path, data: bytes) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES.values())
 def test_every_type_comes_back_byte_for_byte(tmp_path: Path, dtype: str) -> None:
     given = {"b": tensor(dtype), "a": tensor(dtype, SAMPLE[:1])}
-    told = {"id": "x", "text": 'é\n\0"digest":"'}
-    expected = ({name: raw(value) for name, value in given.items()}, told)
-    assert expected == round_trip(tmp_path, given, told)
+    metadata = {"id": "x", "text": 'é\n\0"digest":"'}
+    expected = ({name: raw(value) for name, value in given.items()}, metadata)
+    assert expected == round_trip(tmp_path, given, metadata)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values())
@@ -84,8 +84,8 @@ def test_every_type_comes_back_byte_for_byte(tmp_path: Path, dtype: str) -> None
 def test_a_tensor_of_nothing_comes_back(tmp_path: Path, dtype: str, empty: np.ndarray) -> None:
     """MiniMax-M3's indexer keeps values of no columns."""
     given = {"a": tensor(dtype), "none": tensor(dtype, empty), "b": tensor(dtype)}
-    found, _ = round_trip(tmp_path, given, {})
-    assert {name: raw(value) for name, value in given.items()} == found
+    stored, _ = round_trip(tmp_path, given, {})
+    assert {name: raw(value) for name, value in given.items()} == stored
 
 
 def test_no_tensors_and_a_scalar_come_back(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_no_tensors_and_a_scalar_come_back(tmp_path: Path) -> None:
 
 def test_an_array_that_lies_in_pieces_is_packed_in_order(tmp_path: Path) -> None:
     whole = np.arange(24, dtype="float32").reshape(4, 6)
-    found, _ = round_trip(tmp_path, {"a": Tensor.of(whole[:, 2:4])}, {})
-    assert whole[:, 2:4].tobytes() == found["a"][2]
+    stored, _ = round_trip(tmp_path, {"a": Tensor.of(whole[:, 2:4])}, {})
+    assert whole[:, 2:4].tobytes() == stored["a"][2]
 
 
 def test_an_array_has_its_numbers_and_shape(tmp_path: Path) -> None:
@@ -216,34 +216,34 @@ def sums_of(*parts: bytes) -> str:
     return "".join(xxhash.xxh3_64_hexdigest(part) for part in parts)
 
 
-def header(payload: bytes = bytes(16), **told: Any) -> Header:
+def header(payload: bytes = bytes(16), **metadata: Any) -> Header:
     """A right header of one tensor."""
     return {
-        "__metadata__": {"digest": NO_DIGEST, "sums": sums_of(payload), **told},
+        "__metadata__": {"digest": NO_DIGEST, "sums": sums_of(payload), **metadata},
         "a": {"dtype": "F32", "shape": [4], "data_offsets": [0, len(payload)]},
     }
 
 
 def hostile(change: Callable[[Header], Any], payload: bytes = bytes(16)) -> bytes:
-    made = header(payload)
-    change(made)
-    return signed(json.dumps(made, separators=(",", ":")).encode(), payload)
+    fields = header(payload)
+    change(fields)
+    return signed(json.dumps(fields, separators=(",", ":")).encode(), payload)
 
 
 def with_part(**changes: Any) -> Callable[[Header], Any]:
-    return lambda made: made["a"].update(changes)
+    return lambda fields: fields["a"].update(changes)
 
 
 def with_told(**changes: Any) -> Callable[[Header], Any]:
-    return lambda made: made["__metadata__"].update(changes)
+    return lambda fields: fields["__metadata__"].update(changes)
 
 
 def with_second(shape: Any, first: int, last: int) -> Callable[[Header], Any]:
     """Another tensor of the same payload; both sums are right."""
 
-    def change(made: Header) -> None:
-        made["b"] = {"dtype": "F32", "shape": shape, "data_offsets": [first, last]}
-        made["__metadata__"]["sums"] = sums_of(bytes(16), bytes(max(0, last - first)))
+    def change(fields: Header) -> None:
+        fields["b"] = {"dtype": "F32", "shape": shape, "data_offsets": [first, last]}
+        fields["__metadata__"]["sums"] = sums_of(bytes(16), bytes(max(0, last - first)))
 
     return change
 
@@ -261,9 +261,9 @@ CHANGES: dict[str, Callable[[Header], Any]] = {
     "a type of another size": with_part(dtype="F64"),
     "a type that is none": with_part(dtype=None),
     "a type that is a list": with_part(dtype=["F32"]),
-    "no type": lambda made: made["a"].pop("dtype"),
-    "no shape": lambda made: made["a"].pop("shape"),
-    "no offsets": lambda made: made["a"].pop("data_offsets"),
+    "no type": lambda fields: fields["a"].pop("dtype"),
+    "no shape": lambda fields: fields["a"].pop("shape"),
+    "no offsets": lambda fields: fields["a"].pop("data_offsets"),
     "a negative shape": with_part(shape=[-2, -2]),
     "an absurd shape": with_part(shape=[1 << 62, 1 << 62]),
     "an absurd shape of nothing": with_part(shape=[1 << 70, 0], data_offsets=[0, 0]),
@@ -287,14 +287,14 @@ CHANGES: dict[str, Callable[[Header], Any]] = {
     "a float offset": with_part(data_offsets=[0, 16.0]),
     "one offset": with_part(data_offsets=[16]),
     "three offsets": with_part(data_offsets=[0, 8, 16]),
-    "no object": lambda made: made.update(a=5),
+    "no object": lambda fields: fields.update(a=5),
     "overlapping tensors": with_second([2], 8, 16),
     "the same bytes twice": with_second([4], 0, 16),
     "a gap": with_part(data_offsets=[0, 8], shape=[2]),
     "a tensor past the end": with_second([4], 16, 32),
-    "a tensor with no sum": lambda made: made.update(b={**made["a"]}),
-    "a sum of no tensor": lambda made: made.pop("a"),
-    "no sums": lambda made: made["__metadata__"].pop("sums"),
+    "a tensor with no sum": lambda fields: fields.update(b={**fields["a"]}),
+    "a sum of no tensor": lambda fields: fields.pop("a"),
+    "no sums": lambda fields: fields["__metadata__"].pop("sums"),
     "a sum too short": with_told(sums=sums_of(bytes(16))[:-1]),
     "a sum too many": with_told(sums=sums_of(bytes(16), b"")),
     "a sum of other bytes": with_told(sums=sums_of(b"other")),
@@ -302,10 +302,10 @@ CHANGES: dict[str, Callable[[Header], Any]] = {
     "a number in the metadata": with_told(end=5),
     "a null in the metadata": with_told(end=None),
     "a list in the metadata": with_told(end=[]),
-    "metadata that is a list": lambda made: made.update(__metadata__=[["digest", NO_DIGEST]]),
-    "metadata that is null": lambda made: made.update(__metadata__=None),
-    "no metadata": lambda made: made.pop("__metadata__"),
-    "no digest": lambda made: made["__metadata__"].pop("digest"),
+    "metadata that is a list": lambda fields: fields.update(__metadata__=[["digest", NO_DIGEST]]),
+    "metadata that is null": lambda fields: fields.update(__metadata__=None),
+    "no metadata": lambda fields: fields.pop("__metadata__"),
+    "no digest": lambda fields: fields["__metadata__"].pop("digest"),
     "a digest that is a number": with_told(digest=5),
     "a digest that is no text at all": with_told(digest="\ud800"),
     "a digest of nothing": with_told(digest=""),

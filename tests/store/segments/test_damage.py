@@ -79,9 +79,9 @@ def test_a_flipped_byte_on_disk_is_a_miss(store: SegmentStore) -> None:
 def test_a_file_in_anothers_place_is_damage(store: SegmentStore) -> None:
     write_all(store, CHAIN, state=True)
     for place in (rows_at, state_at):
-        one, other = place(store).read_bytes(), place(store, 1).read_bytes()
-        place(store).write_bytes(other)
-        place(store, 1).write_bytes(one)
+        first, second = place(store).read_bytes(), place(store, 1).read_bytes()
+        place(store).write_bytes(second)
+        place(store, 1).write_bytes(first)
     assert "belongs to another segment" in damage_of_rows(store)
     assert "damaged: its id belongs to another segment" == damage_of_state(store)
     with pytest.raises(SegmentDamaged, match="belongs to another segment"):

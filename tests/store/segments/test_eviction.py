@@ -65,14 +65,14 @@ def depth(folder: Path, tokens: Sequence[int], *, stateful: bool = False) -> int
 def states(folder: Path, path: TokenPath) -> list[int]:
     """The depths of a path that have a state."""
     kv = catalog.model_folder(folder, FINGERPRINT)
-    return [at for at, one in enumerate(path, 1) if catalog.state_path(kv, one.id).exists()]
+    return [at for at, segment in enumerate(path, 1) if catalog.state_path(kv, segment.id).exists()]
 
 
 def evict(folder: Path, limit: int, open_ids: Sequence[Segment] = ()) -> list[eviction.Removal]:
     ids = {segment.id for segment in open_ids}
-    gone = list(eviction.over_limit(folder, limit, ids))
-    eviction.remove(gone)
-    return gone
+    removals = list(eviction.over_limit(folder, limit, ids))
+    eviction.remove(removals)
+    return removals
 
 
 def age(folder: Path, seconds: float) -> None:
@@ -105,8 +105,10 @@ def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) 
     old = put(tmp_path, talk(1, 20))
     age(tmp_path, WEEK)
     new = put(tmp_path, talk(2, 20))
-    gone = evict(tmp_path, a_little_less(tmp_path))
-    assert ["state.safetensors"] * len(gone) == [one.path.name.partition(".")[2] for one in gone]
+    removals = evict(tmp_path, a_little_less(tmp_path))
+    assert ["state.safetensors"] * len(removals) == [
+        removal.path.name.partition(".")[2] for removal in removals
+    ]
     assert (20, 20) == (depth(tmp_path, talk(1, 20)), depth(tmp_path, talk(2, 20)))
     assert list(range(1, 21)) == states(tmp_path, new)
     assert len(states(tmp_path, old)) < 20
@@ -118,7 +120,7 @@ def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
     evict(tmp_path, int(inventory.total_bytes(tmp_path) * 0.75))
     left = [0, *states(tmp_path, path)]
     assert len(left) < 41
-    assert all(at - max(one for one in left if one <= at) < 16 for at in range(1, 41))
+    assert all(at - max(depth for depth in left if depth <= at) < 16 for at in range(1, 41))
 
 
 def test_a_state_without_rows_goes(tmp_path: Path) -> None:
@@ -158,8 +160,8 @@ def test_leaves_go_before_what_they_hang_on(tmp_path: Path) -> None:
 def test_items_of_several_models_go_by_worth(tmp_path: Path) -> None:
     put(tmp_path, talk(1, 4), FINGERPRINT, seconds=2.0, state=False)
     put(tmp_path, talk(1, 4), OTHER, seconds=1.0, state=False)
-    gone = list(eviction.over_limit(tmp_path, 0))
-    models = [one.path.parent.parent.name for one in gone]
+    removals = list(eviction.over_limit(tmp_path, 0))
+    models = [removal.path.parent.parent.name for removal in removals]
     assert [*[OTHER] * 4, *[FINGERPRINT] * 4] == models
 
 
@@ -203,17 +205,17 @@ def test_a_damaged_file_goes_before_anything_whole(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_by_then_frees_nothing(tmp_path: Path) -> None:
     put(tmp_path, talk(1, 3))
-    gone = list(eviction.over_limit(tmp_path, 0))
+    removals = list(eviction.over_limit(tmp_path, 0))
     inventory.clear(tmp_path)
-    assert 0 == eviction.remove(gone)
+    assert 0 == eviction.remove(removals)
 
 
 def test_one_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path) -> None:
     put(tmp_path, talk(1, 3), state=False)
-    gone = list(eviction.over_limit(tmp_path, 0))
-    stuck = eviction.Removal(gone[0].path / "below", 1, "it is below a file")
+    removals = list(eviction.over_limit(tmp_path, 0))
+    stuck = eviction.Removal(removals[0].path / "below", 1, "it is below a file")
     with pytest.raises(NotADirectoryError):
-        eviction.remove([stuck, *gone])
+        eviction.remove([stuck, *removals])
     assert 0 == inventory.total_bytes(tmp_path)
 
 
@@ -234,7 +236,7 @@ def test_what_a_longer_file_holds_too_goes(tmp_path: Path) -> None:
     for path, data in small.items():
         path.write_bytes(data)
     twice = list(eviction.held_twice(tmp_path))
-    assert {*small} - {first} == {one.path for one in twice}
+    assert {*small} - {first} == {removal.path for removal in twice}
     eviction.remove(twice)
     assert 9 == depth(tmp_path, tokens)
 
@@ -272,7 +274,7 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
         "parent": run[0].parent,
         "start": str(start),
         "end": str(end),
-        "ends": json.dumps([one.end for one in run]),
+        "ends": json.dumps([segment.end for segment in run]),
         "seconds": "1.0",
         "created": "1",
     }

@@ -214,12 +214,12 @@ class Store(RuleBasedStateMachine):
         """A process is killed after it joined files and before it removed them."""
         talk = data.draw(st.sampled_from(self.talks))
         before = {item.path for item in self.on_disk()}
-        for depth in range(1, 1 + len([one for one in talk.chain if one.id in self.rows])):
-            made = checkpoint(talk, depth, False)
-            if made.segment.id in self.rows:
-                told = self.store._metadata(made, "rows")
-                data = pack(self.store._tensors(made, "rows"), told)
-                path = segment_file(self.store, made)
+        for depth in range(1, 1 + len([segment for segment in talk.chain if segment.id in self.rows])):
+            written = checkpoint(talk, depth, False)
+            if written.segment.id in self.rows:
+                metadata = self.store._metadata(written, "rows")
+                data = pack(self.store._tensors(written, "rows"), metadata)
+                path = segment_file(self.store, written)
                 if path not in before:
                     path.parent.mkdir(exist_ok=True)
                     path.write_bytes(data)
@@ -272,9 +272,9 @@ class Store(RuleBasedStateMachine):
 
     def on_disk(self) -> list[inventory.Item]:
         folder = self.store.folder
-        found = [*inventory.rows(folder), *inventory.states(folder)]
-        assert [] == [item for item in found if isinstance(item, inventory.Problem)]
-        return [item for item in found if isinstance(item, inventory.Item)]
+        items = [*inventory.rows(folder), *inventory.states(folder)]
+        assert [] == [item for item in items if isinstance(item, inventory.Problem)]
+        return [item for item in items if isinstance(item, inventory.Item)]
 
 
 def segment_file(store: SegmentStore, made: Checkpoint) -> Path:

@@ -143,12 +143,12 @@ def test_close_waits_for_what_was_put(tmp_path: Path) -> None:
 
 
 def test_each_write_is_told_with_its_bytes_and_path(tmp_path: Path) -> None:
-    told: list[tuple[int, list[Segment]]] = []
-    store = SegmentStore(tmp_path, FINGERPRINT, lambda size, path: told.append((size, list(path))))
+    written: list[tuple[int, list[Segment]]] = []
+    store = SegmentStore(tmp_path, FINGERPRINT, lambda size, path: written.append((size, list(path))))
     write(store, ONE, state=True)
     write(store, ONE, state=True)
     sizes = [path.stat().st_size for path in (rows_at(store), state_at(store))]
-    assert [(size, list(ONE)) for size in sizes] == told
+    assert [(size, list(ONE)) for size in sizes] == written
     store.close()
 
 
@@ -208,10 +208,10 @@ def test_a_file_that_begins_alike_and_cannot_be_read_hides_nothing(store: Segmen
 def test_two_stores_share_a_folder(tmp_path: Path, store: SegmentStore) -> None:
     other = SegmentStore(tmp_path, FINGERPRINT)
     both = [store, other] * 3
-    for one in both:
-        one.put(checkpoint(ONE, state=True))
-    for one in both:
-        one.flush()
+    for writer in both:
+        writer.put(checkpoint(ONE, state=True))
+    for writer in both:
+        writer.flush()
     assert raw(state_of(FIRST)) == raw(other.state(FIRST)[0])
     assert 0 == write(other, ONE, state=True)
     assert (None, None) == (store.take_problem(), other.take_problem())

@@ -48,11 +48,11 @@ def test_the_same_tokens_have_the_same_id_whatever_holds_them() -> None:
 
 def test_a_chain_cuts_the_prompt_at_its_boundaries() -> None:
     prompt = list(range(10, 20))
-    made = TokenPath.cut(ROOT, prompt, [3, 4, 9])
-    assert [(0, 3), (3, 4), (4, 9)] == [(part.start, part.end) for part in made]
-    assert [ROOT, made[0].id, made[1].id] == [part.parent for part in made]
-    assert [segment_id(part.parent, prompt[part.start : part.end]) for part in made] == [
-        part.id for part in made
+    path = TokenPath.cut(ROOT, prompt, [3, 4, 9])
+    assert [(0, 3), (3, 4), (4, 9)] == [(part.start, part.end) for part in path]
+    assert [ROOT, path[0].id, path[1].id] == [part.parent for part in path]
+    assert [segment_id(part.parent, prompt[part.start : part.end]) for part in path] == [
+        part.id for part in path
     ]
 
 
@@ -67,7 +67,7 @@ def test_other_boundaries_lead_to_other_ids_at_the_same_place() -> None:
 
 def test_prompts_share_ids_exactly_as_far_as_their_tokens_agree() -> None:
     left, right = [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 9, 6]
-    ids = [[part.id for part in TokenPath.cut(ROOT, one, [2, 4, 6])] for one in (left, right)]
+    ids = [[part.id for part in TokenPath.cut(ROOT, prompt, [2, 4, 6])] for prompt in (left, right)]
     assert [True, True, False] == [a == b for a, b in zip(*ids, strict=True)]
 
 
@@ -88,7 +88,7 @@ def test_the_common_prefix_is_counted_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "length", "least", "kept"),
+    ("positions", "length", "least", "kept"),
     [
         ([3, 5, 9], 10, 1, [3, 5, 9]),
         ([3, 5, 9], 9, 1, [3, 5]),
@@ -105,27 +105,27 @@ def test_the_common_prefix_is_counted_one_by_one() -> None:
         ([1, 2], 0, 1, []),
     ],
 )
-def test_usable_boundaries_are_these(found: list[int], length: int, least: int, kept: list[int]) -> None:
-    assert kept == usable_boundaries(found, length, least)
+def test_usable_boundaries_are_these(positions: list[int], length: int, least: int, kept: list[int]) -> None:
+    assert kept == usable_boundaries(positions, length, least)
 
 
 def test_usable_boundaries_always_leave_a_token_and_increase() -> None:
     dice = random.Random(1)
     for _ in range(500):
-        found = [dice.randint(-3, 30) for _ in range(dice.randint(0, 8))]
+        positions = [dice.randint(-3, 30) for _ in range(dice.randint(0, 8))]
         length, least = dice.randint(0, 30), dice.randint(1, 10)
-        kept = usable_boundaries(iter(found), length, least)
+        kept = usable_boundaries(iter(positions), length, least)
         assert sorted(set(kept)) == kept
-        assert set(found) >= set(kept)
+        assert set(positions) >= set(kept)
         assert all(least <= position < length for position in kept)
-        fitting = [position for position in found if least <= position < length]
+        fitting = [position for position in positions if least <= position < length]
         assert bool(fitting) == bool(kept)
-        if found == sorted(set(found)):
+        if positions == sorted(set(positions)):
             assert fitting == kept
 
 
 def test_boundaries_of_a_longer_prompt_begin_with_those_of_a_shorter() -> None:
-    found = [4, 18, 30, 44, 60]
+    positions = [4, 18, 30, 44, 60]
     for short, long in itertools.combinations(range(0, 70), 2):
-        shorter = usable_boundaries(found, short, 16)
-        assert shorter == usable_boundaries(found, long, 16)[: len(shorter)]
+        shorter = usable_boundaries(positions, short, 16)
+        assert shorter == usable_boundaries(positions, long, 16)[: len(shorter)]

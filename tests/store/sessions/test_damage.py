@@ -160,12 +160,12 @@ def use(folder: SessionFolder) -> Transcript | None:
     with folder.open("dog") as session:
         whole = before[: before.rindex(b"\n") + 1]
         assert whole == path.read_bytes()
-        said = session.append(Message("user", "next"), session.conversation.head)
-        if session.conversation.turns()[0].user.id != said.id:
+        entry = session.append(Message("user", "next"), session.conversation.head)
+        if session.conversation.turns()[0].user.id != entry.id:
             opening.branch_from(folder, "dog", session.conversation, None, None).close()
     after = folder.read("dog")
     assert whole == path.read_bytes()[: len(whole)]
-    assert said.id == after.conversation.path()[-1].id
+    assert entry.id == after.conversation.path()[-1].id
     assert "next" == after.conversation.path()[-1].message.content
     return transcript
 
@@ -207,13 +207,13 @@ def test_a_damaged_transcript_is_refused_in_a_sentence_or_kept_but_for_its_bad_l
 def test_any_lost_line_costs_nothing_but_itself(real: bytes, lost: int) -> None:
     lines = real.splitlines(keepends=True)
     whole = parse("dog", real)
-    gone = json.loads(lines[lost])
+    lost_line = json.loads(lines[lost])
     for replacement in (b"", b"garbage\n", lines[lost][:40] + b"\n", bytes(50) + b"\n"):
         back = parse("dog", b"".join([*lines[:lost], replacement, *lines[lost + 1 :]]))
         assert len(whole.conversation.path()) == len(back.conversation.path())
-        kept = [e.message for e in whole.conversation.path() if e.id != gone["id"]]
-        assert kept == [e.message for e in back.conversation.path() if e.id != gone["id"]]
-        assert back.problems or gone["type"] == "note" or replacement == b""
+        kept = [e.message for e in whole.conversation.path() if e.id != lost_line["id"]]
+        assert kept == [e.message for e in back.conversation.path() if e.id != lost_line["id"]]
+        assert back.problems or lost_line["type"] == "note" or replacement == b""
 
 
 def test_messages_alternate_whatever_run_of_lines_is_lost(real: bytes) -> None:
@@ -286,7 +286,7 @@ def test_a_header_that_says_something_else_is_refused_untouched(
     data = encode({**json.loads(header), **change}) + rest
     (tmp_path / "dog.jsonl").write_bytes(data)
     assert None is use(SessionFolder(tmp_path))
-    assert [True] == [bool(one.problem) for one in SessionFolder(tmp_path).summaries()]
+    assert [True] == [bool(summary.problem) for summary in SessionFolder(tmp_path).summaries()]
     assert data == (tmp_path / "dog.jsonl").read_bytes()
 
 

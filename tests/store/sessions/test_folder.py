@@ -779,12 +779,12 @@ def test_a_listing_tells_each_session_and_names_what_cannot_be_read(
     (folder.folder / "bad.jsonl").write_bytes(b"garbage\n")
     (folder.folder / "folder.jsonl").mkdir()
     (folder.folder / "future.jsonl").write_bytes(line(type="session", version=99))
-    found = {summary.name: summary for summary in folder.summaries()}
-    assert {"dog", "bad", "folder", "future"} == set(found)
-    assert Summary("dog", 1, "My dog is Biscuit.", "m", 1e9) == found["dog"]
-    assert "first line is damaged" in str(found["bad"].problem)
-    assert "upgrade" in str(found["future"].problem)
-    assert "directory" in str(found["folder"].problem)
+    summaries = {summary.name: summary for summary in folder.summaries()}
+    assert {"dog", "bad", "folder", "future"} == set(summaries)
+    assert Summary("dog", 1, "My dog is Biscuit.", "m", 1e9) == summaries["dog"]
+    assert "first line is damaged" in str(summaries["bad"].problem)
+    assert "upgrade" in str(summaries["future"].problem)
+    assert "directory" in str(summaries["folder"].problem)
 
 
 def test_a_session_that_cannot_be_read_by_name_is_listed_all_the_same(

@@ -85,8 +85,8 @@ def test_what_becomes_of_the_original_does_not_matter(
         expected = home.say(home.chat("talk"), "And now?")
     shown.unlink()
     with harness(seer, copy) as home:
-        found = home.say(home.chat("talk"), "And now?")
-    assert outcome(expected) == outcome(found)
+        record = home.say(home.chat("talk"), "And now?")
+    assert outcome(expected) == outcome(record)
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
@@ -158,14 +158,14 @@ def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
 ) -> None:
     conversation = SessionFolder(saved).read("talk").conversation
     text = export.text_of("json", "talk", conversation, bytes_of=Gallery(saved).data)
-    with importing.save(SessionFolder(tmp_path / "there"), importing.read(text.encode())) as made:
+    with importing.save(SessionFolder(tmp_path / "there"), importing.read(text.encode())) as session:
         assert conversation.path() == [
             entry.__class__(**{**vars(entry), "record": old.record})
-            for entry, old in zip(made.conversation.path(), conversation.path(), strict=True)
+            for entry, old in zip(session.conversation.path(), conversation.path(), strict=True)
         ]
     with harness(seer, saved) as home, harness(seer, tmp_path / "there") as there:
-        expected, found = (one.say(one.chat("talk"), "And now?") for one in (home, there))
-    assert outcome(expected) == outcome(found)
+        expected, record = (harness.say(harness.chat("talk"), "And now?") for harness in (home, there))
+    assert outcome(expected) == outcome(record)
     for form in ("md", "html"):
         assert "[image: cat.png 16×12]" in export.text_of(form, "talk", conversation)
 
@@ -178,10 +178,10 @@ def test_an_export_with_another_image_in_it_is_refused(saved: Path) -> None:
 
 
 def encoded(form: str, size: tuple[int, int] = (8, 6), **options: object) -> bytes:
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     noise = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
-    Pillow.fromarray(noise).save(made, form, **options)
-    return made.getvalue()
+    Pillow.fromarray(noise).save(buffer, form, **options)
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -262,8 +262,8 @@ def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
 
 
 def test_a_listing_of_models_says_which_can_be_shown_images(seer: Path, models: Path) -> None:
-    told = {path.name: (about(path).images) for path in (seer, models / "qwen3_5")}
-    assert {seer.name: True, "qwen3_5": False} == told
+    sees_images = {path.name: about(path).images for path in (seer, models / "qwen3_5")}
+    assert {seer.name: True, "qwen3_5": False} == sees_images
 
 
 def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
@@ -285,10 +285,10 @@ def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
 
 @pytest.fixture
 def program(seer: Path, tmp_path: Path) -> Program:
-    made = Program(tmp_path / "home", seer)
-    write_picture(made.home / "cat.png", 1)
-    write_picture(made.home / "my dog.png", 2)
-    return made
+    program = Program(tmp_path / "home", seer)
+    write_picture(program.home / "cat.png", 1)
+    write_picture(program.home / "my dog.png", 2)
+    return program
 
 
 def seeing(program: Program) -> dict[str, str]:
@@ -300,9 +300,9 @@ def test_a_script_shows_images_by_a_command_and_by_their_names(program: Program)
     script = ["/image cat.png", ASKED, 'and @"my dog.png" here', "and @nothing.png?"]
     piped = program.chat(script, "-S", "piped", env=seeing(program))
     assert 3 == len(piped)
-    told = program.run("show", "piped", "--json").json()["turns"]
+    turns = program.run("show", "piped", "--json").json()["turns"]
     assert [["cat.png"], ["my dog.png"], []] == [
-        [one["name"] for one in turn.get("images", [])] for turn in told
+        [one["name"] for one in turn.get("images", [])] for turn in turns
     ]
 
 
@@ -352,6 +352,6 @@ def test_without_pillow_one_sentence_says_what_to_install(program: Program) -> N
     (hidden / "__init__.py").write_text("raise ImportError('none')")
     env = seeing(program)
     env["PYTHONPATH"] = f"{hidden.parent}:{env['PYTHONPATH']}"
-    told = program.run("ask", ASKED, "--image", "cat.png", expect=1, env=env).errors
-    assert f"chatcli: Images need Pillow: run {sys.executable} -m pip install pillow\n" == told
+    errors = program.run("ask", ASKED, "--image", "cat.png", expect=1, env=env).errors
+    assert f"chatcli: Images need Pillow: run {sys.executable} -m pip install pillow\n" == errors
     assert program.run("ask", "Hello.", env=env).out

@@ -78,9 +78,9 @@ def test_a_listing_says_what_parsing_says_whatever_a_session_went_through(
         model = chance.choice([None, "pocket", "ünï/model"])
         with folder.create(f"s-{number}", model=model, system=chance.choice(HARD)) as session:
             wander(session, chance)
-    found = folder.summaries()
-    assert 150 == len(found)
-    assert [as_parsed(folder.folder / f"{one.name}.jsonl") for one in found] == found
+    summaries = folder.summaries()
+    assert 150 == len(summaries)
+    assert [as_parsed(folder.folder / f"{summary.name}.jsonl") for summary in summaries] == summaries
 
 
 def forward(turns: int = 3) -> bytes:

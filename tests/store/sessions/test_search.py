@@ -112,10 +112,10 @@ def test_what_is_not_said_is_not_found(tmp_path: Path) -> None:
 def test_other_branches_are_searched_and_told(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     with folder.create("fruit", model="m", system=None) as session:
-        one = session.append(Message("user", "one"), None)
-        two = session.append(Message("assistant", "two"), one.id)
-        session.append(Message("user", "old figs"), two.id)
-        new = session.append(Message("user", "new figs"), two.id)
+        first = session.append(Message("user", "one"), None)
+        second = session.append(Message("assistant", "two"), first.id)
+        session.append(Message("user", "old figs"), second.id)
+        new = session.append(Message("user", "new figs"), second.id)
     hits = list(find(tmp_path, ["figs"]))
     assert [(2, False), (2, True)] == [(hit.turn, hit.on_path) for hit in hits]
     assert new.id == hits[1].entry
@@ -125,17 +125,17 @@ def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_pat
     for age, name in enumerate(("new", "middle", "old")):
         save(tmp_path, name, lines("figs", "figs too"), age)
     save(tmp_path, "oldest", b"damaged\n", 9)
-    told: list[str] = []
-    few = newest(find(tmp_path, ["figs"], report=told.append), ["figs"], 3)
+    reports: list[str] = []
+    few = newest(find(tmp_path, ["figs"], report=reports.append), ["figs"], 3)
     assert ["new", "new", "middle"] == [hit.session for hit in few.hits]
     assert few.more
-    assert [] == told
-    everything = newest(find(tmp_path, ["figs"], report=told.append), ["figs"], None)
+    assert [] == reports
+    everything = newest(find(tmp_path, ["figs"], report=reports.append), ["figs"], None)
     assert (6, False) == (len(everything.hits), everything.more)
     assert 1e9 == everything.hits[0].last_used
     assert [
         "The session 'oldest' cannot be read: its first line is damaged. It has not been touched."
-    ] == told
+    ] == reports
 
 
 def test_the_order_is_that_of_a_listing_however_many_there_are(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_there_may_be_no_folder_and_files_may_be_gone_or_unreadable(tmp_path: Pa
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "folder.jsonl").mkdir()
     save(tmp_path, "-bad", lines("figs"))
-    told: list[str] = []
-    assert ["fruit"] == [hit.session for hit in find(tmp_path, ["figs"], report=told.append)]
-    assert 2 == len(told)
+    reports: list[str] = []
+    assert ["fruit"] == [hit.session for hit in find(tmp_path, ["figs"], report=reports.append)]
+    assert 2 == len(reports)
     assert {"fruit"} == names(tmp_path, "figs")
 
 
