@@ -12,6 +12,7 @@ from tests.support.checkpointing import FINGERPRINT
 from tests.support.families import FAMILIES
 from tests.support.harness import Harness
 from tests.support.program import Program
+from tests.support.sight import write_seeing
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 
 
@@ -66,6 +67,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def model(request: pytest.FixtureRequest, models: Path) -> Path:
     """Each family's model in turn."""
     return models / request.param
+
+
+@pytest.fixture
+def recurrent(models: Path) -> Path:
+    """The model with recurrent layers, which is the hard case."""
+    return models / "qwen3_5"
+
+
+@pytest.fixture(scope="session")
+def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that can be shown images."""
+    return write_seeing(tmp_path_factory.mktemp("seer"))
 
 
 @pytest.fixture(scope="session")

@@ -27,11 +27,6 @@ from tests.support.templates import (
 )
 
 
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Templates:
-    return Templates(tmp_path_factory.mktemp("tokenizers"))
-
-
 @pytest.mark.parametrize("merging", [at_night(False), True], ids=["bytes", "merging"])
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_stable_prefix_of_a_question_is_what_all_its_continuations_share(

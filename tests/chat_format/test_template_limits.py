@@ -35,11 +35,6 @@ KINDS = ["\n", " \n ", "7", "👍", "\u0301", "a", "日", "\n\n7 \n", "<|im_end|
 THINKS = ["qwen3", "qwen3.5", "nemotron", "gemma"]
 
 
-@pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Templates:
-    return Templates(tmp_path_factory.mktemp("tokenizers"))
-
-
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_limit_is_exact_for_every_kind_of_message(load: Templates, name: str) -> None:
     template = load(name, merging=True)

@@ -29,11 +29,6 @@ from tests.support.program import Program, folder_contents
 LONG = "The quick brown fox jumps over the lazy dog. " * 30
 
 
-@pytest.fixture
-def recurrent(models: Path) -> Path:
-    return models / "qwen3_5"
-
-
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
 def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, tokens: int) -> None:
     loaded = models_.load(str(model))

@@ -23,7 +23,7 @@ from chatcli.settings.values import Sampling
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Piece, Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
-from tests.support.checkpointing import FINGERPRINT, path_of
+from tests.support.checkpointing import FINGERPRINT, path_of, raw
 from tests.support.families import at_night
 from tests.support.tiny import CONFIGS, write_model
 
@@ -182,13 +182,9 @@ def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: Loaded
     cache, log = restored(loaded, kept[:2]), RowLog()
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[48:98], log))
     again = prompt_cache.segment_rows(cache, log, 48, 98)
-    assert as_bytes(kept[2].rows) == as_bytes(again)
-    assert as_bytes(kept[2].state) == as_bytes(prompt_cache.state(cache)[0])
+    assert raw(kept[2].rows) == raw(again)
+    assert raw(kept[2].state) == raw(prompt_cache.state(cache)[0])
     assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
-
-
-def as_bytes(tensors: Tensors) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    return {name: (part.dtype, tuple(part.shape), part.raw().tobytes()) for name, part in tensors.items()}
 
 
 def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, disk: Disk) -> None:
@@ -202,8 +198,8 @@ def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, dis
 def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel, disk: Disk) -> None:
     short, long = prefill(loaded, [40, 20], disk)[1], prefill(loaded, [40, 20, 90], disk)[1]
     for one, other in itertools.zip_longest(short, long[:2]):
-        assert as_bytes(one.rows) == as_bytes(other.rows)
-        assert as_bytes(one.state) == as_bytes(other.state)
+        assert raw(one.rows) == raw(other.rows)
+        assert raw(one.state) == raw(other.state)
 
 
 def test_bytes_that_wait_to_be_written_are_those_of_their_moment(loaded: LoadedModel) -> None:
@@ -265,7 +261,7 @@ def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel,
     generate(loaded, cache, TAIL, 60)
     prompt_cache.rewind(cache, taken)
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[40:100], log))
-    assert as_bytes(expected[1].rows) == as_bytes(prompt_cache.segment_rows(cache, log, 40, 100))
+    assert raw(expected[1].rows) == raw(prompt_cache.segment_rows(cache, log, 40, 100))
 
 
 @pytest.fixture(scope="module")
@@ -318,7 +314,7 @@ def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
     rows = prompt_cache.segment_rows(cache, log, before, before + 97)
     assert [97] == list({part.shape[2] for part in rows.values()})
     if borrowed <= 50:
-        assert as_bytes(expected[-1].rows) == as_bytes(rows)
+        assert raw(expected[-1].rows) == raw(rows)
         assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
     else:
         last = Kept(disk.write(rows), {}, "{}", before + 97)

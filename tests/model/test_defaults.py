@@ -15,7 +15,7 @@ from chatcli.model.load import default_sampling, load
 from chatcli.settings.values import Sampling
 from tests.support.harness import Harness
 from tests.support.program import Program
-from tests.support.tiny import SPECIAL, write_model
+from tests.support.tiny import SPECIAL, update_json, write_model
 
 OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
 # A tokenizer's class in a file of the model's, which leaves a mark when it runs.
@@ -139,15 +139,14 @@ def with_code(request: pytest.FixtureRequest, folder: Path) -> Path:
     """A model, known to transformers or not, whose tokenizer is read by a class of its own."""
     (folder / "own.py").write_text(CODE.format(folder=str(folder)))
     (folder / "tokenizer.json").rename(folder / "words.json")
-    change(
-        folder,
-        "tokenizer_config.json",
+    update_json(
+        folder / "tokenizer_config.json",
         tokenizer_class="OwnTokenizer",
         auto_map={"AutoTokenizer": ["own.OwnTokenizer", None]},
     )
     if request.param == "unknown":
         # To mlx-lm it is a llama, which has no norms of queries and keys.
-        change(folder, "config.json", model_type="iquestcoder")
+        update_json(folder / "config.json", model_type="iquestcoder")
         weights = mx.load(str(folder / "model.safetensors"))
         plain = {
             name: weight for name, weight in weights.items() if "q_norm" not in name and "k_norm" not in name
@@ -155,11 +154,6 @@ def with_code(request: pytest.FixtureRequest, folder: Path) -> Path:
         mx.eval(plain)
         mx.save_safetensors(str(folder / "model.safetensors"), plain)
     return folder
-
-
-def change(folder: Path, file: str, **changes: Any) -> None:
-    path = folder / file
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 @pytest.mark.slow
@@ -180,7 +174,7 @@ def test_damage_is_not_taken_for_lack_of_trust(with_code: Path) -> None:
 
 
 def test_an_architecture_of_its_own_runs_only_when_it_is_asked_for(folder: Path) -> None:
-    change(folder, "config.json", model_file="arch.py")
+    update_json(folder / "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("from mlx_lm.models.qwen3 import Model, ModelArgs")
     with pytest.raises(ModelBroken, match="give --trust-remote-code"):
         load(str(folder))
@@ -193,7 +187,7 @@ def test_trust_does_not_change_the_fingerprint(folder: Path) -> None:
 
 
 def test_what_the_code_lacks_is_one_sentence(folder: Path) -> None:
-    change(folder, "config.json", model_file="arch.py")
+    update_json(folder / "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("import nothing_of_this_name")
     with pytest.raises(ModelBroken, match="No module named 'nothing_of_this_name'"):
         load(str(folder), trust_remote_code=True)

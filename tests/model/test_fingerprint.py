@@ -25,7 +25,7 @@ from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn.prompt import history
 from tests.support.harness import Harness
 from tests.support.program import Program
-from tests.support.tiny import OPEN_THINK, OWN_THINK, write_model
+from tests.support.tiny import OPEN_THINK, OWN_THINK, update_json, write_model
 
 FAMILY = "gemma3_text"
 # Part of a segment is taken over in whole chunks of a prefill.
@@ -144,8 +144,7 @@ def adapter(folder: Path) -> None:
 
 def config(**values: Any) -> Change:
     def change(folder: Path) -> None:
-        path = folder / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        update_json(folder / "config.json", **values)
 
     return change
 

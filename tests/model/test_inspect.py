@@ -13,6 +13,7 @@ import pytest
 
 from chatcli.model import device, hub, inspect
 from tests.support.program import Program
+from tests.support.tiny import update_json
 
 NAME = "org/tiny"
 
@@ -51,8 +52,7 @@ def copy(models: Path, tmp_path: Path) -> Path:
 
 
 def change(folder: Path, file: str = "config.json", **changes: Any) -> Path:
-    path = folder / file
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    update_json(folder / file, **changes)
     return folder
 
 

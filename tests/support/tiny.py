@@ -195,3 +195,8 @@ def restrict_to_tokens(folder: Path, said: Sequence[str | int]) -> Path:
     mx.eval(changed)
     mx.save_safetensors(str(path), changed, {"format": "mlx"})
     return folder
+
+
+def update_json(path: Path, **changes: Any) -> None:
+    """Change some fields of a JSON file, such as a model's config.json."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

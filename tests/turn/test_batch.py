@@ -48,12 +48,6 @@ def several(chat: turn.TurnContext, count: int) -> Alternatives:
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 
 
-@pytest.fixture
-def hybrid(models: Path) -> Path:
-    """The model with recurrent layers, which is the hard case."""
-    return models / "qwen3_5"
-
-
 def siblings(chat: turn.TurnContext) -> list[Entry]:
     """The replies to the last question."""
     return chat.conversation.children(chat.conversation.turns()[-1].user.id)
@@ -104,8 +98,8 @@ def test_a_batch_says_what_each_question_would_be_told_alone(
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
-def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(hybrid: Path, tmp_path: Path) -> None:
-    with ScriptedHarness(hybrid, tmp_path) as harness:
+def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(recurrent: Path, tmp_path: Path) -> None:
+    with ScriptedHarness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         words = harness.script.reply.split(" ")
         stop = f"{words[9][1:]} {words[10][:1]}"
@@ -116,22 +110,22 @@ def test_a_stop_text_ends_the_replies_of_a_batch_as_it_does_alone(hybrid: Path, 
         assert all(len(r.tokens) == len(r.logprobs) < len(harness.script.ids) for r in found)
 
 
-def test_a_seed_draws_the_same_in_a_batch_as_alone(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path) as harness:
+def test_a_seed_draws_the_same_in_a_batch_as_alone(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness:
         chat = replace(harness.chat("talk"), sampling=WARM)
         apart = [alone(harness, chat, text).tokens for text in QUESTIONS]
         assert apart == [one.tokens for one in asked(chat, QUESTIONS)]
 
 
-def test_the_document_is_run_once_and_every_question_is_kept(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path) as harness:
+def test_the_document_is_run_once_and_every_question_is_kept(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk", system=DOCUMENT)
         first, *others = asked(chat, QUESTIONS)
         assert first.prefilled_tokens == first.prompt_tokens > 200
         assert all(one.prefilled_tokens < 80 for one in others)
         assert all(one.reused_tokens > 200 for one in others)
         assert None is chat.conversation.head
-    with Harness(hybrid, tmp_path) as harness:
+    with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         asked_for = chat.conversation.children(None)
         assert list(QUESTIONS) == [one.message.content for one in asked_for]
@@ -163,10 +157,10 @@ def test_a_conversation_goes_on_after_a_batch_with_the_bits_of_one_that_had_none
     assert said[0] == said[1] == said[2]
 
 
-def test_any_answer_can_be_gone_on_from(hybrid: Path, tmp_path: Path) -> None:
+def test_any_answer_can_be_gone_on_from(recurrent: Path, tmp_path: Path) -> None:
     said = []
     for name in ("alone", "batch"):
-        with Harness(hybrid, tmp_path / name) as harness:
+        with Harness(recurrent, tmp_path / name) as harness:
             chat = harness.chat("talk")
             harness.say(chat, MESSAGES[0])
             if name == "batch":
@@ -180,8 +174,8 @@ def test_any_answer_can_be_gone_on_from(hybrid: Path, tmp_path: Path) -> None:
     assert 3 == said[1].turn
 
 
-def test_a_question_that_does_not_fit_leaves_the_others_alone(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path) as harness:
+def test_a_question_that_does_not_fit_leaves_the_others_alone(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         texts = [QUESTIONS[0], "word " * 5000, QUESTIONS[1]]
         events = list(batch.answer_each(chat, texts, threading.Event()))
@@ -192,9 +186,9 @@ def test_a_question_that_does_not_fit_leaves_the_others_alone(hybrid: Path, tmp_
         assert None is chat.conversation.head
 
 
-def test_what_came_is_kept_when_it_is_stopped(hybrid: Path, tmp_path: Path) -> None:
+def test_what_came_is_kept_when_it_is_stopped(recurrent: Path, tmp_path: Path) -> None:
     stop = threading.Event()
-    with Harness(hybrid, tmp_path, tokens=200) as harness:
+    with Harness(recurrent, tmp_path, tokens=200) as harness:
         chat = harness.chat("talk")
         answers = []
         for event in batch.answer_each(chat, QUESTIONS, stop, most=2):
@@ -202,7 +196,7 @@ def test_what_came_is_kept_when_it_is_stopped(hybrid: Path, tmp_path: Path) -> N
                 stop.set()
             answers += [event] if isinstance(event, Answered) else []
         assert {1, 2} >= {one.number for one in answers} and answers
-    with Harness(hybrid, tmp_path) as harness:
+    with Harness(recurrent, tmp_path) as harness:
         conversation = harness.chat("talk").conversation
         questions = conversation.children(None)
         # What was not begun is not there.
@@ -212,8 +206,8 @@ def test_what_came_is_kept_when_it_is_stopped(hybrid: Path, tmp_path: Path) -> N
         assert ["cancelled"] * len(answers) == [one.finish_reason for one in cut]
 
 
-def test_a_lost_reply_comes_before_every_question(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path) as harness:
+def test_a_lost_reply_comes_before_every_question(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         lost = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
         asked(chat, QUESTIONS[:3])
@@ -239,8 +233,8 @@ def test_what_cannot_be_batched_is_run_one_by_one_and_it_is_said_once(
         assert said == [alone(harness, chat, text).tokens for text in QUESTIONS[:3]]
 
 
-def test_no_more_at_once_than_the_memory_limit_has_room_for(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path, tokens=4, memory_limit=1 << 30) as harness:
+def test_no_more_at_once_than_the_memory_limit_has_room_for(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path, tokens=4, memory_limit=1 << 30) as harness:
         chat = harness.chat("talk")
         harness.say(chat, DOCUMENT)
         memory = chat.checkpoints.memory
@@ -272,8 +266,8 @@ def test_several_replies_are_the_ones_that_would_come_one_by_one(model: Path, tm
         assert made.entries[0] == harness.chat("talk").conversation.head
 
 
-def test_replies_that_would_all_be_the_same_are_refused(hybrid: Path, tmp_path: Path) -> None:
-    with Harness(hybrid, tmp_path) as harness:
+def test_replies_that_would_all_be_the_same_are_refused(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         with pytest.raises(NothingToRepeat):
             several(chat, 2)
@@ -282,10 +276,10 @@ def test_replies_that_would_all_be_the_same_are_refused(hybrid: Path, tmp_path: 
             several(chat, 2)
 
 
-def test_replies_that_never_began_leave_the_old_one_in_place(hybrid: Path, tmp_path: Path) -> None:
+def test_replies_that_never_began_leave_the_old_one_in_place(recurrent: Path, tmp_path: Path) -> None:
     stopped = threading.Event()
     stopped.set()
-    with Harness(hybrid, tmp_path) as harness:
+    with Harness(recurrent, tmp_path) as harness:
         chat = replace(harness.chat("talk"), sampling=WARM)
         harness.say(chat, MESSAGES[0])
         before = chat.conversation.head

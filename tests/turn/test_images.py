@@ -54,11 +54,6 @@ LATE = SEEING.replace(
 
 
 @pytest.fixture(scope="session")
-def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_seeing(tmp_path_factory.mktemp("seer"))
-
-
-@pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two pictures of one size, and two of other sizes."""
     folder = tmp_path_factory.mktemp("pictures")

@@ -20,11 +20,6 @@ from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, open_all_al
 from tests.support.templates import TEMPLATES
 
 
-@pytest.fixture
-def recurrent(models: Path) -> Path:
-    return models / "qwen3_5"
-
-
 def outcomes(records: list) -> list:
     return [outcome(record) for record in records]
 

@@ -48,11 +48,6 @@ HARD_TEXTS = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> SessionFolder:
-    return SessionFolder(tmp_path)
-
-
 def create(folder: SessionFolder, name: str = "dog", system: str | None = None) -> SessionFile:
     return folder.create(name, model="m", system=system, date="2025-03-01")
 

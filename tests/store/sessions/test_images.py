@@ -31,14 +31,9 @@ from chatcli.store.sessions.images import Gallery
 from tests import ROOT
 from tests.support.harness import Harness, outcome
 from tests.support.program import Program, entries, folder_contents
-from tests.support.sight import write_picture, write_seeing
+from tests.support.sight import write_picture
 
 ASKED = "What is this?"
-
-
-@pytest.fixture(scope="module")
-def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_seeing(tmp_path_factory.mktemp("seer"))
 
 
 @pytest.fixture

@@ -36,11 +36,6 @@ HEADER = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> SessionFolder:
-    return SessionFolder(tmp_path)
-
-
 def as_parsed(path: Path) -> Summary:
     """What a listing says if it reads everything."""
     conversation = parse(path.stem, path.read_bytes()).conversation
