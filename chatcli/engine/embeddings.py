@@ -22,7 +22,7 @@ class Stretch:
         self._loaded = loaded
         # The tokens as they are in the model's vocabulary.
         self.tokens = vocabulary_tokens(loaded, tokens)
-        self._blocks = [] if loaded.vision is None else loaded.vision.found(tokens)
+        self._blocks = [] if loaded.vision is None else loaded.vision.blocks_in(tokens)
 
     def ids(self, start: int, end: int) -> Any:
         """Tokens [start, end) as an array of shape (1, tokens)."""
@@ -78,8 +78,8 @@ def generation_arguments(loaded: LoadedModel, tokens: Sequence[int]) -> dict[str
 
 def vocabulary_tokens(loaded: LoadedModel, tokens: Sequence[int]) -> list[int]:
     """A prompt's tokens as they are in the model's vocabulary: in a prompt, images are negative numbers."""
-    return list(tokens) if loaded.vision is None else loaded.vision.real(tokens)
+    return list(tokens) if loaded.vision is None else loaded.vision.vocabulary_tokens(tokens)
 
 
 def has_images(loaded: LoadedModel, tokens: Sequence[int]) -> bool:
-    return loaded.vision is not None and bool(loaded.vision.found(tokens))
+    return loaded.vision is not None and bool(loaded.vision.blocks_in(tokens))

@@ -1,4 +1,4 @@
-"""A folder with an adapter of a model, such as a LoRA: is it one, and which; refuses to know MLX."""
+"""The fingerprint of an adapter's folder, such as a LoRA's."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import xxhash
 
 from chatcli.errors import ModelNotFound
 
-# What mlx-lm reads of such a folder.
+# What mlx-lm reads of an adapter's folder.
 FILES = ("adapter_config.json", "adapters.safetensors")
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(folder: Path) -> str:
-    """A digest of every byte that mlx-lm reads, wherever the folder is. Raises `ModelNotFound`."""
+    """A digest of every byte that mlx-lm reads of the folder. Raises `ModelNotFound`."""
     digest = xxhash.xxh3_128()
     for name in FILES:
         try:
             with (folder / name).open("rb") as file:
-                while block := file.read(BLOCK):
+                while block := file.read(BLOCK_BYTES):
                     digest.update(block)
         except OSError as error:
             reason = error.strerror or str(error)

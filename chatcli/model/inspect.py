@@ -1,4 +1,4 @@
-"""What the files of a model tell of it without loading it; refuses to know MLX and where models are from."""
+"""What a model's files say about it, without loading it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Words of a chat template that speaks of thinking.
-THINKING = (
+# Parts of a chat template that supports thinking.
+THINKING_MARKS = (
     "enable_thinking",
     "<think>",
     "</think>",
@@ -21,16 +21,15 @@ THINKING = (
     "<|channel|>",
     "thinking",
 )
-TYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @dataclass(frozen=True)
 class About:
-    """A model as its files show it. `size` is that of its weights in bytes.
+    """A model as its files describe it. `size` is the bytes of its weights.
 
     `architecture` is its model_type, and `supported` whether mlx-lm has that. `missing` says in a
-    word or two why it cannot run as it is; nothing if nothing is missing. `images` is whether
-    mlx-lm can show it any.
+    word or two why the model cannot run; empty if it can. `images`: whether mlx-lm can show it images.
     """
 
     architecture: str = ""
@@ -44,7 +43,7 @@ class About:
 
 
 def about(folder: Path) -> About:
-    """What is known of the model in `folder`. Files that cannot be read tell nothing."""
+    """What the files in `folder` say about the model. Files that cannot be read say nothing."""
     config = _json(folder / "config.json")
     weights = [path.stat().st_size for path in folder.glob("model*.safetensors") if path.exists()]
     template = chat_template(folder)
@@ -55,7 +54,7 @@ def about(folder: Path) -> About:
         supported,
         sum(weights),
         quantization(config),
-        any(word in template for word in THINKING),
+        any(mark in template for mark in THINKING_MARKS),
         own_code(folder),
         _missing(folder, kind, supported or "model_file" in config, bool(template)),
         bool(config.get("vision_config")) and config.get("processor_type", kind) in processors(),
@@ -79,7 +78,7 @@ def _missing(folder: Path, kind: str, supported: bool, template: bool) -> str:
 
 
 def lacking_weights(folder: Path) -> str:
-    """What is not there of the weights, in a few words; nothing if they are whole."""
+    """Which weights are missing, in a few words; empty if none are."""
     files = {path.name for path in folder.glob("model*.safetensors") if path.exists()}
     named = _json(folder / "model.safetensors.index.json").get("weight_map")
     wanted = set(named.values()) if isinstance(named, dict) else set()
@@ -89,17 +88,17 @@ def lacking_weights(folder: Path) -> str:
 
 
 def quantization(config: Mapping[str, Any]) -> str:
-    """4-bit, mxfp4, bf16 and the like; nothing where the configuration does not say."""
+    """4-bit, mxfp4, bf16 and the like; empty where the configuration does not say."""
     inner = config.get("text_config")
     inner = inner if isinstance(inner, dict) else {}
-    found = config.get("quantization") or config.get("quantization_config")
-    found = found or inner.get("quantization_config")
-    if isinstance(found, dict):
-        mode = found.get("mode") or found.get("quant_method") or ""
-        bits = found.get("bits")
+    settings = config.get("quantization") or config.get("quantization_config")
+    settings = settings or inner.get("quantization_config")
+    if isinstance(settings, dict):
+        mode = settings.get("mode") or settings.get("quant_method") or ""
+        bits = settings.get("bits")
         return str(mode) if mode not in ("", "affine") or not bits else f"{bits}-bit"
-    kind = str(config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or "")
-    return TYPES.get(kind.removeprefix("torch."), kind)
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or "")
+    return DTYPES.get(dtype.removeprefix("torch."), dtype)
 
 
 def chat_template(folder: Path) -> str:
@@ -109,51 +108,47 @@ def chat_template(folder: Path) -> str:
     except OSError:
         pass
     for name in ("chat_template.json", "tokenizer_config.json"):
-        if found := _json(folder / name).get("chat_template"):
-            return found if isinstance(found, str) else json.dumps(found)
+        if template := _json(folder / name).get("chat_template"):
+            return template if isinstance(template, str) else json.dumps(template)
     return ""
 
 
 def _json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one for anything else."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 @functools.cache
 def architectures() -> frozenset[str]:
-    """Every model_type that mlx-lm has, by its files: importing it takes seconds."""
+    """Every model_type that mlx-lm has, found in its source: importing it takes seconds."""
     spec = importlib.util.find_spec("mlx_lm")
     if spec is None or not spec.submodule_search_locations:
         return frozenset()
     package = Path(next(iter(spec.submodule_search_locations)))
     own = {path.stem for path in (package / "models").glob("*.py")}
-    return frozenset(own | {kind for kind, other in _renamed(package).items() if other in own})
+    return frozenset(own | {name for name, other in _remapping(package).items() if other in own})
 
 
 @functools.cache
 def processors() -> frozenset[str]:
     """Every model_type whose images mlx-lm can prepare; none in an older mlx-lm."""
     spec = importlib.util.find_spec("mlx_lm")
-    places = (spec.submodule_search_locations if spec else None) or ()
-    return frozenset(_table(Path(next(iter(places), "")) / "processors" / "__init__.py"))
-
-
-def _table(path: Path) -> list[str]:
-    """The keys of mlx-lm's table of processors."""
+    locations = (spec.submodule_search_locations if spec else None) or ()
+    path = Path(next(iter(locations), "")) / "processors" / "__init__.py"
     with contextlib.suppress(OSError, SyntaxError, ValueError):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.Assign) and "PROCESSORS" in map(ast.unparse, node.targets):
                 keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-                return [ast.literal_eval(key) for key in keys if key is not None]
-    return []
+                return frozenset(ast.literal_eval(key) for key in keys if key is not None)
+    return frozenset()
 
 
-def _renamed(package: Path) -> dict[str, str]:
-    """mlx-lm's table of architectures that others stand for."""
+def _remapping(package: Path) -> dict[str, str]:
+    """mlx-lm's table of model types that run as another."""
     try:
         tree = ast.parse((package / "utils.py").read_text("utf-8"))
     except (OSError, SyntaxError):

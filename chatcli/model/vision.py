@@ -1,8 +1,8 @@
-"""Images as a prompt has them; refuses to know MLX, templates and caches.
+"""Images in a prompt, and mlx-lm's image processor for them.
 
-A checkpoint belongs to the tokens before it, but two images of one size give a model the same
-tokens. So in a prompt an image stands as numbers below zero that follow from its content, and
-whatever compares prompts tells it from any other. What the model is given instead is known here.
+A checkpoint is named by the tokens before it, but two images of one size have the same tokens for a
+model. So in a prompt an image is a block of negative numbers that follow from its content, and whatever
+compares prompts distinguishes images. `Vision` knows what the model is given in place of a block.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from chatcli.errors import ImagesRefused, TemplateRefused
 from chatcli.model import inspect
 from chatcli.store.sessions.images import Gallery
 
-# Numbers of 31 bits, as a checkpoint's file has them.
-BITS = 0x7FFFFFFF
-# Prepared images whose pixels are kept until they are run.
-KEPT = 4
-# What shows an image to a person who reads tokens.
-SIGN = "[image]"
+# The numbers of a block have 31 bits and a sign, because segment files store tokens as int32.
+KEY_MASK = 0x7FFFFFFF
+# How many prepared images keep their pixels until they are run.
+MAX_PREPARED = 4
+# An image in tokens that are decoded for a person.
+IMAGE_TEXT = "[image]"
 
 
 @dataclass(frozen=True)
 class Block:
-    """An image in a prompt: the numbers that stand there, and as many tokens for the model."""
+    """An image in a prompt: its negative numbers there (`keys`), and as many tokens for the model."""
 
     picture: Picture
     keys: tuple[int, ...]
@@ -52,61 +52,61 @@ class Vision:
         on_worker: Callable[..., Any],
         version: str = "",
     ) -> None:
-        """`on_worker` calls what it is given on the thread that owns MLX. `version` is mlx-lm's."""
+        """`on_worker` calls a function on the thread that owns MLX. `version` is mlx-lm's."""
         self.gallery = gallery
         self.placeholder_text: str = processor.image_token
         self.placeholder = int(tokenizer.convert_tokens_to_ids(processor.image_token))
-        settings = repr(processor) if is_dataclass(processor) else type(processor).__name__
-        self._settings = settings
-        self.key = f"images {version} {settings}"
+        self._settings = repr(processor) if is_dataclass(processor) else type(processor).__name__
+        # Identifies what the tokens of an image depend on beside the image.
+        self.key = f"images {version} {self._settings}"
         self._processor, self._tokenizer, self._call = processor, tokenizer, on_worker
-        # By the file's digest, and by the first number of each.
+        # By the SHA-256 of the image's file, then by the first key.
         self._blocks: dict[str, Block] = {}
-        self._beginning: dict[int, list[Block]] = {}
+        self._blocks_by_first_key: dict[int, list[Block]] = {}
         self._pixels: dict[str, Any] = {}
-        # The embeddings of an image that was run in part, as a draft is: for the worker alone.
+        # The embeddings of an image that was run in part, as typeahead may be. For the worker only.
         self.unfinished: dict[str, Any] = {}
-        # An image's tokens follow from its size alone, so not each has to be decoded.
-        self._sized: dict[tuple[int, int], tuple[int, ...]] = {}
+        # An image's tokens follow from its width and height, so not every image has to be decoded.
+        self._tokens_by_size: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def block(self, picture: Picture) -> Block:
-        """An image of the conversation. Raises `ImagesRefused`."""
+        """The block of an image in the conversation. Raises `ImagesRefused`."""
         if picture.sha256 not in self._blocks:
             size = picture.width, picture.height
-            tokens = self._sized.get(size) or self._prepare(picture, self.gallery.data(picture))
-            self._place(picture, tokens)
+            tokens = self._tokens_by_size.get(size) or self._prepare(picture, self.gallery.data(picture))
+            self._add_block(picture, tokens)
         return self._blocks[picture.sha256]
 
     def learn(self, image: Image) -> None:
-        """Prepare an image before it is said. Raises `NotAnImage` or `ImagesRefused`."""
+        """Prepare a new image before its message is sent. Raises `NotAnImage` or `ImagesRefused`."""
         if image.picture.sha256 not in self._blocks:
-            self._place(image.picture, self._prepare(image.picture, image.data))
+            self._add_block(image.picture, self._prepare(image.picture, image.data))
 
-    def _place(self, picture: Picture, tokens: tuple[int, ...]) -> None:
-        made = Block(picture, _keys(picture, tokens, self._settings), tokens)
-        self._blocks[picture.sha256] = made
-        self._beginning.setdefault(made.keys[0], []).append(made)
-        self._sized[picture.width, picture.height] = tokens
+    def _add_block(self, picture: Picture, tokens: tuple[int, ...]) -> None:
+        block = Block(picture, _keys(picture, tokens, self._settings), tokens)
+        self._blocks[picture.sha256] = block
+        self._blocks_by_first_key.setdefault(block.keys[0], []).append(block)
+        self._tokens_by_size[picture.width, picture.height] = tokens
 
     def _prepare(self, picture: Picture, data: bytes) -> tuple[int, ...]:
-        """An image's tokens for the model; its pixels are kept for a while."""
+        """An image's tokens for the model. Its pixels are kept until `MAX_PREPARED` others are prepared."""
         array = images.pixels(picture, data)
-        tokens, pixels = self._call(self._processed, picture, array)
-        newest = list(self._pixels.items())[1 - KEPT :]
+        tokens, pixels = self._call(self._process, picture, array)
+        newest = list(self._pixels.items())[1 - MAX_PREPARED :]
         self._pixels = {**dict(newest), picture.sha256: pixels}
         return tuple(tokens)
 
-    def _processed(self, picture: Picture, array: Any) -> tuple[tuple[int, ...], Any]:
-        """An image's tokens for the model, and its pixels as the processor has them."""
-        mark = self.placeholder_text
+    def _process(self, picture: Picture, array: Any) -> tuple[tuple[int, ...], Any]:
+        """An image's tokens for the model, and its pixels as the processor returns them. On the worker."""
+        placeholder = self.placeholder_text
         try:
-            text, (pixels,) = self._processor(mark, images=[array])
+            text, (pixels,) = self._processor(placeholder, images=[array])
         except (ValueError, TypeError, AssertionError, ImportError) as error:
             raise ImagesRefused(f"The model cannot be shown the image {picture.name}: {error}") from error
         tokens = tuple(self._encode(text))
-        between = self._encode(f"a{mark}b")
-        at = between.index(self.placeholder)
-        if self._encode(f"a{text}b") != [*between[:at], *tokens, *between[at + 1 :]]:
+        in_text = self._encode(f"a{placeholder}b")
+        position = in_text.index(self.placeholder)
+        if self._encode(f"a{text}b") != [*in_text[:position], *tokens, *in_text[position + 1 :]]:
             raise ImagesRefused("The model's tokenizer does not keep images apart from words.")
         return tokens, pixels
 
@@ -114,78 +114,80 @@ class Vision:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def pixels(self, picture: Picture) -> Any:
-        """What the model's own code takes of an image. On the worker only. Raises `ImagesRefused`."""
+        """An image's pixels as the model takes them. On the worker only. Raises `ImagesRefused`."""
         if picture.sha256 not in self._pixels:
             tokens = self._prepare(picture, self.gallery.data(picture))
             if tokens != self._blocks[picture.sha256].tokens:
-                raise ImagesRefused(f"The image {picture.name} is not of the size that it was said.")
+                raise ImagesRefused(f"The image {picture.name} has not the size that its message says.")
         return self._pixels[picture.sha256]
 
     def expanded(self, tokens: Sequence[int], pictures: Sequence[Picture]) -> list[int]:
-        """Rendered tokens, each placeholder in them as its image. Raises `TemplateRefused`."""
+        """Rendered tokens with a block in place of each placeholder. Raises `TemplateRefused`."""
         if tokens.count(self.placeholder) != len(pictures):
             raise TemplateRefused(
                 "The model's chat template does not show each image of this conversation once."
             )
-        blocks = iter(pictures)
-        made: list[int] = []
+        remaining = iter(pictures)
+        expanded: list[int] = []
         for token in tokens:
-            made += self.block(next(blocks)).keys if token == self.placeholder else (token,)
-        return made
+            expanded += self.block(next(remaining)).keys if token == self.placeholder else (token,)
+        return expanded
 
     def widened(self, count: int, tokens: Sequence[int], pictures: Sequence[Picture]) -> int:
-        """How many the first `count` rendered tokens are once images stand in them."""
-        shown = tokens[:count].count(self.placeholder)
-        return count + sum(len(self.block(one).keys) - 1 for one in pictures[:shown])
+        """The length of the first `count` rendered tokens once they are `expanded`."""
+        images = tokens[:count].count(self.placeholder)
+        return count + sum(len(self.block(picture).keys) - 1 for picture in pictures[:images])
 
-    def found(self, tokens: Sequence[int]) -> list[tuple[int, Block]]:
-        """Where each image of a prompt begins; the tokens must not begin or end within one."""
+    def blocks_in(self, tokens: Sequence[int]) -> list[tuple[int, Block]]:
+        """The images in a prompt's tokens, which begin and end between images, with their positions."""
         places: list[tuple[int, Block]] = []
-        at = 0
-        while at < len(tokens):
-            if tokens[at] >= 0:
-                at += 1
+        position = 0
+        while position < len(tokens):
+            if tokens[position] >= 0:
+                position += 1
                 continue
-            places.append((at, self._standing(tokens, at)))
-            at += len(places[-1][1].keys)
+            candidates = self._blocks_by_first_key[tokens[position]]
+            block = next(
+                block
+                for block in candidates
+                if block.keys == tuple(tokens[position : position + len(block.keys)])
+            )
+            places.append((position, block))
+            position += len(block.keys)
         return places
 
-    def _standing(self, tokens: Sequence[int], at: int) -> Block:
-        blocks = self._beginning[tokens[at]]
-        return next(one for one in blocks if one.keys == tuple(tokens[at : at + len(one.keys)]))
-
-    def real(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens that the model is given for a prompt's."""
-        made = list(tokens)
-        for at, block in self.found(tokens):
-            made[at : at + len(block.tokens)] = block.tokens
-        return made
+    def vocabulary_tokens(self, tokens: Sequence[int]) -> list[int]:
+        """A prompt's tokens as they are in the model's vocabulary."""
+        replaced = list(tokens)
+        for position, block in self.blocks_in(tokens):
+            replaced[position : position + len(block.tokens)] = block.tokens
+        return replaced
 
     @contextlib.contextmanager
-    def keeping(self, said: Sequence[Image]) -> Iterator[None]:
-        """Prepare images and keep them on disk while the message that they go with is written.
+    def keeping(self, new: Sequence[Image]) -> Iterator[None]:
+        """Prepare new images, and keep them on disk while their message is written.
 
         Raises as `learn` does, and `FolderError`.
         """
-        for image in said:
+        for image in new:
             self.learn(image)
-        with self.gallery.keeping(said):
+        with self.gallery.keeping(new):
             yield
 
 
-def keeping(vision: Vision | None, said: Sequence[Image], model: str) -> AbstractContextManager[None]:
+def keeping(vision: Vision | None, new: Sequence[Image], model: str) -> AbstractContextManager[None]:
     """`Vision.keeping`. Raises `ImagesRefused` for images that the model cannot be shown."""
-    if not said:
+    if not new:
         return contextlib.nullcontext()
-    return check(vision, model).keeping(said)
+    return check(vision, model).keeping(new)
 
 
-def prepare(vision: Vision | None, said: Sequence[Image], model: str) -> None:
-    """See whether these images can be shown, before anything begins.
+def prepare(vision: Vision | None, new: Sequence[Image], model: str) -> None:
+    """Prepare new images, so that a refusal comes before the turn begins.
 
     Raises `ImagesRefused` or `NotAnImage`.
     """
-    for image in said:
+    for image in new:
         check(vision, model).learn(image)
 
 
@@ -202,19 +204,19 @@ def check(vision: Vision | None, model: str) -> Vision:
 
 
 def pictures(messages: Sequence[Message]) -> list[Picture]:
-    """The images of a path, in order."""
+    """The images of a path's messages, in order."""
     return [picture for message in messages for picture in message.images]
 
 
 def legible(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """The text of some of a prompt's tokens, images as a sign."""
+    """The text of some of a prompt's tokens, with `IMAGE_TEXT` for each image."""
     runs = groupby(tokens, lambda token: token < 0)
-    return "".join(SIGN if image else str(tokenizer.decode(list(run))) for image, run in runs)
+    return "".join(IMAGE_TEXT if image else str(tokenizer.decode(list(run))) for image, run in runs)
 
 
 def _keys(picture: Picture, tokens: tuple[int, ...], settings: str) -> tuple[int, ...]:
-    """The numbers of an image: of its bytes, and of what the processor makes of them."""
-    made_of = f"chatcli:image:1:{picture.sha256}:{settings}:{tokens}"
-    whole = hashlib.sha256(made_of.encode()).digest()
-    digests = (hashlib.sha256(whole + at.to_bytes(4, "little")) for at in range(len(tokens)))
-    return tuple(-1 - (int.from_bytes(one.digest()[:4], "little") & BITS) for one in digests)
+    """The negative numbers of an image, a hash of its bytes and of what the processor makes of them."""
+    identity = f"chatcli:image:1:{picture.sha256}:{settings}:{tokens}"
+    seed = hashlib.sha256(identity.encode()).digest()
+    digests = (hashlib.sha256(seed + index.to_bytes(4, "little")) for index in range(len(tokens)))
+    return tuple(-1 - (int.from_bytes(digest.digest()[:4], "little") & KEY_MASK) for digest in digests)

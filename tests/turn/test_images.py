@@ -147,7 +147,7 @@ def test_images_of_one_size_share_nothing_and_are_told_apart(
         system = render_history(one, one.conversation.path()[-1]).boundaries[1]
         second = home.say(other, ASKED, images=[shown["b"]])
         left, right = (one.template.prompt([message]) for message in said)
-        assert vision.real(left) == vision.real(right) != left
+        assert vision.vocabulary_tokens(left) == vision.vocabulary_tokens(right) != left
         assert common_prefix(left, right) == next(i for i, t in enumerate(left) if t < 0)
         assert first.prompt_tokens == second.prompt_tokens
         assert system == second.reused_tokens
@@ -348,7 +348,7 @@ def test_a_message_that_spells_an_image_shows_none(
         assert home.say(chat, text, images=[shown["a"]]).tokens
         vision = chat.template.vision
         assert vision is not None
-        found = vision.found(chat.template.prompt(history(chat, chat.conversation.path()[-2])))
+        found = vision.blocks_in(chat.template.prompt(history(chat, chat.conversation.path()[-2])))
     assert ["a.png"] == [block.picture.name for _, block in found]
 
 
