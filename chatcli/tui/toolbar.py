@@ -98,7 +98,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
         entries = session.conversation.entries
         branches = len(entries) - len({entry.parent for entry in entries.values()} - {None})
         parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
-    model = [Part(3, clean_line(Path(chat.model.name).name)), *_context(chat, turn_tokens, columns)]
+    model = [Part(3, portable(clean_line(Path(chat.model.name).name))), *_context(chat, turn_tokens, columns)]
     # What one waits for comes before what fits else.
     activity = [Part(0 if background.catching_up else 4, background.activity)] if background.activity else []
     return [*parts, *activity, *model] if background.catching_up else [*parts, *model, *activity]

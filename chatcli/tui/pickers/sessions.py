@@ -23,7 +23,7 @@ from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line
 from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
-from chatcli.tui.text.fit import first_words, fit, padded, wrapped
+from chatcli.tui.text.fit import first_words, fit, padded, portable, wrapped
 
 # Seconds without a key after which a session is read for its preview, or the folder is searched.
 PREVIEW_DELAY, SEARCH_DELAY = 0.1, 0.2
@@ -79,7 +79,7 @@ class SessionRows(PickerRows[str]):
         self._message_matches: frozenset[str] = frozenset()
         self._previews: dict[str, Conversation | ChatcliError] = {}
         self._matcher = Matcher(self._texts)
-        widths = (wcwidth.width(clean_line(summary.name)) for summary in self._summaries)
+        widths = (wcwidth.width(_shown_name(summary)) for summary in self._summaries)
         self._name_width = min(max(widths, default=0), MAX_NAME_COLUMNS)
         self._picker: Picker[str] | None = None
         self._loader = DebouncedQuery(actions.load, self._loaded, PREVIEW_DELAY)
@@ -160,7 +160,7 @@ class SessionRows(PickerRows[str]):
 
     def line(self, index: int, width: int) -> StyleAndTextTuples:
         summary, columns = self._summary(index), _columns(width)
-        name, room = clean_line(summary.name), width - sum(GAP + taken for _, taken in columns)
+        name, room = _shown_name(summary), width - sum(GAP + taken for _, taken in columns)
         name_width = min(self._name_width, room * 2 // 5) if room + GAP >= FIRST_WORDS_WIDTH else room
         if summary.problem is not None:
             # In words, too, what the colour says.
@@ -229,7 +229,7 @@ class SessionRows(PickerRows[str]):
         if self._shown:
             summary = self._summary(picker.selected)
             # The question's end must be in sight on a narrow screen too.
-            text = f"Delete '{fit(clean_line(summary.name), picker.width - 30)}' for good? y/N"
+            text = f"Delete '{fit(_shown_name(summary), picker.width - 30)}' for good? y/N"
             picker.ask(Question(text, lambda _: self._delete(picker, summary), yes_or_no=True))
 
     def _delete(self, picker: Picker[str], summary: Summary) -> None:
@@ -243,6 +243,10 @@ class SessionRows(PickerRows[str]):
     def _refresh_list(self) -> None:
         self._matcher = Matcher(self._texts)
         self._apply_filter()
+
+
+def _shown_name(summary: Summary) -> str:
+    return portable(clean_line(summary.name))
 
 
 def _columns(width: int) -> list[tuple[str, int]]:

@@ -1,4 +1,8 @@
-"""Plain strings in terminal columns: cut, padded and wrapped."""
+"""Plain strings in terminal columns: cut, padded and wrapped.
+
+prompt_toolkit, which draws them, adds up the widths of characters, wcwidth those of graphemes. They agree
+on portable text, but for some scripts of India.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +39,14 @@ def first_words(text: str) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """Clean text, cut to `width` columns if it is longer."""
+    """Portable text, cut to `width` columns if it is longer."""
     if wcwidth.width(text) <= width:
         return text
     return wcwidth.clip(text, 0, width - 1) + "…" if width > 0 else ""
 
 
 def padded(text: str, width: int) -> str:
-    """Clean text in exactly `width` columns."""
+    """Portable text in exactly `width` columns."""
     return wcwidth.ljust(fit(text, width), width)
 
 
