@@ -92,10 +92,12 @@ def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdout is not None
+    assert process.stdout is not None and process.stderr is not None
     first = json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    # `communicate` would lose what `readline` has buffered beyond the first line.
+    out, err = process.stdout.read(), process.stderr.read()
+    process.wait(60)
     assert (130, b"") == (process.returncode, err)
     assert 1 == first["number"]
     answers = [first, *map(json.loads, out.splitlines())]
