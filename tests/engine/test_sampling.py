@@ -120,8 +120,10 @@ def by_mlx_lm(harness: Harness, prompt: list[int], sampling: Sampling, count: in
             sampling.frequency_penalty,
             size,
         )
-        said = stream_generate(loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors)
-        return [response.token for response in said]
+        responses = stream_generate(
+            loaded.model, loaded.tokenizer, prompt, count, logits_processors=processors
+        )
+        return [response.token for response in responses]
 
     return harness.worker.call(run)
 
@@ -273,8 +275,8 @@ def test_what_makes_no_sense_is_refused(shell: LiveChat, line: str) -> None:
 @pytest.mark.slow
 def test_biases_of_the_command_line_add_up(chatcli: Program) -> None:
     few = ["-n", 3, "--no-cache"]
-    said = chatcli.ask("Tell me.", *few, "--logit-bias", "90:1000", "--logit-bias", "91:-5")
-    assert [90] * 3 == said["tokens"]
+    reply = chatcli.ask("Tell me.", *few, "--logit-bias", "90:1000", "--logit-bias", "91:-5")
+    assert [90] * 3 == reply["tokens"]
     refused = chatcli.run("ask", "Hello", "--logit-bias", "much:5", expect=2)
     assert "--logit-bias has to be TOKEN_ID:BIAS" in refused.errors
     unknown = chatcli.run("ask", "Hello", "--logit-bias", "99999:5", expect=1)

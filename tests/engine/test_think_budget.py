@@ -155,23 +155,23 @@ def stopped(events: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
         yield event
 
 
-# The processor alone, with a model that says what it is told to
+# The processor alone, with a model that follows a script
 
 
-def generated(harness: Harness, budget: int, said: str, count: int, opening: str = "") -> str:
-    """What comes of a model that would say this, then a full stop for ever."""
+def generated(harness: Harness, budget: int, script: str, count: int, opening: str = "") -> str:
+    """The text of a model that would generate `script`, then full stops for ever."""
     tokenizer = harness.runtime.loaded.tokenizer
     vocabulary = len(tokenizer)
     processor = ThinkBudget(tokenizer, budget, closing_tokens(tokenizer), opening)
-    wanted = iter(tokenizer.encode(said, add_special_tokens=False))
+    scripted = iter(tokenizer.encode(script, add_special_tokens=False))
     (stop,) = tokenizer.encode(".", add_special_tokens=False)
     tokens: list[int] = [0]
-    likely = next(wanted)
+    likely = next(scripted)
     while len(tokens) <= count:
         logits = mx.where(mx.arange(vocabulary) == likely, 1.0, 0.0)[None]
         tokens.append(int(mx.argmax(processor(mx.array(tokens), logits)).item()))
         if tokens[-1] == likely:
-            likely = next(wanted, stop)
+            likely = next(scripted, stop)
     return str(tokenizer.decode(tokens[1:]))
 
 
@@ -179,15 +179,15 @@ def generated(harness: Harness, budget: int, said: str, count: int, opening: str
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     path = tmp_path_factory.mktemp("several")
     template = marked("<|open|>think<|sep|>", "<|close|>think<|sep|>")
-    with Harness(write_model(path / "m", "qwen3", template=template, special=XTML), path / "s") as made:
-        yield made
+    with Harness(write_model(path / "m", "qwen3", template=template, special=XTML), path / "s") as harness:
+        yield harness
 
 
 OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
 
 
 @pytest.mark.parametrize(
-    ("budget", "opening", "said", "expected"),
+    ("budget", "opening", "script", "expected"),
     [
         # The model opens its own thinking: what comes before does not count.
         (3, "", f"7777{OPEN}88888", f"7777{OPEN}888{CLOSE}88..."),
@@ -198,12 +198,14 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
         (2, OPEN, "8<|close|>99", f"8{CLOSE}99..."),
         # It closes it in time.
         (9, OPEN, f"88{CLOSE}777777777777", f"88{CLOSE}777777777777..."),
-        # It thinks again: what is left is left, and if nothing is, one token comes late.
+        # It thinks again: what is left of the budget applies, and with nothing left one token comes late.
         (3, OPEN, f"8{CLOSE}7{OPEN}8888", f"8{CLOSE}7{OPEN}"),
         (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8{CLOSE}888..."),
     ],
 )
-def test_only_thinking_counts(budget: int, opening: str, said: str, expected: str, harness: Harness) -> None:
+def test_only_thinking_counts(
+    budget: int, opening: str, script: str, expected: str, harness: Harness
+) -> None:
     tokenizer = harness.runtime.loaded.tokenizer
     count = len(tokenizer.encode(expected, add_special_tokens=False))
-    assert expected == generated(harness, budget, said, count, opening)
+    assert expected == generated(harness, budget, script, count, opening)

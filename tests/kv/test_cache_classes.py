@@ -128,8 +128,8 @@ def bring_back(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
 class Pair(NamedTuple):
     """Two arrays under names."""
 
-    one: mx.array
-    other: mx.array
+    left: mx.array
+    right: mx.array
 
 
 class Odd:
@@ -184,9 +184,9 @@ def test_a_named_tuple_that_the_empty_cache_does_not_have_does_not_fit() -> None
         prompt_cache.fill([empty], Rows([]), state, scalars)
 
 
-@pytest.mark.parametrize("kind", [Odd, Knot])
-def test_a_class_that_nobody_has_seen_is_rewound(kind: type) -> None:
-    cache, same_seed = [kind(5)], [kind(5)]
+@pytest.mark.parametrize("cache_class", [Odd, Knot])
+def test_a_class_that_nobody_has_seen_is_rewound(cache_class: type) -> None:
+    cache, same_seed = [cache_class(5)], [cache_class(5)]
     taken = prompt_cache.snapshot(cache, 5)
     for array in arrays(cache):
         array[...] = 7

@@ -30,7 +30,7 @@ LONG = "The quick brown fox jumps over the lazy dog. " * 30
 
 
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
-def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, tokens: int) -> None:
+def test_the_cache_takes_what_was_predicted(model: Path, tokens: int) -> None:
     loaded = models_.load(str(model))
     predicted = growth.predict(loaded.model)
     cache, log = prompt_cache.new(loaded.model), RowLog()
@@ -40,15 +40,15 @@ def test_the_cache_takes_what_was_told_before_anything_was_run(model: Path, toke
     assert real == pytest.approx(predicted.cache_bytes(tokens), rel=0.02)
 
 
-def test_writing_a_checkpoint_takes_what_was_told(model: Path) -> None:
+def test_writing_a_checkpoint_takes_what_was_predicted(model: Path) -> None:
     loaded = models_.load(str(model))
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in generate.prefill(loaded, cache, [5] * 700, log):
         pass
-    told = growth.predict(loaded.model).checkpoint_bytes(700, written=True)
+    predicted = growth.predict(loaded.model).checkpoint_bytes(700, written=True)
     logged = log.nbytes
     rows = prompt_cache.segment_rows(cache, log, 0, 700)
-    assert told == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
+    assert predicted == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
 
 
 def test_nothing_is_computed_to_know_how_a_cache_grows(models: Path) -> None:
@@ -182,7 +182,7 @@ def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "[malloc] Unable to allocate 1024 bytes.",
         "[metal::malloc] Attempting to allocate 5 bytes which is greater than the maximum allowed"
@@ -193,10 +193,10 @@ def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path
         "cudaMallocManaged failed: out of memory",
     ],
 )
-def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(said: str) -> None:
+def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(message: str) -> None:
     with pytest.raises(MemoryFull) as caught, device.explained():
-        raise RuntimeError(said)
-    assert said.rstrip(".") in str(caught.value)
+        raise RuntimeError(message)
+    assert message.rstrip(".") in str(caught.value)
     with pytest.raises(RuntimeError, match="broadcast"), device.explained():
         raise RuntimeError("[broadcast_shapes] Shapes (1) and (2) cannot be broadcast.")
 

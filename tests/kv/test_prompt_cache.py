@@ -122,7 +122,7 @@ def prefill(
 
 def restored(loaded: LoadedModel, kept: list[Kept]) -> list[Any]:
     cache, last = prompt_cache.new(loaded.model), kept[-1]
-    with opened([one.file for one in kept]) as rows:
+    with opened([segment.file for segment in kept]) as rows:
         assert last.end == rows.count
         prompt_cache.fill(cache, rows, last.state, last.scalars)
     return cache
@@ -130,14 +130,14 @@ def restored(loaded: LoadedModel, kept: list[Kept]) -> list[Any]:
 
 def logits(loaded: LoadedModel, cache: list[Any], pieces: list[list[int]]) -> list[bytes]:
     """The next token's logits after each piece, as bytes."""
-    found = []
+    outputs = []
     with mx.stream(engine.generation_stream):
         for piece in pieces:
             out = loaded.model(mx.array(piece)[None], cache=cache)[:, -1].astype(mx.float32)
             mx.eval(out)
             assert mx.isfinite(out).all().item()
-            found.append(np.array(out).tobytes())
-    return found
+            outputs.append(np.array(out).tobytes())
+    return outputs
 
 
 # Single tokens until a window of 32 has rotated, and in one piece.
@@ -147,8 +147,8 @@ BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
     sampling = Sampling(temp=1.0, seed=3, max_tokens=count)
-    made = engine.generate(loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog())
-    return [token.id for token in made]
+    reply = engine.generate(loaded, cache, Request(tail, sampling, count), threading.Event(), RowLog())
+    return [token.id for token in reply]
 
 
 @pytest.mark.parametrize("lengths", CUTS.values(), ids=CUTS)
@@ -190,16 +190,16 @@ def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: Loaded
 def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, disk: Disk) -> None:
     lengths = CUTS["uneven"]
     _, kept = prefill(loaded, lengths, disk)
-    assert all(one.rows for one in kept)
-    assert lengths == [{part.shape[2] for part in one.rows.values()}.pop() for one in kept]
-    assert {1} == {len({part.shape[2] for part in one.rows.values()}) for one in kept}
+    assert all(segment.rows for segment in kept)
+    assert lengths == [{part.shape[2] for part in segment.rows.values()}.pop() for segment in kept]
+    assert {1} == {len({part.shape[2] for part in segment.rows.values()}) for segment in kept}
 
 
 def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel, disk: Disk) -> None:
     short, long = prefill(loaded, [40, 20], disk)[1], prefill(loaded, [40, 20, 90], disk)[1]
-    for one, other in itertools.zip_longest(short, long[:2]):
-        assert raw(one.rows) == raw(other.rows)
-        assert raw(one.state) == raw(other.state)
+    for left, right in itertools.zip_longest(short, long[:2]):
+        assert raw(left.rows) == raw(right.rows)
+        assert raw(left.state) == raw(right.state)
 
 
 def test_bytes_that_wait_to_be_written_are_those_of_their_moment(loaded: LoadedModel) -> None:
@@ -232,10 +232,10 @@ def test_generation_that_is_rewound_leaves_no_trace(
     untouched, _ = prefill(loaded, [before], disk)
     taken = prompt_cache.snapshot(cache, before)
     assert before == taken.position
-    said = generate(loaded, cache, tail, 34)
+    reply = generate(loaded, cache, tail, 34)
     prompt_cache.rewind(cache, taken)
-    assert said == generate(loaded, cache, tail, 34)
-    assert 34 == len(said) or loaded.tokenizer.eos_token_id in said
+    assert reply == generate(loaded, cache, tail, 34)
+    assert 34 == len(reply) or loaded.tokenizer.eos_token_id in reply
     prompt_cache.rewind(cache, taken)
     assert logits(loaded, untouched, BRIEFLY) == logits(loaded, cache, BRIEFLY)
 
@@ -268,17 +268,17 @@ def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel,
 def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     """The models in bfloat16, without experts: MLX multiplies those in float32 only on a CPU."""
     folder = tmp_path_factory.mktemp("half")
-    found = {name: load(str(write_model(folder / name, name))) for name in DENSE}
-    for one in found.values():
-        one.model.set_dtype(mx.bfloat16)
-    return found
+    models = {name: load(str(write_model(folder / name, name))) for name in DENSE}
+    for loaded in models.values():
+        loaded.model.set_dtype(mx.bfloat16)
+    return models
 
 
 @pytest.mark.parametrize("family", DENSE)
 def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], family: str, disk: Disk) -> None:
     loaded = half[family]
     live, kept = prefill(loaded, [40, 1, 30], disk)
-    assert {"bfloat16"} == {part.dtype for one in kept for part in one.rows.values()}
+    assert {"bfloat16"} == {part.dtype for segment in kept for part in segment.rows.values()}
     back = restored(loaded, kept)
     for mine, other in zip(prompt_cache.leaves(live), prompt_cache.leaves(back), strict=True):
         if type(mine) is KVCache:
@@ -306,7 +306,7 @@ def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
     if before:
         with opened([kept[0].file]) as own:
             prompt_cache.fill(cache, own, {}, "{}")
-    with opened([one.file for one in kept[len(lengths) - 1 :]], borrowed) as lent:
+    with opened([segment.file for segment in kept[len(lengths) - 1 :]], borrowed) as lent:
         prompt_cache.append(cache, log, lent)
     # A cold run in one segment has other bits after token 50: only the same chunks compare.
     rest = TOKENS[before + borrowed : before + 97]
@@ -323,10 +323,10 @@ def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
 
 
 def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: Disk) -> None:
-    found = {name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()}
-    assert {name: name == "qwen3_5" for name in CONFIGS} == found
-    for name, one in families.items():
-        assert (name == "qwen3_5") == bool(prefill(one, [20], disk)[1][0].state)
+    stateful = {name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()}
+    assert {name: name == "qwen3_5" for name in CONFIGS} == stateful
+    for name, loaded in families.items():
+        assert (name == "qwen3_5") == bool(prefill(loaded, [20], disk)[1][0].state)
 
 
 def test_a_layout_tells_models_apart_and_not_moments(families: dict[str, LoadedModel], disk: Disk) -> None:
@@ -348,8 +348,8 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
     assert 0 < store.put(Checkpoint(path, rows, {}, "", 0.0))
     store.close()
     back: list[Any] = [CacheList(KVCache(), KVCache())]
-    with store.rows(path) as found:
-        prompt_cache.fill(back, found, {}, "{}")
+    with store.rows(path) as rows:
+        prompt_cache.fill(back, rows, {}, "{}")
     for leaf in back[0].caches:
         assert mx.array_equal(keys, leaf.keys[..., : leaf.offset, :]).item()
         assert ((1, 1, 20, 0), mx.bfloat16) == (

@@ -1,21 +1,23 @@
-"""Several real processes that share one model: the same words, and each its own shard's segments."""
+"""Several real processes that share one model: the same replies, and each its own shard's segments."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
-from chatcli.errors import MemoryFull
+from chatcli.errors import MemoryFull, ModelBroken
 from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
-from chatcli.model.ranks import Place
+from chatcli.model.ranks import EXPLANATION_SECONDS, Place, Ranks
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.launch import PIPES, Together, ends, free_ports, some_output
@@ -67,7 +69,7 @@ def test_shared_by_two_a_model_says_what_it_says_alone_and_each_keeps_its_shard(
     chat = pair.start("chat", "--json", *GREEDY, stdin=subprocess.PIPE)
     before = [say(chat[0], LINES[0])]
     wait_until(lambda: all(pair.kept()) and len({*map(frozenset, pair.kept())}) == 1)
-    assert 2 == len({path.name for one in pair.ranks for path in one.sessions.glob("kv/*")})
+    assert 2 == len({path.name for rank in pair.ranks for path in rank.sessions.glob("kv/*")})
     kept = shutil.copytree(pair.ranks[1].sessions, tmp_path / "kept")
     before.append(say(chat[0], LINES[1]))
     assert [0, 0] == [done.code for done in ends(chat, "")]
@@ -188,7 +190,9 @@ def test_reopened_for_every_message_ranks_say_the_same_to_the_bit(models: Path, 
     parts = Together(tmp_path / "reopened", models / "qwen3_5")
     pieces = [parts.chat([line], *drawn)[0] for line in LINES]
     keys = ("tokens", "logprobs", "reused_tokens", "prefilled_tokens")
-    assert [[one[key] for key in keys] for one in whole] == [[one[key] for key in keys] for one in pieces]
+    assert [[reply[key] for key in keys] for reply in whole] == [
+        [reply[key] for key in keys] for reply in pieces
+    ]
 
 
 @pytest.mark.slow
@@ -198,11 +202,10 @@ def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
     script = "Hello\n/regenerate 2\n/regenerate\n/continue\n/branch\nBye\n"
     done = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
     assert "one by one" in done[0].errors + done[0].text
-    replies = [
-        one for one in entries(together.first.sessions / "talk.jsonl")[1:] if one["type"] == "assistant"
-    ]
+    lines = entries(together.first.sessions / "talk.jsonl")[1:]
+    replies = [entry for entry in lines if entry["type"] == "assistant"]
     assert 5 <= len(replies)
-    assert 1 < len({one["thinking"] + one["content"] for one in replies[:4]})
+    assert 1 < len({reply["thinking"] + reply["content"] for reply in replies[:4]})
 
 
 @pytest.mark.slow
@@ -354,6 +357,27 @@ def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) ->
         check_terminal_restored(terminal)
     said = entries(together.first.sessions / "talk.jsonl")
     assert ["Hello", "And again?"] == [one["content"] for one in said if one["type"] == "user"]
+
+
+def test_a_single_process_is_a_world_of_one_rank_that_opens_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> Never:
+        raise AssertionError("a single process needs no socket and no broadcast")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    ranks = Ranks(Place.from_environment({}))
+    began = time.perf_counter()
+    ranks.meet(refuse)
+    ranks.command("load", name="anything")
+    ranks.send_stop(True)
+    ranks.check_same("anything")
+    assert ([7], 7) == (ranks.all_gather(7), ranks.all_min(7))
+    with pytest.raises(ModelBroken, match="broken"), ranks.explained():
+        raise ModelBroken("broken")
+    ranks.close()
+    assert time.perf_counter() - began < EXPLANATION_SECONDS
+    assert (0, 1, True, None) == (ranks.rank, ranks.size, ranks.leads, ranks.lost)
 
 
 def test_of_several_machines_the_one_with_the_least_memory_decides() -> None:
