@@ -55,9 +55,9 @@ KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_K
 EXPLANATION_SECONDS = 1.0
 # How long rank 0 waits at its end for the others to write what they have.
 FINISH_SECONDS = 20.0
-GONE = "Rank {} is gone, and the model cannot go on without it"
-CANNOT_MEET = "The ranks cannot meet: {}. Start all of them within half a minute."
-AGAIN = "What was said is kept; start all ranks again to go on."
+GONE_MESSAGE = "Rank {} is gone, and the model cannot go on without it"
+CANNOT_MEET_MESSAGE = "The ranks cannot meet: {}. Start all of them within half a minute."
+RESTART_HINT = "What was said is kept; start all ranks again to go on."
 
 Message = dict[str, Any]
 LostCallback = Callable[[RankLost], object]
@@ -140,7 +140,7 @@ class Ranks:
         try:
             self._connections = self._accept(broadcast) if self.leads else [self._connect(broadcast)]
         except (OSError, EOFError, ValueError, RuntimeError) as error:
-            raise RankLost(CANNOT_MEET.format(_first_line(error))) from error
+            raise RankLost(CANNOT_MEET_MESSAGE.format(_first_line(error))) from error
         for number, connection in enumerate(self._connections):
             _set_socket_options(connection)
             self._inboxes.append(queue.SimpleQueue())
@@ -177,13 +177,13 @@ class Ranks:
             while True:
                 message = json.loads(connection.recv_bytes())
                 if message["type"] == "failed":
-                    self._lose(f"Rank {sender} cannot go on: {message['reason']} {AGAIN}")
+                    self._lose(f"Rank {sender} cannot go on: {message['reason']} {RESTART_HINT}")
                 elif message["type"] == "leave":
                     self._is_leaving = True
                     self.ended.set()
                 inbox.put(message)
         except (OSError, EOFError, ValueError):
-            self._lose(f"{GONE.format(sender)}. {AGAIN}")
+            self._lose(f"{GONE_MESSAGE.format(sender)}. {RESTART_HINT}")
 
     def _lose(self, reason: str) -> None:
         if self.lost is None and not self._is_leaving:
@@ -214,7 +214,7 @@ class Ranks:
 
     def explain(self, error: Exception, seconds: float = EXPLANATION_SECONDS) -> RankLost:
         """The cause of an error: a rank that is known to be lost within `seconds`, else the error itself."""
-        own = RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {AGAIN}")
+        own = RankLost(f"Rank {self.rank} cannot go on: {_first_line(error)}. {RESTART_HINT}")
         return self._wait_for_loss(seconds) or own
 
     def _wait_for_loss(self, seconds: float = EXPLANATION_SECONDS) -> RankLost | None:

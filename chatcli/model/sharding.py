@@ -13,7 +13,7 @@ import mlx_lm
 from mlx_lm.utils import sharded_load
 
 from chatcli.errors import ModelBroken, RankLost
-from chatcli.model.ranks import CANNOT_MEET, Ranks
+from chatcli.model.ranks import CANNOT_MEET_MESSAGE, Ranks
 
 # The size of a broadcast, which MLX has to know before it.
 BROADCAST_BYTES = 1024
@@ -30,7 +30,7 @@ def broadcast(data: bytes) -> bytes:
         return bytes(memoryview(received))  # type: ignore[arg-type]
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise RankLost(CANNOT_MEET.format(reason)) from error
+        raise RankLost(CANNOT_MEET_MESSAGE.format(reason)) from error
 
 
 def load(
