@@ -33,10 +33,10 @@ def panels(terminal: Terminal) -> list[str]:
 
 
 def check_panel(panel: str, turn: dict[str, Any]) -> None:
-    drafted = turn["drafted_tokens"]
-    assert f"{turn['hit_ratio']:.1%} {'ready' if drafted else 'reused'} · " in panel
+    typed_ahead = turn["drafted_tokens"]
+    assert f"{turn['hit_ratio']:.1%} {'ready' if typed_ahead else 'reused'} · " in panel
     assert f" · {turn['prefilled_tokens']:,} prefilled" in panel
-    assert (f" · {drafted:,} drafted" in panel) == bool(drafted)
+    assert (f" · {typed_ahead:,} typed ahead" in panel) == bool(typed_ahead)
     assert 10 == panel.count("━") and "first token" in panel
 
 
@@ -51,7 +51,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         run_command(terminal, "/help", "Ctrl-D leaves")
         assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
         pick(terminal, "/tree", "2 › how are you?", "\x1b")
-        run_command(terminal, "/stats", "drafted  prefilled")
+        run_command(terminal, "/stats", "typed ahead  prefilled")
         ratios = [f"{turn['hit_ratio']:.1%}" for turn in turns_of(chatcli, "hello-there")]
         assert all(ratio in terminal.text() for ratio in ratios)
         run_command(terminal, "/rename greeting", "This session is called 'greeting' now.")
@@ -228,13 +228,13 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 
-def test_what_is_typed_is_drafted_and_told(chatcli: Program) -> None:
+def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("My dog is called Biscuit and I live in Lisbon.")
         terminal.wait_for("tokens typed ahead")
         terminal.send(ENTER)
-        terminal.wait_for("drafted ·")
+        terminal.wait_for("typed ahead ·")
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("/quit")
         terminal.wait_for_exit()

@@ -43,7 +43,7 @@ STATS_PRIORITY = (
     "prefilled",
     "first",
     "reused",
-    "drafted",
+    "typed ahead",
     "saved",
     "written",
     "tok/s",
@@ -64,7 +64,7 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
     drawn_bar = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW_WIDTH else NARROW_LINE_BAR)
     if drawn_bar.cell_len + 1 + line.cell_len <= room:
         line = Text.assemble(drawn_bar, " ", line)
-    parts = [f"{record.drafted_tokens:,} drafted"] if record.drafted_tokens else []
+    parts = [f"{record.drafted_tokens:,} typed ahead"] if record.drafted_tokens else []
     for part in [*parts, _prefilled(record), *_times(record)]:
         if line.cell_len + len(part) + 3 >= room:
             break
@@ -83,7 +83,7 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     # Typeahead is counted apart: its tokens were run ahead of time, not found.
     counts = [f"{shares[0]:,} reused"]
     if record.drafted_tokens:
-        counts.append(f"{record.drafted_tokens:,} drafted")
+        counts.append(f"{record.drafted_tokens:,} typed ahead")
     counts.append(_prefilled(record))
     bar_width = PANEL_BAR // 2 if record.drafted_tokens or width < NARROW_WIDTH else PANEL_BAR
     first = Text.assemble(
@@ -142,11 +142,11 @@ def flow(parts: Sequence[str], width: int) -> list[str]:
 
 
 def bar(shares: Sequence[int], total: int, width: int) -> Text:
-    """A prompt's reused, drafted and prefilled parts as a bar of `width` columns."""
+    """A prompt's reused, typed-ahead and prefilled parts as a bar of `width` columns."""
     ends = [round(sum(shares[:end]) / max(total, 1) * width) for end in (1, 2)]
-    reused, drafted = ends[0], ends[1] - ends[0]
+    reused, typed_ahead = ends[0], ends[1] - ends[0]
     return Text.assemble(
-        ("━" * reused, "green"), ("━" * drafted, ACCENT), ("━" * (width - ends[1]), "bright_black")
+        ("━" * reused, "green"), ("━" * typed_ahead, ACCENT), ("━" * (width - ends[1]), "bright_black")
     )
 
 
@@ -194,18 +194,18 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _stats_bar(record: Mapping[str, Any], width: int) -> Text:
-    drafted = record.get("drafted_tokens", 0)
-    shares = (record.get("reused_tokens", 0) - drafted, drafted)
+    typed_ahead = record.get("drafted_tokens", 0)
+    shares = (record.get("reused_tokens", 0) - typed_ahead, typed_ahead)
     ratio = float(record.get("hit_ratio", 0))
     return Text.assemble(bar(shares, record.get("prompt_tokens", 0), width), f" {ratio:.1%}")
 
 
 def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
-    drafted, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
+    typed_ahead, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
     return {
         "prompt": f"{record.get('prompt_tokens', 0):,}",
-        "reused": f"{record.get('reused_tokens', 0) - drafted:,}",
-        "drafted": f"{drafted:,}",
+        "reused": f"{record.get('reused_tokens', 0) - typed_ahead:,}",
+        "typed ahead": f"{typed_ahead:,}",
         "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
         "settled": f"{record.get('settled_tokens', 0):,}",
         "saved": duration(record.get("avoided_seconds", 0)),
