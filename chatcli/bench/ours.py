@@ -118,7 +118,7 @@ class Chatcli:
         path = request.user_messages[:-1]
         holders = (opened for opened in self._sessions if path and path in opened.heads)
         opened = next(holders, None) or self._new_session(request.system)
-        opened.session.conversation.head = opened.heads.get(path)
+        opened.session.move_head(opened.heads.get(path), saved=False)
         return opened, self._context(opened, Sampling(max_tokens=len(script)))
 
     def _new_session(self, system: str) -> OpenSession:

@@ -59,7 +59,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
         if not summary:
             original = session.folder.open(name)
             # A session that was opened at an earlier turn is there in memory only.
-            original.conversation.head = source.head
+            original.move_head(source.head, saved=False)
             session.switch(original)
             session.folder.delete(compacted.name)
     if not summary:

@@ -249,7 +249,7 @@ class OpenSession:
             if (edit := self.editing) is not None and self.file is not None:
                 # Refusing the message has moved the head to its parent on disk too.
                 self.file.move_head(edit.head)
-                self.file.conversation.head = edit.parent
+                self.file.move_head(edit.parent, saved=False)
             raise
         self.drop_images()
 
@@ -278,15 +278,15 @@ class OpenSession:
         tokens = reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
         return tokens if isinstance(tokens, int) else None
 
-    def move_head(self, entry_id: str | None) -> None:
-        """Go on from another entry, on disk too: opened again, the session goes on from there.
+    def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
+        """Go on from another entry. Not `saved`: opened again before the next message, it is as it was.
 
         Raises `UsageError` before the first message, `FolderError` if it cannot be written.
         """
         if self.file is None:
             raise UsageError(NO_CONVERSATION)
         self._background.stop()
-        self.file.move_head(entry_id)
+        self.file.move_head(entry_id, saved=saved)
 
     def rewind(self, number: int | None) -> int:
         """Go on after turn `number`, 0: at the beginning, None: before the last turn.
@@ -307,18 +307,16 @@ class OpenSession:
         the move cannot be written, and stays where it was.
         """
         self.cancel_edit()
-        conversation = self.conversation
-        entry = conversation.entries[entry_id]
+        entry = self.conversation.entries[entry_id]
         if entry.message.role != "user":
             self.move_head(entry_id)
             return ""
         gallery = Gallery(self.folder.folder)
         images = tuple(Image(picture, gallery.data(picture)) for picture in entry.message.images)
-        self._background.stop()
-        turn = len(conversation.turns(entry_id))
-        self._edit = Edit(turn, entry.parent, conversation.head, self.images)
-        # In memory only, until the message is sent: opened again, the session is as it was.
-        conversation.head, self.images = entry.parent, images
+        turn = len(self.conversation.turns(entry_id))
+        self._edit = Edit(turn, entry.parent, self.conversation.head, self.images)
+        self.move_head(entry.parent, saved=False)
+        self.images = images
         return entry.message.content
 
     @property
@@ -332,8 +330,8 @@ class OpenSession:
         """Go back to where the conversation was. Returns whether there was an edit to cancel."""
         edit, self._edit = self.editing, None
         if edit is not None:
-            self._background.stop()
-            self.conversation.head, self.images = edit.head, edit.images
+            self.move_head(edit.head, saved=False)
+            self.images = edit.images
         return edit is not None
 
     @property

@@ -60,8 +60,7 @@ def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile
     session = folder.open(name)
     try:
         if request.at is not None:
-            # In memory only: the message that continues from there will say so on disk.
-            session.conversation.head = session.conversation.end_of_turn(request.at)
+            session.move_head(session.conversation.end_of_turn(request.at), saved=False)
     except BaseException:
         session.close()
         raise

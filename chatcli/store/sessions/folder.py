@@ -300,10 +300,11 @@ class SessionFile:
         self.write({"type": "note", "id": entry.id, "record": dict(record)})
         self.conversation.note(entry.id, record)
 
-    def move_head(self, entry_id: str | None) -> None:
-        """Continue from another entry from now on."""
+    def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
+        """Continue from another entry. Not `saved`: opened again before the next message, it is as it was."""
         if entry_id != self.conversation.head:
-            self.write({"type": "head", "id": entry_id})
+            if saved:
+                self.write({"type": "head", "id": entry_id})
             self.conversation.head = entry_id
 
     def set_system(self, system: str | None) -> None:
