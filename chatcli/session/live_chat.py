@@ -33,7 +33,12 @@ class LiveChat:
     """
 
     def __init__(
-        self, settings: Settings, request: SessionRequest, model: str | None, ranks: Ranks = SINGLE_PROCESS
+        self,
+        settings: Settings,
+        request: SessionRequest,
+        model: str | None,
+        ranks: Ranks = SINGLE_PROCESS,
+        background: BackgroundWork | None = None,
     ) -> None:
         """Without a `model` the session's own is loaded, else that of `settings`. `ranks` hold its shards.
 
@@ -41,7 +46,7 @@ class LiveChat:
         """
         files.private_folder(settings.sessions)
         files.check_writable(settings.sessions)
-        self.background = BackgroundWork()
+        self.background = background or BackgroundWork()
         self.session = OpenSession(
             SessionFolder(settings.sessions),
             request,

@@ -19,7 +19,6 @@ from chatcli.commands import registry
 from chatcli.commands.results import Opened, PlainText, Stream
 from chatcli.errors import ContextFull, FolderError, SessionNotFound
 from chatcli.events import Event, Notice
-from chatcli.session import live_chat
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
@@ -130,11 +129,10 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
 
 
 def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_further(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: Path, tmp_path: Path
 ) -> None:
     work = RecordedWork()
-    monkeypatch.setattr(live_chat, "BackgroundWork", lambda: work)
-    chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
+    chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"), background=work)
     say(chat, "one")
     # It cannot be read beyond this file before someone writes there.
     pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"

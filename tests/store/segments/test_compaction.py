@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
-from chatcli.store.segments import eviction, inventory, segments
+from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.catalog import ROWS_NAME, SHORT, RowsFile, locate
 from chatcli.store.segments.compaction import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
 from chatcli.store.segments.container import Container
+from chatcli.store.segments.rows import Piece
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from tests.support.checkpointing import (
@@ -300,26 +301,29 @@ def test_files_that_do_not_tell_their_time_are_no_error(store: SegmentStore, sec
     assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
 
 
-def test_files_that_are_joined_between_finding_and_opening_are_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process joins them after they were located and before they are opened."""
-    store = SegmentStore(tmp_path, FINGERPRINT)
+class OvertakenStore(SegmentStore):
+    """Another process joins the files after they were located and before the first is opened."""
+
+    overtaken = False
+
+    def _piece(self, located: RowsFile, run: TokenPath) -> Piece:
+        if not self.overtaken:
+            self.overtaken = True
+            other = SegmentStore(self.folder.parents[1], FINGERPRINT)
+            write_all(other, CHAIN.upto(ONCE - 1 + FANOUT), ONCE - 1)
+            other.close()
+        return super()._piece(located, run)
+
+
+def test_files_that_are_joined_between_finding_and_opening_are_found_again(tmp_path: Path) -> None:
     path = CHAIN.upto(ONCE - 1)
-    write_all(store, path)
+    writer = SegmentStore(tmp_path, FINGERPRINT)
+    write_all(writer, path)
+    writer.close()
+    store = OvertakenStore(tmp_path, FINGERPRINT)
     small = rows_files(store)
-
-    def overtaken(folder: Path, path: TokenPath) -> list[RowsFile]:
-        located = locate(folder, path)
-        monkeypatch.setattr(segments, "locate", locate)
-        other = SegmentStore(tmp_path, FINGERPRINT)
-        write_all(other, CHAIN.upto(len(path) + FANOUT), len(path))
-        other.close()
-        return located
-
-    monkeypatch.setattr(segments, "locate", overtaken)
     assert expected(path) == read(store, path)
-    assert segments.locate is locate
+    assert store.overtaken
     assert 1 == len(set(small) & set(rows_files(store)))
     store.close()
 
