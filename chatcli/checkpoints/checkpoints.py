@@ -48,11 +48,11 @@ Purpose = Literal["turn", "settle", "typeahead"]
 
 @dataclass(frozen=True)
 class Match:
-    """How much of a path can be had without the model: its first `depth` segments.
+    """How much of a path need not be prefilled: its first `depth` segments.
 
-    `ahead` more tokens of the next segment are there too, in whole chunks: from a prefill that was
-    cut short, or from another conversation's segment that begins alike. `reason` says why no more,
-    where more had been expected. `typeahead` of the tokens were run while they were typed.
+    Nor need the next `ahead` tokens: a prefill that was cut short has run them, or another
+    conversation's segment begins alike. `reason` says why it is less than was expected. `typeahead`
+    of the tokens were run while they were typed.
     """
 
     depth: int
@@ -93,7 +93,7 @@ class TypeaheadResult:
 
 @dataclass
 class PrefillSpeed:
-    """How fast this model was found to prefill on this machine."""
+    """How fast this model has prefilled on this machine so far."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -111,8 +111,8 @@ class Checkpoints:
     `advance` is the whole of it: match, restore, prefill, checkpoint. `generate` goes on from there.
     """
 
-    # Why several sequences cannot be generated at once, if that is so for any model here.
-    one_by_one: str | None = None
+    # Why several sequences cannot be generated in a batch, whatever the model; None: they can.
+    unbatched_reason: str | None = None
 
     def __init__(
         self,
@@ -127,13 +127,13 @@ class Checkpoints:
         self.store = store
         self._worker = worker
         self._log = RowLog()
-        self._seconds = 0.0
+        self._segment_seconds = 0.0
         self._speed = PrefillSpeed()
         self._reset()
-        # Whether this model was found to say the same in a batch; None: not tried yet.
-        self.batches: bool | None = None
+        # Whether this model generates the same tokens in a batch; None: not tried yet.
+        self.exact_in_batch: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
-        self._trimmed = worker.call(prompt_cache.rewinds_by_offset, self._cache)
+        self._rewinds_by_offset = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
     def _reset(self) -> None:
         """An empty live cache. `_ahead` are the tokens that it holds after its last checkpoint."""
@@ -169,12 +169,12 @@ class Checkpoints:
         return self._worker.call(prompt_cache.fork, self._cache)
 
     def room(self, used: int, most: int) -> int:
-        """How many of `most` tokens the memory takes beside those that are `used`; at least 1."""
+        """How many of `most` more tokens fit the memory after `used` ones; at least 1."""
         return most if self.memory is None else max(self.memory.max_tokens(used + most) - used, 1)
 
     @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Where memory ends half-way, the cache is let go: it cannot be trusted, and it is large."""
+    def _reset_if_out_of_memory(self) -> Iterator[None]:
+        """Where memory ends half-way the live cache cannot be trusted, and its memory is needed."""
         try:
             yield
         except MemoryFull:
@@ -209,22 +209,22 @@ class Checkpoints:
         """The deepest checkpoint on this path. Memory wins a draw: it costs nothing to restore."""
         if self.store is None:
             return Match(0, False, "the cache is off")
-        live = self._shared(path)
-        if not self._trimmed:
+        live = self._live_depth(path)
+        if not self._rewinds_by_offset:
             kept = (depth for depth in range(live, 0, -1) if path[depth - 1].id in self._snapshots)
             live = next(kept, 0)
         if live == len(path):
             return Match(live, True)
         if live < len(path) - 1:
             self.store.flush()
-        stored = self._stored(self.store, path)
+        stored = self._stored_depth(self.store, path)
         return Match(live, True) if live >= stored else Match(stored, False)
 
-    def _shared(self, path: TokenPath) -> int:
+    def _live_depth(self, path: TokenPath) -> int:
         """How many segments of a path the live cache has passed."""
         return common_prefix(path.ids, self._live)
 
-    def _stored(self, store: SegmentStore, path: TokenPath) -> int:
+    def _stored_depth(self, store: SegmentStore, path: TokenPath) -> int:
         """How many segments of a path the store can restore."""
         return store.depth(path, stateful=self._stateful)
 
@@ -235,7 +235,7 @@ class Checkpoints:
             self.memory.check(len(path.tokens), longest, written=self.store is not None)
 
     def path_seconds(self, path: TokenPath, match: Match) -> float:
-        """Seconds that the matched segments took when they were run, without typeahead for this prompt."""
+        """Prefill seconds of the matched segments when they were run, without typeahead for this prompt."""
         matched = path.upto(match.depth)
         return self._path_seconds.get(matched.id, 0.0) - self._typeahead_of(matched).seconds
 
@@ -255,19 +255,20 @@ class Checkpoints:
             matched = path.upto(match.depth)
             try:
                 self._load(matched)
-                break
             except SegmentDamaged as error:
                 reason = reason or f"the checkpoint at token {matched.end} is {error}"
+                # Not `self.match`: with several ranks, all of them are in `restore` already.
                 match = Checkpoints.match(self, path.upto(match.depth - 1))
-        else:
-            matched = path.upto(match.depth)
-            match = replace(match, typeahead=self._typeahead_of(matched).tokens)
-            if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
-                ahead = len(self._ahead)
-                typed = match.typeahead + ahead * self._ahead_is_typeahead
-                return replace(match, reason=reason, ahead=ahead, typeahead=typed)
-            self._rewind(matched)
-        return replace(match, reason=reason, ahead=self._borrow(path.after(match.depth)))
+            else:
+                return replace(match, reason=reason, ahead=self._borrow(path.after(match.depth)))
+        matched = path.upto(match.depth)
+        match = replace(match, reason=reason, typeahead=self._typeahead_of(matched).tokens)
+        if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
+            ahead = len(self._ahead)
+            typed = match.typeahead + ahead * self._ahead_is_typeahead
+            return replace(match, ahead=ahead, typeahead=typed)
+        self._rewind(matched)
+        return replace(match, ahead=self._borrow(path.after(match.depth)))
 
     def _goes_on(self, path: TokenPath, depth: int) -> bool:
         """Whether the next segment begins with what was run after the live path's last checkpoint."""
@@ -289,12 +290,12 @@ class Checkpoints:
 
     def _rewind(self, path: TokenPath) -> None:
         """Bring the live cache back to the end of a path that it has passed."""
-        if path and self._trimmed:
-            shot = prompt_cache.snapshot_at(self._cache, path.end)
+        if path and self._rewinds_by_offset:
+            snapshot = prompt_cache.snapshot_at(self._cache, path.end)
         else:
-            shot = self._snapshots[path.id]
-        self._worker.call(prompt_cache.rewind, self._cache, shot)
-        self._snapshots[path.id] = shot
+            snapshot = self._snapshots[path.id]
+        self._worker.call(prompt_cache.rewind, self._cache, snapshot)
+        self._snapshots[path.id] = snapshot
         self._live, self._ahead, self._marks = path.ids, [], []
         self._forget_older_snapshots()
 
@@ -313,7 +314,7 @@ class Checkpoints:
         if rows is None:
             return 0
         try:
-            with rows, self._whole(), device.explained():
+            with rows, self._reset_if_out_of_memory(), device.explained():
                 self._worker.call(prompt_cache.append, self._cache, self._log, rows)
         except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
             self.rewind()
@@ -333,7 +334,7 @@ class Checkpoints:
         with store.rows(path) as rows:
             self._keep_shared_rows(path)
             try:
-                with self._whole(), device.explained():
+                with self._reset_if_out_of_memory(), device.explained():
                     self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
             except SegmentDamaged as error:
                 self._reset()
@@ -352,7 +353,7 @@ class Checkpoints:
 
     def _keep_shared_rows(self, path: TokenPath) -> None:
         """A new cache with the rows that the live one shares with a path: they are not read again."""
-        shared, live, seconds = path.upto(self._shared(path)), self._cache, self._path_seconds
+        shared, live, seconds = path.upto(self._live_depth(path)), self._cache, self._path_seconds
         self._reset()
         if shared:
             self._worker.call(prompt_cache.move_rows, live, self._cache, shared.end)
@@ -366,7 +367,7 @@ class Checkpoints:
 
     def _forget_older_snapshots(self) -> None:
         newest = {*self._live[-MAX_SNAPSHOTS:], self.root}
-        self._snapshots = {name: shot for name, shot in self._snapshots.items() if name in newest}
+        self._snapshots = {key: snapshot for key, snapshot in self._snapshots.items() if key in newest}
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
@@ -389,7 +390,7 @@ class Checkpoints:
                 run += count
                 yield Prefilled(count, 0)
             if typeahead and self._live[-1:] == [segment.id]:
-                self._typeahead[segment.id] = TypeaheadResult(run, self._seconds)
+                self._typeahead[segment.id] = TypeaheadResult(run, self._segment_seconds)
             if not unsent:
                 yield Prefilled(0, self.persist(path.upto(end)))
             if cancelled.is_set():
@@ -408,7 +409,7 @@ class Checkpoints:
         left = len(tokens) - done
         started = time.perf_counter()
         steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
-        with self._whole():
+        with self._reset_if_out_of_memory():
             for count in steps:
                 done += count
                 if typeahead and done < len(tokens):
@@ -417,17 +418,17 @@ class Checkpoints:
                 if cancelled.is_set() and done < len(tokens):
                     self._log, self._ahead, self._ahead_is_typeahead = log, tokens[:done], typeahead
                     return
-        self._seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
-        self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + self._seconds
+        self._segment_seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
+        self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + self._segment_seconds
         self._remember(path)
         self._log = log
         self._unsaved = segment.id if typeahead else None
 
     def _mark(self, parent: str, tokens: list[int], log: RowLog) -> None:
         """Keep this place; of places that take memory only a few, ever further apart."""
-        shot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        self._marks.append(TypeaheadMark(parent, tokens, shot, log.copy()))
-        if not self._trimmed and len(self._marks) > MAX_MARKS:
+        snapshot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
+        self._marks.append(TypeaheadMark(parent, tokens, snapshot, log.copy()))
+        if not self._rewinds_by_offset and len(self._marks) > MAX_MARKS:
             self._marks = self._marks[::-2][::-1]
 
     def accept_typeahead(self, path: TokenPath) -> int:
@@ -462,8 +463,10 @@ class Checkpoints:
                 earlier_rows = prompt_cache.segment_rows(
                     self._cache, RowLog(), earlier[-1].start, earlier.end
                 )
-                size += store.add(Checkpoint(earlier, earlier_rows, {}, "{}", self._seconds), rows=True)
-        checkpoint = Checkpoint(path, rows, state, scalars, self._seconds)
+                size += store.add(
+                    Checkpoint(earlier, earlier_rows, {}, "{}", self._segment_seconds), rows=True
+                )
+        checkpoint = Checkpoint(path, rows, state, scalars, self._segment_seconds)
         return size + store.add(checkpoint, rows=len(path) in missing)
 
     # Generate
@@ -479,12 +482,12 @@ class Checkpoints:
         To close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
         """
-        way = generate.generate
+        run_model = generate.generate
         if speculator is not None:
-            way = partial(speculative.generate_with_draft, speculator)
+            run_model = partial(speculative.generate_with_draft, speculator)
         run = list(request.tail)
         with self.lent(run) as (cache, log):
-            tokens = self._worker.pump(way, self.loaded, cache, request, cancelled, log)
+            tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
                     run.append(token.id)
@@ -494,7 +497,7 @@ class Checkpoints:
     def lent(self, run: list[int]) -> Iterator[tuple[PromptCache, RowLog]]:
         """The live cache, at the last checkpoint, for a reply; `run` is what it holds afterwards."""
         log, self._ahead = RowLog(), []
-        with self._whole():
+        with self._reset_if_out_of_memory():
             yield self._cache, log
         if self._may_go_on(run, log):
             self._worker.call(prompt_cache.reorder_windows, self._cache)

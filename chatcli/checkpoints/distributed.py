@@ -29,7 +29,7 @@ from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.threads.mlx_thread import Worker
 
-ONE_BY_ONE = "Several ranks generate the replies one by one."
+UNBATCHED = "Several ranks generate the replies one by one."
 
 
 @contextlib.contextmanager
@@ -73,18 +73,18 @@ def tightest_limit(ranks: Ranks, own: MemoryLimit | None) -> Limit | None:
 class ShardedCheckpoints(Checkpoints):
     """One rank's checkpoints. What is reused is the least that all ranks have."""
 
-    one_by_one = ONE_BY_ONE
+    unbatched_reason = UNBATCHED
 
     def __init__(self, ranks: Ranks, worker: Worker, loaded: LoadedModel, store: SegmentStore | None) -> None:
         self._ranks = ranks
         super().__init__(worker, loaded, store)
         # The layers of a pipeline's ranks may be of several kinds.
-        self._trimmed = all(ranks.all_gather(self._trimmed))
+        self._rewinds_by_offset = all(ranks.all_gather(self._rewinds_by_offset))
 
-    def _stored(self, store: SegmentStore, path: TokenPath) -> int:
+    def _stored_depth(self, store: SegmentStore, path: TokenPath) -> int:
         depth = len(path)
         while True:
-            own = super()._stored(store, path.upto(depth))
+            own = super()._stored_depth(store, path.upto(depth))
             gathered = self._ranks.all_gather({"depth": own, "problem": store.problem})
             store.problem = next((rank["problem"] for rank in gathered if rank["problem"]), None)
             depths = {int(rank["depth"]) for rank in gathered}

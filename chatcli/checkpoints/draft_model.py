@@ -1,7 +1,7 @@
-"""Keeps a draft model's cache beside the model's own, checkpointed too; refuses to know messages and MLX.
+"""Speculative decoding: a draft model's live cache beside the model's own, checkpointed too.
 
 Its checkpoints are segments of its own root, over the same tokens: those of the model are the same
-with and without it. What there is none of is prefilled by the draft model alone.
+with and without it. Where it has none, the draft model alone prefills.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Speculation:
         self._checkpoints = checkpoints
         self._num_draft_tokens = num_draft_tokens
         self._limits = limits
-        self._told = False
+        self._notice_taken = False
 
     @property
     def name(self) -> str:
@@ -43,8 +43,8 @@ class Speculation:
     def follow(self, path: TokenPath, cancelled: StopSignal, purpose: Purpose) -> int:
         """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
 
-        Returns the bytes that will be written. Ends early if `cancelled`, and does nothing where
-        there is no speculating any more. Raises `MemoryFull`.
+        Returns the bytes that will be written. Ends early if `cancelled`, and does nothing once the
+        draft model cannot propose any more. Raises `MemoryFull`.
         """
         if cancelled.is_set() or not self._fits(len(path.tokens)):
             return 0
@@ -62,19 +62,19 @@ class Speculation:
         request: Request,
         cancelled: StopSignal,
     ) -> Generator[Token]:
-        """`Checkpoints.generate` of the model's own, from where this has followed it to."""
-        ran = embeddings.vocabulary_tokens(self._loaded, request.tail)
-        with self._checkpoints.lent(ran) as (cache, log):
+        """Generate with the model's own `checkpoints`, once `follow` has brought this to the same token."""
+        run = embeddings.vocabulary_tokens(self._loaded, request.tail)
+        with self._checkpoints.lent(run) as (cache, log):
             loaded = self._checkpoints.loaded
             speculator = Speculator(loaded, cache, log, self._num_draft_tokens, self._limits)
             tokens = checkpoints.generate(request, cancelled, speculator)
             with contextlib.closing(tokens):
                 for token in tokens:
-                    ran.append(token.id)
+                    run.append(token.id)
                     yield token
 
     def _fits(self, tokens: int) -> bool:
-        """Whether there is speculating after so many tokens."""
+        """Whether the draft model can still propose after so many tokens."""
         return self._limits.room(tokens, self._num_draft_tokens) > 0
 
     def close(self) -> None:
@@ -84,10 +84,10 @@ class Speculation:
             store.close()
 
     def take_notice(self, tokens: int) -> str | None:
-        """Why there is no speculating after so many tokens, the first time that it is so."""
-        if self._told or self._fits(tokens):
+        """Why it no longer proposes after so many tokens, the first time that it is so."""
+        if self._notice_taken or self._fits(tokens):
             return None
-        self._told = True
+        self._notice_taken = True
         return (
             "A sliding window is full and cannot be trimmed any more: from here on replies come "
             f"without the draft model {self.name}."

@@ -197,8 +197,8 @@ def _run(
 def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache may be generated at once, and the reason if one."""
     checkpoints = chat.checkpoints
-    if checkpoints.one_by_one is not None:
-        return 1, checkpoints.one_by_one
+    if checkpoints.unbatched_reason is not None:
+        return 1, checkpoints.unbatched_reason
     call, cache = checkpoints.worker.call, checkpoints.fork()
     if not call(prompt_cache.can_merge, cache):
         return 1, CANNOT_MERGE
@@ -206,9 +206,9 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     allowed = limit.max_bytes if isinstance(limit, MemoryLimit) else None
     if (most := call(max_sequences, cache, allowed)) == 1:
         return 1, NO_ROOM
-    if checkpoints.batches is None:
-        checkpoints.batches = call(is_exact, checkpoints.loaded, cache, prompt.tail)
-    return (most if checkpoints.batches else 1), DIFFERS
+    if checkpoints.exact_in_batch is None:
+        checkpoints.exact_in_batch = call(is_exact, checkpoints.loaded, cache, prompt.tail)
+    return (most if checkpoints.exact_in_batch else 1), DIFFERS
 
 
 def _together(
