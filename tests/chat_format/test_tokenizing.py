@@ -220,7 +220,7 @@ def test_a_sign_that_merges_with_what_comes_before_it_is_thought_of() -> None:
     assert least < common_prefix(*asked)
     words = [f"{beginning}Yes", f"{beginning}no"]
     assert common_prefix(*asked) == Encoder(tokenizer, MARKS).shared(words)
-    assert least == Encoder(tokenizer, MARKS).shared(words, words_follow=True)
+    assert least == Encoder(tokenizer, MARKS).shared(words, any_text_follows=True)
 
 
 # Seams
