@@ -65,7 +65,7 @@ class Talk:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         self.process = program.start("chat", "--json", *args, **pipes, **more)
 
-    def send_message(self, message: str) -> dict[str, Any]:
+    def say(self, message: str) -> dict[str, Any]:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{message}\n".encode())
         self.process.stdin.flush()
