@@ -1,4 +1,4 @@
-"""Thinking, reply and tool calls are told apart by every kind of marker that mlx-lm knows."""
+"""ReplySplitter: thinking, reply and tool calls, for every kind of marker that mlx-lm knows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.support import tiny
 XTML = ["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
 HARMONY = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>", "<|call|>"]
 MUSE = ["<|start|>", "<|message|>", "<|eom|>", "<|eot|>"]
-Made = Callable[..., Any]
+MakeTokenizer = Callable[..., Any]
 
-# Special tokens, the generation prompt, what is generated, and what closes the thinking.
+# Special tokens, the generation prompt, the generated text, and the text that closes the thinking.
 KINDS: dict[str, tuple[list[str], str, str, str]] = {
     "think": (["<think>", "</think>"], "", "<think>Hm.</think>Yes <b>.", "</think>"),
     "think opened": (["<think>", "</think>"], "a<think>\n", "Hm.</think>Yes <b>.", "</think>"),
@@ -75,8 +75,8 @@ KINDS: dict[str, tuple[list[str], str, str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A tokenizer with these special tokens and this template."""
+def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> MakeTokenizer:
+    """Make a tokenizer with these special tokens and this template."""
 
     def make(special: list[str], template: str = tiny.OPEN_THINK) -> Any:
         folder = tmp_path_factory.mktemp("t")
@@ -90,16 +90,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def parts(splitter: ReplySplitter, pieces: list[str]) -> list[Part]:
-    told = [part for piece in pieces for part in splitter.feed(piece)]
-    return told + list(splitter.finish())
+    segments = [part for piece in pieces for part in splitter.feed(piece)]
+    return segments + list(splitter.finish())
 
 
-def text_of(told: list[Part], *, thinking: bool) -> str:
-    return "".join(part.text for part in told if part.thinking is thinking)
+def joined(segments: list[Part], *, thinking: bool) -> str:
+    return "".join(part.text for part in segments if part.thinking is thinking)
 
 
-def by_token(tokenizer: Any, text: str) -> list[str]:
-    """`text` as its tokens are told one by one."""
+def detokenized(tokenizer: Any, text: str) -> list[str]:
+    """`text` as streaming detokenization yields it, token by token."""
     detokenizer = tokenizer.detokenizer
     pieces = []
     for token in tokenizer.encode(text, add_special_tokens=False):
@@ -110,65 +110,65 @@ def by_token(tokenizer: Any, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_thinking_and_reply_are_told_apart(kind: str, made: Made) -> None:
-    special, opening, said, closing = KINDS[kind]
-    tokenizer = made(special)
-    cuts = [[said[at : at + size] for at in range(0, len(said), size)] for size in (1, 3, 1000)]
-    for pieces in (*cuts, by_token(tokenizer, said)):
-        told = parts(ReplySplitter(tokenizer, opening), pieces)
-        thought = "Hm." if "Hm." in said else ""
-        assert (thought, "Yes <b>.") == (
-            text_of(told, thinking=True).strip("\n"),
-            text_of(told, thinking=False),
+def test_thinking_and_reply_are_separated(kind: str, make_tokenizer: MakeTokenizer) -> None:
+    special, opening, generated, closing = KINDS[kind]
+    tokenizer = make_tokenizer(special)
+    cuts = [[generated[at : at + size] for at in range(0, len(generated), size)] for size in (1, 3, 1000)]
+    for pieces in (*cuts, detokenized(tokenizer, generated)):
+        segments = parts(ReplySplitter(tokenizer, opening), pieces)
+        thinking_text = "Hm." if "Hm." in generated else ""
+        assert (thinking_text, "Yes <b>.") == (
+            joined(segments, thinking=True).strip("\n"),
+            joined(segments, thinking=False),
         )
     if closing:
         assert closing == tokenizer.decode(closing_tokens(tokenizer))
 
 
-def test_a_model_without_markers_thinks_nothing(made: Made) -> None:
-    tokenizer = made(["<s>"])
+def test_without_markers_everything_is_reply(make_tokenizer: MakeTokenizer) -> None:
+    tokenizer = make_tokenizer(["<s>"])
     assert [] == closing_tokens(tokenizer)
     assert [Part("<think>a</think>")] == parts(ReplySplitter(tokenizer, ""), ["<think>a</think>"])
 
 
 QWEN = "{{ '<tool_call>' }}{% if x %}{{ tool_call.name }}{% endif %}"
 QWEN_CODER = "{{ '<tool_call>\n<function=' }}"
-CALLED = 'search({"q": "a b"})'
+CALL_TEXT = 'search({"q": "a b"})'
 CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
     "json": (
         ["<think>", "</think>"],
         QWEN,
         "",
         '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>',
-        [CALLED],
+        [CALL_TEXT],
     ),
     "json in thinking": (
         ["<think>", "</think>"],
         QWEN,
         "<think>",
         '<tool_call>\n{"name": "search", "arguments": {"q": "a b"}}\n</tool_call>',
-        [CALLED],
+        [CALL_TEXT],
     ),
     "xml": (
         [],
         QWEN_CODER,
         "",
         "<tool_call>\n<function=search>\n<parameter=q>\na b\n</parameter>\n</function>\n</tool_call>",
-        [CALLED],
+        [CALL_TEXT],
     ),
     "mistral has no end": (
         ["[TOOL_CALLS]"],
         "[TOOL_CALLS]",
         "",
         '[TOOL_CALLS]search[ARGS]{"q": "a b"}find[ARGS]{}',
-        [CALLED, "find({})"],
+        [CALL_TEXT, "find({})"],
     ),
     "gemma": (
         ["<|tool_call>", "<tool_call|>", '<|"|>'],
         "<|tool_call><tool_call|>",
         "",
         '<|tool_call>call:search{q:<|"|>a b<|"|>}<tool_call|>',
-        [CALLED],
+        [CALL_TEXT],
     ),
     "kimi-k3": (
         XTML,
@@ -176,7 +176,7 @@ CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
         "",
         '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="q" '
         'type="string"<|sep|>a b<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
-        [CALLED],
+        [CALL_TEXT],
     ),
     "gpt-oss": (
         HARMONY,
@@ -184,37 +184,39 @@ CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
         "<|start|>assistant",
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary "
         'to=functions.search <|constrain|>json<|message|>{"q": "a b"}<|call|>',
-        [CALLED],
+        [CALL_TEXT],
     ),
     "gpt-oss, addressed first": (
         HARMONY,
         "",
         "<|start|>assistant",
         ' to=functions.search<|channel|>commentary json<|message|>{"q": "a b"}',
-        [CALLED],
+        [CALL_TEXT],
     ),
 }
 
 
 @pytest.mark.parametrize("size", [1, 1000])
 @pytest.mark.parametrize("kind", CALLS)
-def test_a_tool_call_is_told_whole_and_its_text_kept(kind: str, size: int, made: Made) -> None:
-    special, template, opening, said, called = CALLS[kind]
-    splitter = ReplySplitter(made(special, template), opening)
-    told = parts(splitter, [said[at : at + size] for at in range(0, len(said), size)])
-    (call,) = [part for part in told if part.calls]
-    assert [f"⚙ calls {one}, which chatcli does not run" for one in called] == [
-        str(one) for one in call.calls
+def test_a_tool_call_is_parsed_and_its_text_kept(kind: str, size: int, make_tokenizer: MakeTokenizer) -> None:
+    special, template, opening, generated, calls = CALLS[kind]
+    splitter = ReplySplitter(make_tokenizer(special, template), opening)
+    segments = parts(splitter, [generated[at : at + size] for at in range(0, len(generated), size)])
+    (call,) = [part for part in segments if part.calls]
+    assert [f"⚙ calls {text}, which chatcli does not run" for text in calls] == [
+        str(part_call) for part_call in call.calls
     ]
-    assert call.text in said and "q" in call.text and not call.thinking
-    assert "" == text_of([part for part in told if part is not call], thinking=False)
+    assert call.text in generated and "q" in call.text and not call.thinking
+    assert "" == joined([part for part in segments if part is not call], thinking=False)
 
 
-def test_words_around_a_call_stay_where_they_are(made: Made) -> None:
-    splitter = ReplySplitter(made([], QWEN), "")
-    told = parts(splitter, ['Wait. <tool_call>{"name": "a"}</tool_call> Done.'])
-    assert ["Wait. ", '<tool_call>{"name": "a"}</tool_call>', " Done."] == [p.text for p in told]
-    assert [0, 1, 0] == [len(part.calls) for part in told]
+def test_text_around_a_call_keeps_its_place(make_tokenizer: MakeTokenizer) -> None:
+    splitter = ReplySplitter(make_tokenizer([], QWEN), "")
+    segments = parts(splitter, ['Wait. <tool_call>{"name": "a"}</tool_call> Done.'])
+    assert ["Wait. ", '<tool_call>{"name": "a"}</tool_call>', " Done."] == [
+        segment.text for segment in segments
+    ]
+    assert [0, 1, 0] == [len(segment.calls) for segment in segments]
 
 
 @pytest.mark.parametrize(
@@ -226,21 +228,21 @@ def test_words_around_a_call_stay_where_they_are(made: Made) -> None:
         "<tool_call>[[1]]</tool_call>",
     ],
 )
-def test_what_is_no_call_is_text(said: str, made: Made) -> None:
-    told = parts(ReplySplitter(made([], QWEN), ""), list(said))
-    assert said == text_of(told, thinking=False)
-    assert not any(part.calls for part in told)
+def test_a_malformed_call_is_text(said: str, make_tokenizer: MakeTokenizer) -> None:
+    segments = parts(ReplySplitter(make_tokenizer([], QWEN), ""), list(said))
+    assert said == joined(segments, thinking=False)
+    assert not any(part.calls for part in segments)
 
 
-def test_a_call_cannot_act_on_the_terminal_and_is_one_line(made: Made) -> None:
-    said = (
+def test_a_call_is_printed_on_one_line_without_control_characters(make_tokenizer: MakeTokenizer) -> None:
+    generated = (
         '<tool_call>{"name": "a\\u001b[2J\\nb", "arguments": {"q": "\\u009b' + "x" * 999 + '"}}</tool_call>'
     )
-    (call,) = parts(ReplySplitter(made([], QWEN), ""), [said])[0].calls
+    (call,) = parts(ReplySplitter(make_tokenizer([], QWEN), ""), [generated])[0].calls
     assert not {"\x1b", "\x9b", "\n"} & set(str(call))
     assert len(str(call)) < 500
 
 
-def test_a_loaded_model_tells_them_too(tmp_path: Path) -> None:
+def test_a_loaded_model_has_closing_tokens(tmp_path: Path) -> None:
     loaded = load(str(tiny.write_model(tmp_path / "m", "qwen3")))
     assert [tiny.SPECIAL.index("</think>")] == closing_tokens(loaded.tokenizer)

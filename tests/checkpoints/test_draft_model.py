@@ -1,4 +1,4 @@
-"""A draft model: the model says what it says without one, open as reopened, and both caches are kept."""
+"""Speculative decoding: the same tokens as without a draft model, and checkpoints for both caches."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 NEVER = threading.Event()
 PROMPT = [30 + 7 * number % 300 for number in range(40)]
 STABLE = 29
-# The model itself, one that mostly says the same, and one that does not.
+# The target model itself, one with similar weights, and one with unrelated weights.
 DRAFTS = ("open", "kindred", "stranger")
 BY_DAY = [at_night("open"), "kindred", at_night("stranger")]
 
 
 def write_kindred(folder: Path, of: Path, noise: float = 0.05) -> Path:
-    """A model with almost the weights of another."""
+    """A copy of the model in `of` with noise added to its weights."""
     shutil.copytree(of, folder)
     path = str(folder / "model.safetensors")
     mx.random.seed(3)
     weights = tree_map(
-        lambda one: one + noise * mx.std(one) * mx.random.normal(one.shape), dict(mx.load(path))
+        lambda weight: weight + noise * mx.std(weight) * mx.random.normal(weight.shape), dict(mx.load(path))
     )
     mx.eval(weights)
     mx.save_safetensors(path, weights, {"format": "mlx"})
@@ -77,7 +77,7 @@ def write_kindred(folder: Path, of: Path, noise: float = 0.05) -> Path:
 
 @pytest.fixture(scope="module")
 def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models of one vocabulary: `open` thinks at once, `plain` says in history what it said."""
+    """Models of one vocabulary: `open` begins in its thinking, `plain` keeps replies unchanged in history."""
     folder = tmp_path_factory.mktemp("family")
     write_model(folder / "open", "qwen3", template=OPEN_THINK)
     write_model(folder / "plain", "qwen3", template=PLAIN)
@@ -93,22 +93,22 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Pair:
-    """A model and its draft model, loaded."""
+    """A loaded target model and its draft model."""
 
     model: LoadedModel
-    drafting: LoadedModel
+    draft: LoadedModel
     num_draft_tokens: int = 3
 
     def caches(self, stable: Sequence[int]) -> list[PromptCache]:
-        made = []
-        for loaded in (self.model, self.drafting):
+        caches = []
+        for loaded in (self.model, self.draft):
             cache = prompt_cache.new(loaded.model, loaded.model_options)
             for _ in generate.prefill(loaded, cache, stable, RowLog()):
                 pass
-            made.append(cache)
-        return made
+            caches.append(cache)
+        return caches
 
-    def speculated(
+    def speculative(
         self,
         caches: Sequence[PromptCache],
         tail: Sequence[int],
@@ -117,14 +117,14 @@ class Pair:
         stop: int | None = None,
         **more: Any,
     ) -> list[Token]:
-        limits = speculation_limits(self.model, self.drafting)
-        own, drafted = caches
-        speculator = Speculator(self.drafting, drafted, RowLog(), self.num_draft_tokens, limits)
+        limits = speculation_limits(self.model, self.draft)
+        cache, draft_cache = caches
+        speculator = Speculator(self.draft, draft_cache, RowLog(), self.num_draft_tokens, limits)
         cancelled = threading.Event()
         tokens = generate_with_draft(
-            speculator, self.model, own, Request(tail, sampling, 64, **more), cancelled, RowLog()
+            speculator, self.model, cache, Request(tail, sampling, 64, **more), cancelled, RowLog()
         )
-        return list(cancelling(tokens, cancelled, stop))
+        return list(cancel_at(tokens, cancelled, stop))
 
     def alone(
         self,
@@ -138,10 +138,11 @@ class Pair:
         cancelled = threading.Event()
         request = Request(tail, sampling, 64, **more)
         tokens = generate.generate(self.model, cache, request, cancelled, RowLog())
-        return list(cancelling(tokens, cancelled, stop))
+        return list(cancel_at(tokens, cancelled, stop))
 
 
-def cancelling(tokens: Iterator[Token], cancelled: threading.Event, stop: int | None) -> Iterator[Token]:
+def cancel_at(tokens: Iterator[Token], cancelled: threading.Event, stop: int | None) -> Iterator[Token]:
+    """The tokens; `cancelled` is set at number `stop`."""
     for number, token in enumerate(tokens, start=1):
         if number == stop:
             cancelled.set()
@@ -154,7 +155,7 @@ def pairs(family: Path) -> dict[str, Pair]:
     return {name: Pair(loaded["open"], loaded[name]) for name in DRAFTS}
 
 
-def told(tokens: Sequence[Token]) -> list[tuple[int, str, str | None]]:
+def fields(tokens: Sequence[Token]) -> list[tuple[int, str, str | None]]:
     return [(token.id, token.text, token.finish_reason) for token in tokens]
 
 
@@ -169,20 +170,18 @@ def same_rows(left: PromptCache, right: PromptCache) -> bool:
 
 
 @pytest.mark.parametrize("name", [at_night("open"), "kindred", at_night("stranger")])
-def test_it_says_what_the_model_says_and_both_caches_hold_every_token(
-    pairs: dict[str, Pair], name: str
-) -> None:
+def test_tokens_are_those_of_the_model_and_both_caches_hold_them(pairs: dict[str, Pair], name: str) -> None:
     pair = pairs[name]
     stable, tail = PROMPT[:STABLE], PROMPT[STABLE:]
     for count in range(1, 10):
         sampling = Sampling(max_tokens=count)
-        caches, (alone, _) = pair.caches(stable), pair.caches(stable)
-        expected = pair.alone(alone, tail, sampling)
-        tokens = pair.speculated(caches, tail, sampling)
-        assert told(expected) == told(tokens) and "length" == tokens[-1].finish_reason
-        ran = [*PROMPT, *(token.id for token in tokens)]
-        for cache, cold in zip(caches, pair.caches(ran), strict=True):
-            assert len(ran) == prompt_cache.offset(cache)
+        caches, (plain_cache, _) = pair.caches(stable), pair.caches(stable)
+        expected = pair.alone(plain_cache, tail, sampling)
+        tokens = pair.speculative(caches, tail, sampling)
+        assert fields(expected) == fields(tokens) and "length" == tokens[-1].finish_reason
+        tokens_run = [*PROMPT, *(token.id for token in tokens)]
+        for cache, cold in zip(caches, pair.caches(tokens_run), strict=True):
+            assert len(tokens_run) == prompt_cache.offset(cache)
             assert same_rows(cache, cold), count
 
 
@@ -190,11 +189,11 @@ def test_a_likely_draft_is_accepted_and_an_unlikely_one_is_not(pairs: dict[str, 
     def accepted(name: str) -> int:
         pair = pairs[name]
         caches = pair.caches(PROMPT[:STABLE])
-        tokens = pair.speculated(caches, PROMPT[STABLE:], Sampling(max_tokens=24))
+        tokens = pair.speculative(caches, PROMPT[STABLE:], Sampling(max_tokens=24))
         assert 20 == len(tokens)
         return sum(token.from_draft for token in tokens)
 
-    # Three of four are proposed, the fourth is the model's own.
+    # Three of four tokens are drafted, the fourth is the target model's.
     assert 15 == accepted("open") > accepted("kindred") > accepted("stranger")
 
 
@@ -203,10 +202,10 @@ def test_stopped_at_any_token_both_caches_hold_every_token(pairs: dict[str, Pair
     pair = pairs[name]
     for stop in range(1, 7):
         caches = pair.caches(PROMPT[:STABLE])
-        tokens = pair.speculated(caches, PROMPT[STABLE:], NEUTRAL, stop=stop)
+        tokens = pair.speculative(caches, PROMPT[STABLE:], NEUTRAL, stop=stop)
         assert stop == len(tokens) and tokens[-1].finish_reason is None
-        ran = [*PROMPT, *(token.id for token in tokens)]
-        for cache, cold in zip(caches, pair.caches(ran), strict=True):
+        tokens_run = [*PROMPT, *(token.id for token in tokens)]
+        for cache, cold in zip(caches, pair.caches(tokens_run), strict=True):
             assert same_rows(cache, cold), stop
 
 
@@ -221,23 +220,23 @@ SAMPLED = {
 
 @pytest.mark.parametrize("what", SAMPLED)
 @pytest.mark.parametrize("name", BY_DAY)
-def test_what_changes_the_logits_does_as_without_a_draft_model(
-    pairs: dict[str, Pair], name: str, what: str
-) -> None:
+def test_logits_processors_act_as_without_a_draft_model(pairs: dict[str, Pair], name: str, what: str) -> None:
     pair = pairs[name]
     stable, tail = PROMPT[:STABLE], PROMPT[STABLE:]
     sampling = replace(SAMPLED[what], max_tokens=20)
     more = {"opening": "<think>\n", "prefix": stable}
-    caches, (alone, _) = pair.caches(stable), pair.caches(stable)
-    expected = pair.alone(alone, tail, sampling, **more)
-    assert told(expected) == told(pair.speculated(caches, tail, sampling, **more))
+    caches, (plain_cache, _) = pair.caches(stable), pair.caches(stable)
+    expected = pair.alone(plain_cache, tail, sampling, **more)
+    assert fields(expected) == fields(pair.speculative(caches, tail, sampling, **more))
     ids = [token.id for token in expected]
     if sampling.think_budget is not None:
         assert SPECIAL.index("</think>") == ids[sampling.think_budget]
-    # A reply that goes on from its first tokens says the same.
-    said = ids[:3]
+    # A reply that continues from its first tokens is the same.
+    reply_start = ids[:3]
     caches = pair.caches(stable)
-    rest = pair.speculated(caches, [*tail, *said], replace(sampling, max_tokens=17), reply_start=said, **more)
+    rest = pair.speculative(
+        caches, [*tail, *reply_start], replace(sampling, max_tokens=17), reply_start=reply_start, **more
+    )
     assert ids[3:] == [token.id for token in rest]
 
 
@@ -245,12 +244,12 @@ def test_logprobs_are_those_of_the_model(pairs: dict[str, Pair]) -> None:
     pair = pairs["kindred"]
     sampling = Sampling(max_tokens=16, temp=1.2, seed=5, top_p=0.9, top_k=50, min_p=0.01)
     caches = pair.caches(PROMPT[:STABLE])
-    tokens = pair.speculated(caches, PROMPT[STABLE:], sampling)
-    ran = [*PROMPT, *(token.id for token in tokens)]
+    tokens = pair.speculative(caches, PROMPT[STABLE:], sampling)
+    tokens_run = [*PROMPT, *(token.id for token in tokens)]
     cache = prompt_cache.new(pair.model.model)
-    logits = pair.model.model(mx.array(ran[:-1])[None], cache=cache)[0, len(PROMPT) - 1 :]
+    logits = pair.model.model(mx.array(tokens_run[:-1])[None], cache=cache)[0, len(PROMPT) - 1 :]
     logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-    expected = [logprobs[place, token.id].item() for place, token in enumerate(tokens)]
+    expected = [logprobs[index, token.id].item() for index, token in enumerate(tokens)]
     assert expected == pytest.approx(generate.floats([token.logprob for token in tokens]), abs=1e-4)
 
 
@@ -258,23 +257,23 @@ def test_the_same_seed_samples_the_same(pairs: dict[str, Pair]) -> None:
     pair = pairs["kindred"]
     sampling = Sampling(max_tokens=16, temp=1.5, seed=5, xtc_probability=0.5, xtc_threshold=0.05, min_p=0.01)
     first, second = (
-        pair.speculated(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], sampling) for _ in range(2)
+        pair.speculative(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], sampling) for _ in range(2)
     )
-    assert told(first) == told(second)
-    other = pair.speculated(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], replace(sampling, seed=6))
-    assert told(first) != told(other)
+    assert fields(first) == fields(second)
+    other = pair.speculative(pair.caches(PROMPT[:STABLE]), PROMPT[STABLE:], replace(sampling, seed=6))
+    assert fields(first) != fields(other)
 
 
 @pytest.mark.slow
-def test_samples_are_spread_as_the_model_spreads_them(pairs: dict[str, Pair]) -> None:
-    """Of many seeds, the first token of a temperature has the frequencies that its logits say."""
+def test_samples_follow_the_distribution_of_the_model(pairs: dict[str, Pair]) -> None:
+    """Over many seeds, the sampled tokens have the frequencies that the logits give."""
     pair = pairs["kindred"]
     stable, tail = PROMPT[:STABLE], PROMPT[STABLE:]
     sampling = Sampling(max_tokens=1, temp=1.0, top_k=2)
     counts: dict[int, int] = {}
     caches = pair.caches(PROMPT[:-1])
     for seed in range(60):
-        (token,) = pair.speculated(caches, PROMPT[-1:], replace(sampling, seed=seed))
+        (token,) = pair.speculative(caches, PROMPT[-1:], replace(sampling, seed=seed))
         counts[token.id] = counts.get(token.id, 0) + 1
         for cache in caches:
             trim_prompt_cache(cache, 2)
@@ -283,32 +282,32 @@ def test_samples_are_spread_as_the_model_spreads_them(pairs: dict[str, Pair]) ->
     best = mx.argsort(-logits)[:2]
     shares = mx.softmax(logits[best]).tolist()
     assert set(counts) <= set(best.tolist())
-    found = [counts.get(token, 0) / 60 for token in best.tolist()]
-    assert shares == pytest.approx(found, abs=0.25)
+    frequencies = [counts.get(token, 0) / 60 for token in best.tolist()]
+    assert shares == pytest.approx(frequencies, abs=0.25)
 
 
 @pytest.mark.parametrize("place", [at_night(0), 1, at_night(4), 7])
-def test_an_end_token_ends_the_reply_wherever_it_is_from(family: Path, tmp_path: Path, place: int) -> None:
+def test_an_end_token_ends_the_reply_whether_drafted_or_not(family: Path, tmp_path: Path, place: int) -> None:
     shutil.copytree(family / "open", tmp_path / "model")
     loaded = models_.load(str(family / "open"))
     pair = Pair(loaded, loaded)
     caches = pair.caches(PROMPT[:STABLE])
-    ids = [token.id for token in pair.speculated(caches, PROMPT[STABLE:], Sampling(max_tokens=9))]
+    ids = [token.id for token in pair.speculative(caches, PROMPT[STABLE:], Sampling(max_tokens=9))]
     last = ids[place]
     path = tmp_path / "model" / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "eos_token_id": last}))
     ending = models_.load(str(tmp_path / "model"))
     pair = Pair(ending, loaded)
-    caches, (alone, _) = pair.caches(PROMPT[:STABLE]), pair.caches(PROMPT[:STABLE])
-    expected = pair.alone(alone, PROMPT[STABLE:], NEUTRAL)
-    tokens = pair.speculated(caches, PROMPT[STABLE:], NEUTRAL)
-    assert told(expected) == told(tokens) and "stop" == tokens[-1].finish_reason
+    caches, (plain_cache, _) = pair.caches(PROMPT[:STABLE]), pair.caches(PROMPT[:STABLE])
+    expected = pair.alone(plain_cache, PROMPT[STABLE:], NEUTRAL)
+    tokens = pair.speculative(caches, PROMPT[STABLE:], NEUTRAL)
+    assert fields(expected) == fields(tokens) and "stop" == tokens[-1].finish_reason
     assert all(len(PROMPT) + len(tokens) == prompt_cache.offset(cache) for cache in caches)
 
 
 @pytest.mark.parametrize("own", [5, 6, 8])
 def test_a_draft_model_may_have_more_logits_or_fewer(own: int) -> None:
-    """Vocabularies are padded, and a larger model's more."""
+    """Models of one vocabulary pad their logits to different sizes."""
 
     def draft_model(tokens: Any, cache: Any) -> Any:
         return mx.ones((1, tokens.shape[1], own))
@@ -333,48 +332,48 @@ WINDOWED = {
 def test_a_full_window_ends_the_speculation_and_not_the_reply(
     family: Path, tmp_path: Path, what: str
 ) -> None:
-    name, drafting, model_options, most = WINDOWED[what]
+    name, draft, model_options, window = WINDOWED[what]
     options: dict[str, Any] = {"model_options": model_options, "tokens": 30}
     plain = open_all_along(family / name, tmp_path / "plain", **options)
-    options["draft_model"] = family / drafting
+    options["draft_model"] = family / draft
     notices = []
     with Harness(family / name, tmp_path / "open", **options) as harness:
         chat = harness.chat("talk")
-        whole = []
+        records = []
         for message in MESSAGES:
             events = list(turn.take(chat, message, NEVER))
             notices.append([event.text for event in events if isinstance(event, Notice)])
-            whole.append(finish(iter(events)))
+            records.append(finish(iter(events)))
             for _ in turn.settle(chat, NEVER):
                 pass
-    assert [one.tokens for one in plain] == [one.tokens for one in whole]
+    assert [record.tokens for record in plain] == [record.tokens for record in records]
     (notice,) = [text for texts in notices for text in texts]
     assert "sliding window is full" in notice
-    # What is proposed has to fit beside the next token.
-    room = most - whole[0].prompt_tokens - 4
-    assert notices[0] and 0 < whole[0].draft_accepted_tokens < room < whole[0].generated_tokens
-    assert all(one.draft_accepted_tokens == 0 for one in whole[1:])
-    closed = reopened(family / name, tmp_path / "closed", **options)
-    assert list(map(outcome, whole)) == list(map(outcome, closed))
+    # Drafted tokens have to fit into the window beside the next token.
+    room = window - records[0].prompt_tokens - 4
+    assert notices[0] and 0 < records[0].draft_accepted_tokens < room < records[0].generated_tokens
+    assert all(record.draft_accepted_tokens == 0 for record in records[1:])
+    reopened_records = reopened(family / name, tmp_path / "closed", **options)
+    assert list(map(outcome, records)) == list(map(outcome, reopened_records))
 
 
-def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family: Path) -> None:
-    """It does not hold what came then, so nothing may go on from it."""
-    windows = models_.load(str(family / "windows"))
-    pair = Pair(windows, windows)
-    limits = speculation_limits(windows, windows)
-    for count, whole in ((4, True), (40, False)):
-        own, drafted = pair.caches(PROMPT[:STABLE])
-        speculator = Speculator(windows, drafted, RowLog(), 3, limits)
+def test_a_reply_that_outgrows_the_window_leaves_an_incomplete_draft_cache(family: Path) -> None:
+    """It lacks the rows of the later tokens, so its log is incomplete."""
+    model = models_.load(str(family / "windows"))
+    pair = Pair(model, model)
+    limits = speculation_limits(model, model)
+    for count, complete in ((4, True), (40, False)):
+        cache, draft_cache = pair.caches(PROMPT[:STABLE])
+        speculator = Speculator(model, draft_cache, RowLog(), 3, limits)
         tokens = generate_with_draft(
             speculator,
-            windows,
-            own,
+            model,
+            cache,
             Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
             NEVER,
             RowLog(),
         )
-        assert count == len(list(tokens)) and whole == speculator.log.complete
+        assert count == len(list(tokens)) and complete == speculator.log.complete
 
 
 # Conversations
@@ -389,72 +388,72 @@ def test_a_reply_that_went_on_alone_leaves_a_draft_cache_that_is_given_up(family
         at_night("plain", ModelOptions(prefill_step_size=9)),
     ],
 )
-def test_reopened_it_says_the_same_to_the_bit(
+def test_a_reopened_session_is_the_same_to_the_bit(
     family: Path, tmp_path: Path, name: str, model_options: ModelOptions
 ) -> None:
     options: dict[str, Any] = {"draft_model": family / "kindred", "model_options": model_options}
-    whole = open_all_along(family / name, tmp_path / "open", **options)
-    closed = reopened(family / name, tmp_path / "closed", **options)
-    assert list(map(outcome, whole)) == list(map(outcome, closed))
-    accepted = [one.draft_accepted_tokens for one in whole]
-    assert accepted == [one.draft_accepted_tokens for one in closed] and all(accepted)
+    live = open_all_along(family / name, tmp_path / "open", **options)
+    fresh = reopened(family / name, tmp_path / "closed", **options)
+    assert list(map(outcome, live)) == list(map(outcome, fresh))
+    accepted = [record.draft_accepted_tokens for record in live]
+    assert accepted == [record.draft_accepted_tokens for record in fresh] and all(accepted)
     plain = open_all_along(family / name, tmp_path / "plain", model_options=model_options)
-    assert [one.tokens for one in plain] == [one.tokens for one in whole]
-    counts = [(one.prompt_tokens, one.reused_tokens, one.settled_tokens) for one in plain]
-    assert counts == [(one.prompt_tokens, one.reused_tokens, one.settled_tokens) for one in closed]
+    assert [record.tokens for record in plain] == [record.tokens for record in live]
+    counts = [(record.prompt_tokens, record.reused_tokens, record.settled_tokens) for record in plain]
+    assert counts == [(record.prompt_tokens, record.reused_tokens, record.settled_tokens) for record in fresh]
 
 
 @pytest.mark.slow
-def test_a_quantized_cache_reopened_says_the_same_to_the_bit(tmp_path: Path) -> None:
+def test_a_reopened_quantized_cache_is_the_same_to_the_bit(tmp_path: Path) -> None:
     write_model(tmp_path / "wide", "qwen3", head_dim=32)
     write_kindred(tmp_path / "kindred", tmp_path / "wide")
     options: dict[str, Any] = {
         "draft_model": tmp_path / "kindred",
         "model_options": ModelOptions(kv_bits=8, kv_group_size=32),
     }
-    whole = open_all_along(tmp_path / "wide", tmp_path / "open", **options)
-    closed = reopened(tmp_path / "wide", tmp_path / "closed", **options)
-    assert list(map(outcome, whole)) == list(map(outcome, closed))
-    assert all(one.draft_accepted_tokens for one in whole)
+    live = open_all_along(tmp_path / "wide", tmp_path / "open", **options)
+    fresh = reopened(tmp_path / "wide", tmp_path / "closed", **options)
+    assert list(map(outcome, live)) == list(map(outcome, fresh))
+    assert all(record.draft_accepted_tokens for record in live)
 
 
-def test_with_and_without_it_the_model_has_the_same_checkpoints(family: Path, tmp_path: Path) -> None:
-    """On and off and on again: nothing of the model's is prefilled twice."""
-    steady, records = [], []
+def test_a_draft_model_changes_no_checkpoint_of_the_target_model(family: Path, tmp_path: Path) -> None:
+    """Turning the draft model on and off prefills nothing of the target model twice."""
+    plain, records = [], []
     for message in MESSAGES[:3]:
-        with Harness(family / "open", tmp_path / "steady") as harness:
-            steady.append(harness.say(harness.chat("talk"), message))
+        with Harness(family / "open", tmp_path / "plain") as harness:
+            plain.append(harness.say(harness.chat("talk"), message))
     for number, message in enumerate(MESSAGES[:3]):
-        drafting = family / "kindred" if number % 2 else None
-        with Harness(family / "open", tmp_path / "switched", draft_model=drafting) as harness:
+        draft = family / "kindred" if number % 2 else None
+        with Harness(family / "open", tmp_path / "switched", draft_model=draft) as harness:
             records.append(harness.say(harness.chat("talk"), message))
             fingerprint = harness.runtime.loaded.fingerprint
-    assert [one.reused_tokens for one in steady] == [one.reused_tokens for one in records]
-    assert [one.tokens for one in steady] == [one.tokens for one in records]
-    assert [None, str(family / "kindred")] == [one.draft_model for one in records[:2]]
+    assert [record.reused_tokens for record in plain] == [record.reused_tokens for record in records]
+    assert [record.tokens for record in plain] == [record.tokens for record in records]
+    assert [None, str(family / "kindred")] == [record.draft_model for record in records[:2]]
 
     def names(folder: str) -> set[str]:
         return {path.name for path in (tmp_path / folder / "kv" / fingerprint).rglob("*.safe*")}
 
-    assert names("steady") == names("switched") and names("steady")
+    assert names("plain") == names("switched") and names("plain")
 
 
-class Noted:
-    """A harness whose draft model notes every token that it is run on."""
+class RecordedDraft:
+    """A harness whose draft model records the tokens that it is run on."""
 
     def __init__(self, family: Path, sessions: Path, name: str = "open") -> None:
         self.harness = Harness(family / name, sessions)
         worker, runtime = self.harness.worker, self.harness.runtime
-        drafting = worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
-        vocabulary = len(drafting.tokenizer.get_vocab())
-        self.model = worker.call(RecordingModel, drafting.model, vocabulary, [1])
-        limits = worker.call(speculation_limits, runtime.loaded, drafting)
-        self.store = SegmentStore(sessions, drafting.fingerprint)
-        drafting = replace(drafting, model=self.model)
-        kept = Checkpoints(worker, drafting, self.store)
-        self.speculation = Speculation(runtime.loaded, kept, 3, limits)
+        draft = worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
+        vocabulary = len(draft.tokenizer.get_vocab())
+        self.model = worker.call(RecordingModel, draft.model, vocabulary, [1])
+        limits = worker.call(speculation_limits, runtime.loaded, draft)
+        self.store = SegmentStore(sessions, draft.fingerprint)
+        draft = replace(draft, model=self.model)
+        checkpoints = Checkpoints(worker, draft, self.store)
+        self.speculation = Speculation(runtime.loaded, checkpoints, 3, limits)
 
-    def __enter__(self) -> Noted:
+    def __enter__(self) -> RecordedDraft:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -464,144 +463,147 @@ class Noted:
     def chat(self, name: str = "talk") -> turn.TurnContext:
         return replace(self.harness.chat(name), speculation=self.speculation)
 
-    def ran(self) -> list[int]:
+    def take_run_ids(self) -> list[int]:
+        """The tokens that the draft model was run on since the last call."""
         return list(self.harness.worker.call(self.model.take_run_ids))
 
 
-def test_its_own_tokens_are_run_once_too(family: Path, tmp_path: Path) -> None:
-    """Settled, reopened, regenerated: only what is new is prefilled."""
-    with Noted(family, tmp_path) as noted:
-        chat = noted.chat()
-        first = noted.harness.say(chat, MESSAGES[0], settle=False)
-        ran = noted.ran()
+def test_the_draft_model_runs_its_tokens_once(family: Path, tmp_path: Path) -> None:
+    """The draft model prefills new tokens only: settled, reopened, regenerated."""
+    with RecordedDraft(family, tmp_path) as recorded:
+        chat = recorded.chat()
+        first = recorded.harness.say(chat, MESSAGES[0], settle=False)
+        tokens_run = recorded.take_run_ids()
         prompt = render(chat, chat.conversation.turns()[-1].user)
-        assert prompt.tokens == ran[: len(prompt.tokens)]
+        assert prompt.tokens == tokens_run[: len(prompt.tokens)]
         for _ in turn.settle(chat, NEVER):
             pass
         path = render_history(chat, chat.conversation.path()[-1]).path
-        assert path.tokens[prompt.path.end : path.end] == noted.ran()
+        assert path.tokens[prompt.path.end : path.end] == recorded.take_run_ids()
         assert first.draft_accepted_tokens is not None
-    with Noted(family, tmp_path) as noted:
-        chat = noted.chat()
-        noted.harness.say(chat, MESSAGES[1], settle=False)
+    with RecordedDraft(family, tmp_path) as recorded:
+        chat = recorded.chat()
+        recorded.harness.say(chat, MESSAGES[1], settle=False)
         prompt = render(chat, chat.conversation.turns()[-1].user)
-        new = prompt.tokens[path.end :]
-        assert new == noted.ran()[: len(new)]
+        new_tokens = prompt.tokens[path.end :]
+        assert new_tokens == recorded.take_run_ids()[: len(new_tokens)]
         list(regenerate.regenerate(chat, NEVER))
-        assert prompt.tail == noted.ran()[: len(prompt.tail)]
+        assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
 
 
-def test_it_drafts_a_message_that_is_typed_too(family: Path, tmp_path: Path) -> None:
-    with Noted(family, tmp_path) as noted:
-        chat = noted.chat()
+def test_typeahead_prefills_the_draft_model_too(family: Path, tmp_path: Path) -> None:
+    with RecordedDraft(family, tmp_path) as recorded:
+        chat = recorded.chat()
         for _ in typeahead.typeahead(chat, MESSAGES[1], NEVER):
             pass
-        drafted = noted.ran()
-        record = noted.harness.say(chat, MESSAGES[1], settle=False)
+        prefilled = recorded.take_run_ids()
+        record = recorded.harness.say(chat, MESSAGES[1], settle=False)
         prompt = render(chat, chat.conversation.turns()[-1].user)
-        assert prompt.stable == drafted and record.drafted_tokens
-        assert prompt.tail == noted.ran()[: len(prompt.tail)]
-    # What was drafted is on disk, now that it is sent.
-    with Noted(family, tmp_path) as noted:
-        list(regenerate.regenerate(noted.chat(), NEVER))
-        assert prompt.tail == noted.ran()[: len(prompt.tail)]
+        assert prompt.stable == prefilled and record.drafted_tokens
+        assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
+    # Its checkpoint is written when the message is sent.
+    with RecordedDraft(family, tmp_path) as recorded:
+        list(regenerate.regenerate(recorded.chat(), NEVER))
+        assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
 
 
-class Told(ScriptedHarness):
-    """A model and a draft model that are both told what to say, which history keeps as it is."""
+class ScriptedDraft(ScriptedHarness):
+    """A scripted target and draft model, with a template that keeps replies unchanged in history."""
 
     def __init__(self, family: Path, sessions: Path) -> None:
         super().__init__(family / "plain", sessions)
-        drafting = self.worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
-        vocabulary = len(drafting.tokenizer.get_vocab())
-        self.drafting = self.worker.call(RecordingModel, drafting.model, vocabulary, self.script.ids)
-        self.drafts = SegmentStore(sessions, drafting.fingerprint)
-        kept = Checkpoints(self.worker, replace(drafting, model=self.drafting), self.drafts)
-        limits = self.worker.call(speculation_limits, self.loaded, drafting)
+        draft = self.worker.call(models_.load, str(family / "kindred"), needs_chat_template=False)
+        vocabulary = len(draft.tokenizer.get_vocab())
+        self.draft_model = self.worker.call(RecordingModel, draft.model, vocabulary, self.script.ids)
+        self.draft_store = SegmentStore(sessions, draft.fingerprint)
+        checkpoints = Checkpoints(self.worker, replace(draft, model=self.draft_model), self.draft_store)
+        limits = self.worker.call(speculation_limits, self.loaded, draft)
         self.worker.call(self.model.take_run_ids)
-        self.speculation = Speculation(self.loaded, kept, 3, limits)
+        self.speculation = Speculation(self.loaded, checkpoints, 3, limits)
 
     def __exit__(self, *_: object) -> None:
-        self.drafts.close()
+        self.draft_store.close()
         super().__exit__()
 
     def say(self, text: str) -> tuple[TurnRecord, list[int]]:
-        """A turn that is settled, and the tokens that the draft model was run on for that."""
+        """The record of a settled turn, and the tokens that settling ran."""
         chat = replace(self.chat("talk"), speculation=self.speculation)
         record = self.take(chat, text).record
-        self.worker.call(self.drafting.take_run_ids)
+        self.worker.call(self.draft_model.take_run_ids)
         settled = self.settle(chat, record)
-        drafted = self.worker.call(self.drafting.take_run_ids)
-        assert settled == drafted
+        draft_settled = self.worker.call(self.draft_model.take_run_ids)
+        assert settled == draft_settled
         self._opened.pop().close()
-        return record, drafted
+        return record, settled
 
 
 @pytest.mark.slow
-def test_where_history_keeps_what_was_said_both_go_on_from_there(family: Path, tmp_path: Path) -> None:
-    """Nothing that was generated is run again, and reopened it is the same to the bit."""
-    whole = []
-    with Told(family, tmp_path / "open") as harness:
+def test_unchanged_replies_are_run_again_by_neither_model(family: Path, tmp_path: Path) -> None:
+    """Generated tokens are not prefilled again, and a reopened session is the same to the bit."""
+    records = []
+    with ScriptedDraft(family, tmp_path / "open") as harness:
         for message in MESSAGES[:3]:
             record, settled = harness.say(message)
             assert 0 < len(settled) < 8 and record.draft_accepted_tokens > 40
-            whole.append(record)
-    for expected, message in zip(whole, MESSAGES, strict=False):
-        with Told(family, tmp_path / "closed") as harness:
+            records.append(record)
+    for expected, message in zip(records, MESSAGES, strict=False):
+        with ScriptedDraft(family, tmp_path / "closed") as harness:
             record, _ = harness.say(message)
         assert outcome(expected) == outcome(record)
         assert expected.reused_tokens == record.reused_tokens
 
 
-def test_without_its_checkpoints_it_prefills_alone(family: Path, tmp_path: Path) -> None:
+def test_without_its_checkpoints_the_draft_model_alone_prefills(family: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"draft_model": family / "kindred"}
     with Harness(family / "open", tmp_path / "whole", **options) as harness:
         chat = harness.chat("talk")
-        whole = [harness.say(chat, message) for message in MESSAGES[:3]]
+        records = [harness.say(chat, message) for message in MESSAGES[:3]]
     with Harness(family / "open", tmp_path / "saved", **options) as harness:
         chat = harness.chat("talk")
         for message in MESSAGES[:2]:
             harness.say(chat, message)
-        own = harness.runtime.loaded.fingerprint
+        fingerprint = harness.runtime.loaded.fingerprint
     for folder in (tmp_path / "saved" / "kv").iterdir():
-        if folder.name != own:
+        if folder.name != fingerprint:
             shutil.rmtree(folder)
     with Harness(family / "open", tmp_path / "saved", **options) as harness:
         last = harness.say(harness.chat("talk"), MESSAGES[2])
-    assert outcome(whole[-1]) == outcome(last)
-    assert whole[-1].reused_tokens == last.reused_tokens and last.miss_reason is None
+    assert outcome(records[-1]) == outcome(last)
+    assert records[-1].reused_tokens == last.reused_tokens and last.miss_reason is None
 
 
-def test_a_stopped_reply_goes_on_and_a_stop_text_cuts(family: Path, tmp_path: Path) -> None:
-    def talk(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
+def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: Path) -> None:
+    def run(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
         with Harness(family / "open", tmp_path / sessions, **options) as harness:
             chat = harness.chat("talk")
-            begun = finish(until(turn.take, chat, MESSAGES[0], 9))
-            whole = finish(regenerate.go_on(chat, NEVER))
+            stopped = finish(until(turn.take, chat, MESSAGES[0], 9))
+            continued = finish(regenerate.go_on(chat, NEVER))
             for _ in turn.settle(chat, NEVER):
                 pass
             chat.sampling = replace(chat.sampling, think_budget=0)
             answer = finish(turn.take(chat, MESSAGES[1], NEVER))
             chat.sampling = replace(chat.sampling, stop=(answer.text[4:6],))
-            return begun.tokens, whole.tokens, finish(turn.take(chat, MESSAGES[1], NEVER))
+            return stopped.tokens, continued.tokens, finish(turn.take(chat, MESSAGES[1], NEVER))
 
-    begun, whole, cut = talk("with", draft_model=family / "kindred")
-    assert begun == whole[: len(begun)] and len(begun) < len(whole)
-    _, plain, expected = talk("without")
-    assert plain == whole
+    stopped, continued, cut = run("with", draft_model=family / "kindred")
+    assert stopped == continued[: len(stopped)] and len(stopped) < len(continued)
+    _, plain, expected = run("without")
+    assert plain == continued
     assert (expected.text, expected.tokens) == (cut.text, cut.tokens)
     assert "stop" == cut.finish_reason and cut.generated_tokens == len(cut.tokens)
     assert cut.draft_accepted_tokens <= cut.generated_tokens
 
 
-def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: Path) -> None:
+def test_collection_keeps_the_segments_of_both_models(family: Path, tmp_path: Path) -> None:
     with Harness(family / "open", tmp_path, draft_model=family / "kindred") as harness:
         harness.say(harness.chat("talk"), MESSAGES[0])
         harness.say(harness.chat("other"), MESSAGES[1], settle=False)
         folder = harness.folder
-    kept = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
-    assert 2 == len(kept)
-    assert [] == [one for one in maintenance.collectable(folder, 1 << 40) if "limit" not in one.reason]
+    stores = {path.parent.parent for path in tmp_path.glob("kv/*/*/*.safetensors")}
+    assert 2 == len(stores)
+    assert [] == [
+        segment for segment in maintenance.collectable(folder, 1 << 40) if "limit" not in segment.reason
+    ]
     assert [] == list(
         maintenance.eviction.unneeded(
             tmp_path, maintenance.eviction.named_ids(maintenance.transcripts(tmp_path)), grace=0
@@ -614,8 +616,8 @@ def test_collecting_keeps_what_a_session_needs_of_both(family: Path, tmp_path: P
 
 def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path) -> None:
     loaded = [models_.load(str(family / name), needs_chat_template=False) for name in ("open", "kindred")]
-    both = [growth.predict(one.model) for one in loaded]
-    assert both[0].cache_bytes(300) * 2 == (both[0] + both[1]).cache_bytes(300)
+    growths = [growth.predict(model.model) for model in loaded]
+    assert growths[0].cache_bytes(300) * 2 == (growths[0] + growths[1]).cache_bytes(300)
     size = models_.weight_bytes(loaded[0].model)
     limit = int(1.9 * size)
     with Harness(family / "open", tmp_path / "alone", memory_limit=limit) as harness:
@@ -625,35 +627,35 @@ def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path)
         harness.say(harness.chat("talk"), MESSAGES[0])
 
 
-# What cannot be
+# Refusals
 
 
-def refused(model: Path, sessions: Path, drafting: Path) -> None:
-    """Try to open a model with a draft model."""
-    settings = Settings(sessions=sessions, draft_model=str(drafting))
+def open_with_draft(model: Path, sessions: Path, draft: Path) -> None:
+    """Open a model with a draft model that it refuses."""
+    settings = Settings(sessions=sessions, draft_model=str(draft))
     with contextlib.closing(Worker()) as worker:
         worker.call(Runtime, worker, settings, str(model))
 
 
 def test_caches_that_cannot_be_trimmed_are_refused(family: Path, models: Path, tmp_path: Path) -> None:
-    for own, drafting, named in (
+    for model, draft, culprit in (
         (models / "qwen3_5", family / "open", models / "qwen3_5"),
         (family / "open", models / "qwen3_5", models / "qwen3_5"),
     ):
-        said = rf"the model '{named}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
-        with pytest.raises(DraftModelRefused, match=said):
-            refused(own, tmp_path, drafting)
+        message = rf"the model '{culprit}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
+        with pytest.raises(DraftModelRefused, match=message):
+            open_with_draft(model, tmp_path, draft)
 
 
 def test_another_vocabulary_is_refused(family: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "other", "qwen3", special=["<pad>", *SPECIAL])
     with pytest.raises(DraftModelRefused, match="has another vocabulary than the model"):
-        refused(family / "open", tmp_path, tmp_path / "other")
+        open_with_draft(family / "open", tmp_path, tmp_path / "other")
 
 
-def test_one_that_is_not_there_is_named(family: Path, tmp_path: Path) -> None:
+def test_a_missing_draft_model_is_named(family: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match="--draft-model: There is no model folder 'no/where/at'"):
-        refused(family / "open", tmp_path, Path("no/where/at"))
+        open_with_draft(family / "open", tmp_path, Path("no/where/at"))
 
 
 # The program
@@ -664,8 +666,8 @@ def program(family: Path, tmp_path: Path) -> Program:
     return Program(tmp_path / "home", family / "open")
 
 
-def test_the_program_tells_what_was_accepted(program: Program, family: Path) -> None:
-    told = program.ask(
+def test_the_program_reports_accepted_tokens(program: Program, family: Path) -> None:
+    reply = program.ask(
         "My dog is called Biscuit.",
         "-n",
         12,
@@ -674,14 +676,14 @@ def test_the_program_tells_what_was_accepted(program: Program, family: Path) -> 
         "--num-draft-tokens",
         2,
     )
-    # Two of three are proposed.
-    assert str(family / "kindred") == told["draft_model"] and 0 < told["draft_accepted_tokens"] <= 8
-    assert 12 == told["generated_tokens"] == len(told["tokens"])
-    assert told["prompt_tokens"] == told["reused_tokens"] + told["prefilled_tokens"]
+    # At most two of three tokens are drafted.
+    assert str(family / "kindred") == reply["draft_model"] and 0 < reply["draft_accepted_tokens"] <= 8
+    assert 12 == reply["generated_tokens"] == len(reply["tokens"])
+    assert reply["prompt_tokens"] == reply["reused_tokens"] + reply["prefilled_tokens"]
 
 
 @pytest.mark.slow
-def test_it_is_set_by_an_alias_the_environment_and_the_file(program: Program, family: Path) -> None:
+def test_alias_environment_and_config_file_set_it(program: Program, family: Path) -> None:
     program.run("config", "models.quick", family / "kindred")
     program.run("config", "draft_model", "quick")
     name = str(family / "kindred")
@@ -690,23 +692,23 @@ def test_it_is_set_by_an_alias_the_environment_and_the_file(program: Program, fa
     env = program.environment(CHATCLI_DRAFT_MODEL=str(family / "stranger"))
     assert str(family / "stranger") == program.ask("Hello", "-n", 4, env=env)["draft_model"]
     records = program.chat(["Hello", "And?"], "-n", 4)
-    assert [name, name] == [one["draft_model"] for one in records]
+    assert [name, name] == [record["draft_model"] for record in records]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "message"),
     [
         at_night(("--draft-model", "pocket", "-m", "pocket"), 1, "keeps no row for each token"),
         at_night(("--draft-model", "no/where/at"), 1, "--draft-model: There is no model folder"),
         at_night(("--num-draft-tokens", 0), 2, "--num-draft-tokens"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
-    program: Program, words: tuple[object, ...], code: int, says: str
+def test_a_refusal_is_one_sentence(
+    program: Program, words: tuple[object, ...], code: int, message: str
 ) -> None:
-    done = program.run("ask", "Hello", *words, expect=code)
-    assert says in done.errors
-    assert code == 2 or 1 == len(done.errors.splitlines())
+    result = program.run("ask", "Hello", *words, expect=code)
+    assert message in result.errors
+    assert code == 2 or 1 == len(result.errors.splitlines())
 
 
 @pytest.mark.slow
@@ -718,7 +720,7 @@ def test_from_python(family: Path, tmp_path: Path) -> None:
         assert name == chat.stats["draft_model"] and chat.stats["draft_accepted_tokens"]
 
 
-def test_the_panel_and_stats_say_whose_tokens_they_are() -> None:
+def test_the_panel_shows_the_share_of_drafted_tokens() -> None:
     def record(**numbers: Any) -> dict[str, Any]:
         return {"draft_model": "org/Small-4bit", **numbers}
 

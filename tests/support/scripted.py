@@ -145,8 +145,8 @@ class ScriptedHarness:
                 record.add(event)
         return self.model.take_run_ids()
 
-    def draft(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
-        """Draft `text`, or begin to; what the model was run on for it."""
+    def typeahead(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
+        """Prefill `text` as if typed, or begin to; returns the tokens that the model was run on."""
         self.model.take_run_ids()
         for _ in until(typeahead.typeahead, chat, text, events):
             pass

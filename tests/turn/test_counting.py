@@ -1,4 +1,4 @@
-"""A turn's counts are those of the model's own calls, on every way that a turn can come about."""
+"""A turn's token counts equal the tokens that the model was run on."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHarne
 from tests.support.tiny import write_model
 
 WORDS = "dog the quick brown fox jumps over lazy what name is remember "
-# Several chunks, of which the last is neither nearly empty nor nearly full.
+# Several prefill chunks; the last is neither almost empty nor almost full.
 LONG = (WORDS * 25).strip()
 
 
 def check(harness: ScriptedHarness, ran: Ran, prompt: Sequence[int]) -> None:
-    """The model ran the prompt's last tokens, then each token that it generated, all of them once.
+    """Assert that the model ran the rest of the prompt and each generated token once.
 
-    And it ran them on a cache of all the tokens before them, or its logprobs would be others.
+    The logprobs also show that the cache held every token before them.
     """
     record, tokens = ran
     generated = harness.script.ids
     assert generated == record.tokens
     assert list(prompt[record.reused_tokens :]) + generated == tokens
     assert len(tokens) - len(generated) == record.prefilled_tokens > 0
-    alone = harness.logprobs([*prompt, *generated], len(prompt))
+    cold_logprobs = harness.logprobs([*prompt, *generated], len(prompt))
     # One token at a time and many at once differ by rounding.
-    assert alone == pytest.approx(record.logprobs, abs=1e-4)
+    assert cold_logprobs == pytest.approx(record.logprobs, abs=1e-4)
     assert len(prompt) == record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
 
 
@@ -79,20 +79,20 @@ def test_a_settle_that_was_cut_short_counts_its_chunks(model: Path, tmp_path: Pa
     assert settled == prompt[reused - len(settled) : reused]
 
 
-def test_a_settle_that_goes_on_adds_to_what_is_noted(model: Path, tmp_path: Path) -> None:
+def test_a_continued_settle_adds_to_the_saved_count(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         record = harness.take(chat, MESSAGES[0]).record
         settled = harness.settle(chat, record, events=1) + harness.settle(chat, record)
-        noted = chat.conversation.path()[-1].record["settled_tokens"]
+        saved = chat.conversation.path()[-1].record["settled_tokens"]
         ran, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
         check(harness, ran, prompt)
     reused = ran.record.reused_tokens
-    assert len(settled) == noted == record.settled_tokens > REPLY_TOKENS
+    assert len(settled) == saved == record.settled_tokens > REPLY_TOKENS
     assert settled == prompt[reused - len(settled) : reused]
 
 
-def test_a_turn_after_a_cancelled_prefill_goes_on_from_its_chunks(model: Path, tmp_path: Path) -> None:
+def test_a_turn_after_a_cancelled_prefill_reuses_its_chunks(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         cut = harness.take(chat, LONG, events=2)
@@ -105,7 +105,7 @@ def test_a_turn_after_a_cancelled_prefill_goes_on_from_its_chunks(model: Path, t
     assert prompt[start:end] == cut.tokens
 
 
-def test_a_cancelled_prefill_counts_what_there_was_to_run(model: Path, tmp_path: Path) -> None:
+def test_a_cancelled_prefill_counts_the_whole_prompt(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         cut = harness.take(chat, LONG, events=2)
@@ -114,7 +114,7 @@ def test_a_cancelled_prefill_counts_what_there_was_to_run(model: Path, tmp_path:
     assert len(prompt) == cut.record.reused_tokens + cut.record.prefilled_tokens
 
 
-def test_a_cancelled_reply_counts_the_tokens_that_came(model: Path, tmp_path: Path) -> None:
+def test_a_cancelled_reply_counts_its_tokens(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         cut = harness.take(chat, MESSAGES[1], events=40)
@@ -131,71 +131,71 @@ def test_a_cancelled_reply_counts_the_tokens_that_came(model: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("events", [1, None])
-def test_a_draft_that_is_sent_counts_as_drafted(model: Path, tmp_path: Path, events: int | None) -> None:
-    with ScriptedHarness(model, tmp_path) as harness:
-        chat = first_turn(harness)
-        drafted = harness.draft(chat, LONG, events)
-        ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
-    assert len(drafted) == ran.record.drafted_tokens
-    assert drafted == prompt[reused - len(drafted) : reused]
-
-
-def test_of_a_draft_that_is_changed_only_what_is_sent_counts(model: Path, tmp_path: Path) -> None:
-    with ScriptedHarness(model, tmp_path) as harness:
-        chat = first_turn(harness)
-        before = harness.draft(chat, f"{LONG} And.")
-        after = harness.draft(chat, f"{LONG} Or.")
-        ran, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
-        check(harness, ran, prompt)
-    reused, drafted = ran.record.reused_tokens, ran.record.drafted_tokens
-    kept = drafted - len(after)
-    assert 0 < kept < len(before)
-    assert before[:kept] + after == prompt[reused - drafted : reused]
-
-
-def test_of_a_draft_that_is_changed_at_the_last_moment_whole_chunks_count(
-    model: Path, tmp_path: Path
+def test_a_typed_message_that_is_sent_counts_as_typed_ahead(
+    model: Path, tmp_path: Path, events: int | None
 ) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
-        drafted = harness.draft(chat, f"{LONG} And.")
+        typed_ahead = harness.typeahead(chat, LONG, events)
+        ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
+        check(harness, ran, prompt)
+    reused = ran.record.reused_tokens
+    assert len(typed_ahead) == ran.record.drafted_tokens
+    assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
+
+
+def test_typeahead_counts_only_tokens_of_the_sent_message(model: Path, tmp_path: Path) -> None:
+    with ScriptedHarness(model, tmp_path) as harness:
+        chat = first_turn(harness)
+        before = harness.typeahead(chat, f"{LONG} And.")
+        after = harness.typeahead(chat, f"{LONG} Or.")
+        ran, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
+        check(harness, ran, prompt)
+    reused, typed_ahead = ran.record.reused_tokens, ran.record.drafted_tokens
+    kept = typed_ahead - len(after)
+    assert 0 < kept < len(before)
+    assert before[:kept] + after == prompt[reused - typed_ahead : reused]
+
+
+def test_typeahead_of_a_changed_message_counts_in_whole_chunks(model: Path, tmp_path: Path) -> None:
+    with ScriptedHarness(model, tmp_path) as harness:
+        chat = first_turn(harness)
+        typed_ahead = harness.typeahead(chat, f"{LONG} And.")
         ran, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
         check(harness, ran, prompt)
     reused, kept = ran.record.reused_tokens, ran.record.drafted_tokens
-    assert 0 < kept < len(drafted)
-    assert drafted[:kept] == prompt[reused - kept : reused]
+    assert 0 < kept < len(typed_ahead)
+    assert typed_ahead[:kept] == prompt[reused - kept : reused]
 
 
-def test_a_draft_of_something_else_counts_for_nothing(model: Path, tmp_path: Path) -> None:
+def test_typeahead_of_another_message_counts_nothing(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
-        harness.draft(chat, LONG)
+        harness.typeahead(chat, LONG)
         ran = harness.take(chat, MESSAGES[1])
         check(harness, ran, harness.prompt(MESSAGES[:2]))
     assert 0 == ran.record.drafted_tokens
 
 
-def test_a_first_message_is_drafted_with_what_stands_before_it(model: Path, tmp_path: Path) -> None:
+def test_typeahead_of_a_first_message_includes_the_system_prompt(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
-        drafted = harness.draft(harness.unsaved(Conversation("2026-01-01", SYSTEM)), LONG)
+        typed_ahead = harness.typeahead(harness.unsaved(Conversation("2026-01-01", SYSTEM)), LONG)
         ran, prompt = harness.take(harness.chat("talk"), LONG), harness.prompt([LONG])
         check(harness, ran, prompt)
-    assert drafted == prompt[: ran.record.reused_tokens]
-    assert len(drafted) == ran.record.drafted_tokens
+    assert typed_ahead == prompt[: ran.record.reused_tokens]
+    assert len(typed_ahead) == ran.record.drafted_tokens
 
 
-def test_a_draft_counts_what_was_not_settled_before_it(model: Path, tmp_path: Path) -> None:
+def test_typeahead_counts_an_unsettled_reply(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.take(chat, MESSAGES[0])
-        drafted = harness.draft(chat, LONG)
+        typed_ahead = harness.typeahead(chat, LONG)
         ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
         check(harness, ran, prompt)
     reused = ran.record.reused_tokens
-    assert drafted == prompt[reused - len(drafted) : reused]
-    assert len(drafted) == ran.record.drafted_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
+    assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
+    assert len(typed_ahead) == ran.record.drafted_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
 
 
 @pytest.mark.parametrize("settled", [True, False])
@@ -217,11 +217,11 @@ def test_settling_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_
     with ScriptedHarness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         settled = harness.settle(chat, turn.TurnRecord("talk", 1))
-        noted = chat.conversation.path()[-1].record["settled_tokens"]
+        saved = chat.conversation.path()[-1].record["settled_tokens"]
         ran, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
         check(harness, ran, prompt)
     reused = ran.record.reused_tokens
-    assert len(settled) == noted > REPLY_TOKENS
+    assert len(settled) == saved > REPLY_TOKENS
     assert settled == prompt[reused - len(settled) : reused]
 
 
@@ -249,21 +249,21 @@ def test_the_same_question_in_a_new_session_runs_the_generation_prompt(
     with ScriptedHarness(model, tmp_path) as harness:
         first_turn(harness, "one")
         if not closed:
-            ask_again(harness)
+            ask_in_new_session(harness)
     if closed:
         with ScriptedHarness(model, tmp_path) as harness:
-            ask_again(harness)
+            ask_in_new_session(harness)
 
 
-def ask_again(harness: ScriptedHarness) -> None:
-    """The first question, in another session."""
+def ask_in_new_session(harness: ScriptedHarness) -> None:
+    """Ask the first question in another session and check its counts."""
     again = harness.take(harness.chat("two"), MESSAGES[0])
     check(harness, again, harness.prompt(MESSAGES[:1]))
     opened = harness.loaded.tokenizer.encode("<|im_start|>assistant\n<think>\n")
     assert again.record.prefilled_tokens <= len(opened)
 
 
-def test_without_the_cache_everything_is_run_and_nothing_ahead(model: Path, tmp_path: Path) -> None:
+def test_without_the_cache_everything_is_prefilled_and_nothing_ahead(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path, cache=False) as harness:
         chat = harness.chat("talk")
         for number, text in enumerate(MESSAGES[:3]):
@@ -275,7 +275,7 @@ def test_without_the_cache_everything_is_run_and_nothing_ahead(model: Path, tmp_
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_prompt_that_is_known_to_its_end_leaves_one_token(family: str, tmp_path: Path) -> None:
+def test_a_fully_cached_prompt_prefills_one_token(family: str, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", family, template=BARE)
     with ScriptedHarness(model, tmp_path / "sessions") as harness:
         first = harness.take(harness.chat("one"), LONG)
@@ -302,7 +302,7 @@ def test_a_reply_that_history_keeps_is_not_run_again(family: str, template: str,
 
 @pytest.mark.parametrize("events", [None, 40])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_turn_after_a_reply_that_history_keeps_has_the_whole_of_it(
+def test_a_turn_after_a_reply_that_history_keeps_reuses_all_of_it(
     family: str, events: int | None, tmp_path: Path
 ) -> None:
     model = write_model(tmp_path / "model", family, template=PLAIN)

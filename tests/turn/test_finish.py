@@ -1,4 +1,4 @@
-"""A reply that did not come to its end: what is said of it, and that what is said is so."""
+"""Stopped and cut replies: what the chat says of them, and that the command it names works."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.support.shell import open_shell
 
 STOPPED = threading.Event()
 STOPPED.set()
-BEFORE = "(stopped before the first word: /regenerate answers it)"
-STAYS = "(stopped before the first new word: the reply is as it was)"
+STOPPED_EMPTY = "(stopped before the first word: /regenerate answers it)"
+STOPPED_UNCHANGED = "(stopped before the first new word: the reply is as it was)"
 
 
-def drawn(events: Iterator[Event], context: int | None = None) -> list[str]:
-    """The lines that a chat shows of a turn."""
+def screen_lines(events: Iterator[Event], context: int | None = None) -> list[str]:
+    """The lines that a chat shows for a turn."""
     out = io.StringIO()
     screen = Screen(Console(file=out, width=80), "off", context=lambda: context)
     screen.reply.begin(str)
@@ -45,24 +45,24 @@ def drawn(events: Iterator[Event], context: int | None = None) -> list[str]:
     return [line.strip() for line in out.getvalue().splitlines() if line.strip()]
 
 
-class Read(io.StringIO):
-    """Standard error that a person reads."""
+class TerminalOutput(io.StringIO):
+    """Standard error that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def piped(events: Iterator[Event], context: int | None = None) -> tuple[str, str]:
-    """What a program gets of a turn on standard output, and the last line that a person reads."""
-    out, err = io.StringIO(), Read()
+def pipe_output(events: Iterator[Event], context: int | None = None) -> tuple[str, str]:
+    """A turn's standard output in a pipe, and the last line of standard error on a terminal."""
+    out, err = io.StringIO(), TerminalOutput()
     pipe = Pipe(out, err, lambda: context)
     for event in events:
         pipe.event(event)
     return out.getvalue(), err.getvalue().rstrip("\n").rpartition("\n")[2]
 
 
-def after(events: Iterator[Event], count: int, stop: threading.Event) -> Iterator[Event]:
-    """The events; it is stopped at that one."""
+def stop_at(events: Iterator[Event], count: int, stop: threading.Event) -> Iterator[Event]:
+    """The events; `stop` is set at number `count`."""
     for number, event in enumerate(events, start=1):
         if number == count:
             stop.set()
@@ -72,77 +72,73 @@ def after(events: Iterator[Event], count: int, stop: threading.Event) -> Iterato
 # Stopped
 
 
-def test_what_is_stopped_while_it_is_read_is_said_to_have_no_word_and_is_answered_anew(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_turn_stopped_in_its_prefill_is_answered_by_regenerate(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         stop = threading.Event()
-        told = drawn(after(turn.take(chat, " ".join(MESSAGES) * 20, stop), 2, stop))
-        assert [BEFORE] == told
+        lines = screen_lines(stop_at(turn.take(chat, " ".join(MESSAGES) * 20, stop), 2, stop))
+        assert [STOPPED_EMPTY] == lines
         with pytest.raises(NothingToRepeat, match=r"never began: /regenerate answers"):
             list(regenerate.go_on(chat, threading.Event()))
         assert finish(regenerate.regenerate(chat, threading.Event())).tokens
-        (only,) = chat.conversation.turns()
-        assert only.reply is not None and "length" == only.reply.finish_reason
+        (answered,) = chat.conversation.turns()
+        assert answered.reply is not None and "length" == answered.reply.finish_reason
 
 
-def test_a_stop_before_the_first_new_word_says_that_the_reply_is_as_it_was(
-    model: Path, tmp_path: Path
-) -> None:
+def test_a_stop_before_the_first_new_token_leaves_the_reply_and_says_so(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         before = chat.conversation.head
-        assert STAYS == drawn(regenerate.regenerate(chat, STOPPED))[-1]
-        assert STAYS == drawn(regenerate.go_on(chat, STOPPED))[-1]
+        assert STOPPED_UNCHANGED == screen_lines(regenerate.regenerate(chat, STOPPED))[-1]
+        assert STOPPED_UNCHANGED == screen_lines(regenerate.go_on(chat, STOPPED))[-1]
         assert before == chat.conversation.head
 
 
-def test_where_some_came_it_is_said_to_be_kept(models: Path, tmp_path: Path) -> None:
+def test_a_stopped_reply_is_kept_and_says_so(models: Path, tmp_path: Path) -> None:
     with Harness(models / "speaker", tmp_path, tokens=400) as harness:
         chat = harness.chat("talk")
         stop = threading.Event()
-        told = drawn(after(turn.take(chat, SHORT_MESSAGE, stop), 9, stop))
-        assert "(stopped: what came is kept, /continue goes on)" == told[-1]
+        lines = screen_lines(stop_at(turn.take(chat, SHORT_MESSAGE, stop), 9, stop))
+        assert "(stopped: what came is kept, /continue goes on)" == lines[-1]
         assert len(finish(regenerate.go_on(chat, threading.Event())).tokens) > 10
 
 
-def test_what_cannot_be_gone_on_with_is_told_by_why(model: Path, tmp_path: Path) -> None:
-    def refused() -> str:
-        with pytest.raises(NothingToRepeat) as told:
+def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> None:
+    def refusal() -> str:
+        with pytest.raises(NothingToRepeat) as caught:
             list(regenerate.go_on(chat, threading.Event()))
-        return str(told.value)
+        return str(caught.value)
 
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
-        assert "say something first" in refused()
+        assert "say something first" in refusal()
         user = turn.append(chat, SHORT_MESSAGE, (), chat.conversation.head)
-        assert "never began: /regenerate answers" in refused()
+        assert "never began: /regenerate answers" in refusal()
         chat.saved.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
-        assert "tokens are not kept: /regenerate makes it anew" in refused()
+        assert "tokens are not kept: /regenerate makes it anew" in refusal()
         chat.saved.append(Message("assistant", "Yes."), user.id, finish_reason="stop")
-        assert "came to its end" in refused()
+        assert "came to its end" in refusal()
 
 
 # Cut
 
 
-def test_a_reply_that_is_cut_says_at_which_token_and_how_to_go_on(model: Path, tmp_path: Path) -> None:
+def test_a_cut_reply_names_its_length_and_the_command_to_continue(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path, tokens=12) as harness:
         chat = harness.chat("talk")
-        assert "(cut at 12 tokens: /continue goes on)" == drawn(take(chat, SHORT_MESSAGE))[-1]
-        more = regenerate.go_on(chat, threading.Event())
-        assert "(cut at 24 tokens: /continue goes on)" == drawn(more)[-1]
-        one = replace(chat, sampling=Sampling(max_tokens=1))
-        assert "(cut at 1 token: /continue goes on)" == drawn(take(one, SHORT_MESSAGE))[-1]
+        assert "(cut at 12 tokens: /continue goes on)" == screen_lines(take(chat, SHORT_MESSAGE))[-1]
+        continued = regenerate.go_on(chat, threading.Event())
+        assert "(cut at 24 tokens: /continue goes on)" == screen_lines(continued)[-1]
+        one_token = replace(chat, sampling=Sampling(max_tokens=1))
+        assert "(cut at 1 token: /continue goes on)" == screen_lines(take(one_token, SHORT_MESSAGE))[-1]
 
 
 def take(chat: turn.TurnContext, text: str) -> Iterator[Event]:
     return turn.take(chat, text, threading.Event())
 
 
-def test_where_the_context_is_full_nothing_is_said_to_go_on(models: Path, tmp_path: Path) -> None:
+def test_a_reply_cut_by_the_context_offers_no_continue(models: Path, tmp_path: Path) -> None:
     with Harness(models / "hermit", tmp_path, tokens=4000) as harness:
         chat = harness.chat("talk")
         context = chat.checkpoints.loaded.context
@@ -151,27 +147,27 @@ def test_where_the_context_is_full_nothing_is_said_to_go_on(models: Path, tmp_pa
         assert 0 < tokens < 4000
         with pytest.raises(ContextFull):
             list(regenerate.go_on(chat, threading.Event()))
-    assert f"(cut at {tokens:,} tokens: the context is full)" == drawn(iter(events), context)[-1]
+    assert f"(cut at {tokens:,} tokens: the context is full)" == screen_lines(iter(events), context)[-1]
     cut = f"chatcli: The reply was cut at {tokens:,} tokens: the model's context is full."
-    assert cut == piped(iter(events), context)[1]
+    assert cut == pipe_output(iter(events), context)[1]
 
 
-def test_where_the_memory_is_full_that_is_told_once(models: Path, tmp_path: Path) -> None:
+def test_a_reply_cut_by_memory_has_one_notice(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
-    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
-    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
+    max_bytes = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
+    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=max_bytes) as harness:
         chat = harness.chat("talk")
         events = list(take(chat, SHORT_MESSAGE))
         assert "length" == finish(iter(events)).finish_reason
-    shown = drawn(iter(events))
-    (told,) = [at for at, line in enumerate(shown) if "cut" in line]
-    assert shown[told].startswith("! The reply was cut because the memory is full")
-    # It is told below the reply.
-    assert len(shown) - 1 == told > 1
-    assert piped(iter(events))[1].startswith("chatcli: The reply was cut because the memory")
+    lines = screen_lines(iter(events))
+    (index,) = [index for index, line in enumerate(lines) if "cut" in line]
+    assert lines[index].startswith("! The reply was cut because the memory is full")
+    # The notice stands below the reply.
+    assert len(lines) - 1 == index > 1
+    assert pipe_output(iter(events))[1].startswith("chatcli: The reply was cut because the memory")
 
 
-def test_a_person_who_asks_is_told_and_a_program_gets_the_reply_alone(models: Path, tmp_path: Path) -> None:
+def test_ask_explains_a_cut_on_a_terminal_only(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
     args = ("-n", "12", "--no-think", "--temp", "0", "-m", program.model)
     with open_shell(program, "ask", "hello", *args) as terminal:
@@ -182,26 +178,26 @@ def test_a_person_who_asks_is_told_and_a_program_gets_the_reply_alone(models: Pa
     assert asked.text.strip() in shown and "" == asked.errors
 
 
-# Afterwards: one word for one thing
+# The marks in lists, trees and transcripts
 
 
-def talk(text: str, finish_reason: str) -> Conversation:
-    made = Conversation("2026-01-01")
-    made.add(Entry("u", None, Message("user", "Hello?"), 1.0))
-    made.add(Entry("a", "u", Message("assistant", text), 2.0, finish_reason))
-    return made
+def conversation_with(text: str, finish_reason: str) -> Conversation:
+    conversation = Conversation("2026-01-01")
+    conversation.add(Entry("u", None, Message("user", "Hello?"), 1.0))
+    conversation.add(Entry("a", "u", Message("assistant", text), 2.0, finish_reason))
+    return conversation
 
 
-def in_transcript(made: Conversation) -> str:
-    return shown(results.Transcript("talk", made))
+def in_transcript(conversation: Conversation) -> str:
+    return shown(results.Transcript("talk", conversation))
 
 
-def in_reminder(made: Conversation) -> str:
-    return shown(results.Opened("talk", made))
+def in_reminder(conversation: Conversation) -> str:
+    return shown(results.Opened("talk", conversation))
 
 
-def in_tree(made: Conversation) -> str:
-    return shown(results.Tree("talk", made))
+def in_tree(conversation: Conversation) -> str:
+    return shown(results.Tree("talk", conversation))
 
 
 def shown(result: results.Result) -> str:
@@ -210,32 +206,32 @@ def shown(result: results.Result) -> str:
     return out.getvalue()
 
 
-def in_picker(made: Conversation) -> str:
-    def previewed() -> str:
+def in_picker(conversation: Conversation) -> str:
+    def preview_text() -> str:
         return "\n".join("".join(part[1] for part in line) for line in rows.preview(0, 60, 20))
 
-    async def rest() -> str:
+    async def preview_of_first() -> str:
         rows.on_select(0)
         for _ in range(1000):
-            if "\n" in (text := previewed()):
+            if "\n" in (text := preview_text()):
                 break
             await asyncio.sleep(0.01)
         return text
 
-    rows = SessionRows([Summary("talk", 1, "Hello?")], session_actions(lambda _: made))
-    return asyncio.run(rest())
+    rows = SessionRows([Summary("talk", 1, "Hello?")], session_actions(lambda _: conversation))
+    return asyncio.run(preview_of_first())
 
 
-def in_tree_picker(made: Conversation) -> str:
-    rows = TreeRows(made, lambda _: 0, {}, lambda *_: None)
+def in_tree_picker(conversation: Conversation) -> str:
+    rows = TreeRows(conversation, lambda _: 0, {}, lambda *_: None)
     return "".join(part[1] for part in rows.line(1, 60))
 
 
 @pytest.mark.parametrize("place", [in_reminder, in_tree, in_tree_picker])
-def test_of_a_long_reply_the_mark_is_shown_though_the_words_are_not(
+def test_the_mark_is_shown_where_a_long_reply_is_shortened(
     place: Callable[[Conversation], str],
 ) -> None:
-    shown = place(talk("So many words. " * 400, "cancelled"))
+    shown = place(conversation_with("So many words. " * 400, "cancelled"))
     assert 1 == shown.count("(stopped)") and "…" in shown
 
 
@@ -244,11 +240,11 @@ def test_of_a_long_reply_the_mark_is_shown_though_the_words_are_not(
     ("finish_reason", "with_words", "without"),
     [("cancelled", "Hi (stopped)", "(stopped)"), ("length", "Hi (cut)", "(cut)"), ("stop", "Hi", "(empty)")],
 )
-def test_the_same_turn_is_called_the_same_everywhere(
+def test_the_mark_of_a_turn_is_the_same_everywhere(
     place: Callable[[Conversation], str], finish_reason: str, with_words: str, without: str
 ) -> None:
-    lines = [place(talk(text, finish_reason)).splitlines()[-1] for text in ("Hi", "")]
-    told = [line.replace("◀ here", "").strip(" ●") for line in lines]
-    assert [with_words, without] == told
-    # What stands for the words stands where they would.
+    lines = [place(conversation_with(text, finish_reason)).splitlines()[-1] for text in ("Hi", "")]
+    marks = [line.replace("◀ here", "").strip(" ●") for line in lines]
+    assert [with_words, without] == marks
+    # The mark of an empty reply stands where its text would.
     assert lines[0].index("Hi") == lines[1].index("(")

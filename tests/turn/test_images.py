@@ -1,4 +1,4 @@
-"""Conversations with images: which checkpoints they share, and what the model then says, to the bit."""
+"""Conversations with images: checkpoint reuse, and the same tokens and logprobs as without a cache."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from chatcli.turn.prompt import history, render_history
 from tests.support.harness import SYSTEM, Harness, finish, outcome
 from tests.support.sight import SEEING, write_picture, write_seeing
 
-# Longer than two images, so that an image lies across chunks, and two conversations share some.
+# Chunks end within images, and two conversations share whole chunks of one.
 CHUNKS = ModelOptions(prefill_step_size=8)
-ASKED = "What is this?"
+QUESTION = "What is this?"
 NEVER = threading.Event()
 by_chunks = pytest.mark.parametrize(
     "model_options",
     [pytest.param(ModelOptions(), marks=pytest.mark.slow), CHUNKS],
     ids=["whole", "cut by chunks"],
 )
-Said = tuple[str, tuple[str, ...]]
-# Images in three turns of four, two of them together, one of them again.
-TALK: tuple[Said, ...] = (
-    (ASKED, ("a",)),
+UserMessage = tuple[str, tuple[str, ...]]
+# Three of four turns have images: one, two, and the first again.
+MESSAGES: tuple[UserMessage, ...] = (
+    (QUESTION, ("a",)),
     ("And these two?", ("b", "wide")),
     ("Which of them?", ()),
     ("Again:", ("a",)),
 )
 
 
-# The last message is written otherwise than the same message in history: its image is run with the
-# generation prompt, in every turn.
+# Renders the last message with another header than history does: its image is prefilled with the
+# generation prompt on every turn.
 LATE = SEEING.replace(
     "{{- '<|im_start|>' + m.role +",
     "{{- '<|im_start|>' + m.role + (' last' if loop.last else '') +",
@@ -54,8 +54,8 @@ LATE = SEEING.replace(
 
 
 @pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two pictures of one size, and two of other sizes."""
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Picture files by name: two of one size, two of other sizes."""
     folder = tmp_path_factory.mktemp("pictures")
     sizes = {"a": (16, 12), "b": (16, 12), "wide": (40, 8), "large": (64, 48)}
     return {
@@ -64,48 +64,58 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def harness(model: Path, sessions: Path, **options: Any) -> Harness:
+def open_harness(model: Path, sessions: Path, **options: Any) -> Harness:
     return Harness(model, sessions, tokens=6, trust_remote_code=True, **options)
 
 
-def say(home: Harness, chat: turn.TurnContext, said: Said, shown: dict[str, Path]) -> TurnRecord:
-    text, names = said
-    return home.say(chat, text, images=[shown[name] for name in names])
+def say(
+    harness: Harness, chat: turn.TurnContext, message: UserMessage, pictures: dict[str, Path]
+) -> TurnRecord:
+    text, names = message
+    return harness.say(chat, text, images=[pictures[name] for name in names])
 
 
-def talked(
-    model: Path, sessions: Path, shown: dict[str, Path], talk: Sequence[Said] = TALK, **options: Any
+def open_all_along(
+    model: Path,
+    sessions: Path,
+    pictures: dict[str, Path],
+    messages: Sequence[UserMessage] = MESSAGES,
+    **options: Any,
 ) -> list[TurnRecord]:
-    """A conversation in one process."""
-    with harness(model, sessions, **options) as home:
-        chat = home.chat("talk")
-        return [say(home, chat, said, shown) for said in talk]
+    """The records of a conversation in one process."""
+    with open_harness(model, sessions, **options) as harness:
+        chat = harness.chat("talk")
+        return [say(harness, chat, message, pictures) for message in messages]
 
 
 def reopened(
-    model: Path, sessions: Path, shown: dict[str, Path], talk: Sequence[Said] = TALK, **options: Any
+    model: Path,
+    sessions: Path,
+    pictures: dict[str, Path],
+    messages: Sequence[UserMessage] = MESSAGES,
+    **options: Any,
 ) -> list[TurnRecord]:
-    """A conversation with everything closed after every turn."""
+    """The records of a conversation that is closed and reopened after every turn."""
     records = []
-    for said in talk:
-        with harness(model, sessions, **options) as home:
-            records.append(say(home, home.chat("talk"), said, shown))
+    for message in messages:
+        with open_harness(model, sessions, **options) as harness:
+            records.append(say(harness, harness.chat("talk"), message, pictures))
     return records
 
 
-def mlx_lm_says(
-    home: Harness, chat: turn.TurnContext, said: Said, shown: dict[str, Path]
+def mlx_lm_first_token(
+    harness: Harness, chat: turn.TurnContext, message: UserMessage, pictures: dict[str, Path]
 ) -> tuple[int, float]:
-    """The first token and its log probability as mlx-lm's own code has them, of the whole prompt."""
-    text, names = said
-    pictures = [read(shown[name]) for name in names]
+    """The first token and its log probability, computed from the whole prompt by mlx-lm's own code."""
+    text, names = message
+    images = [read(pictures[name]) for name in names]
     messages = [
         Message("system", SYSTEM),
-        Message("user", text, images=tuple(one.picture for one in pictures)),
+        Message("user", text, images=tuple(image.picture for image in images)),
     ]
-    loaded = home.runtime.loaded
+    loaded = harness.runtime.loaded
     rendered = chat.template.text(messages, generation=True)
-    arrays = [pixels(one.picture, one.data) for one in pictures]
+    arrays = [pixels(image.picture, image.data) for image in images]
 
     def run() -> tuple[int, float]:
         expanded, values = loaded.processor(rendered, images=arrays)
@@ -116,37 +126,37 @@ def mlx_lm_says(
         token = mx.argmax(logprobs).item()
         return token, logprobs[token].item()
 
-    return home.worker.call(run)
+    return harness.worker.call(run)
 
 
 @by_chunks
 @pytest.mark.parametrize("late", [False, True], ids=["kept", "never kept"])
-def test_the_model_is_given_what_mlx_lm_gives_it(
-    late: bool, model_options: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_first_token_and_logprob_match_mlx_lm(
+    late: bool, model_options: ModelOptions, seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE) if late else seer
-    with harness(model, tmp_path / "saved", model_options=model_options) as home:
-        chat = home.chat("talk")
-        for said in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
+    with open_harness(model, tmp_path / "saved", model_options=model_options) as harness:
+        chat = harness.chat("talk")
+        for message in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
             chat.saved.move_head(None)
-            token, logprob = mlx_lm_says(home, chat, said, shown)
-            found = say(home, chat, said, shown)
-            assert token == found.tokens[0]
-            assert logprob == pytest.approx(found.logprobs[0], abs=0.02)
+            token, logprob = mlx_lm_first_token(harness, chat, message, pictures)
+            record = say(harness, chat, message, pictures)
+            assert token == record.tokens[0]
+            assert logprob == pytest.approx(record.logprobs[0], abs=0.02)
 
 
-def test_images_of_one_size_share_nothing_and_are_told_apart(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_different_images_of_one_size_share_no_tokens(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path) as home:
-        one, other = home.chat("one"), home.chat("other")
-        vision = one.template.vision
+    with open_harness(seer, tmp_path) as harness:
+        chat, other = harness.chat("one"), harness.chat("other")
+        vision = chat.template.vision
         assert vision is not None
-        said = [Message("user", ASKED, images=(read(shown[name]).picture,)) for name in "ab"]
-        first = home.say(one, ASKED, images=[shown["a"]])
-        system = render_history(one, one.conversation.path()[-1]).boundaries[1]
-        second = home.say(other, ASKED, images=[shown["b"]])
-        left, right = (one.template.prompt([message]) for message in said)
+        messages = [Message("user", QUESTION, images=(read(pictures[name]).picture,)) for name in "ab"]
+        first = harness.say(chat, QUESTION, images=[pictures["a"]])
+        system = render_history(chat, chat.conversation.path()[-1]).boundaries[1]
+        second = harness.say(other, QUESTION, images=[pictures["b"]])
+        left, right = (chat.template.prompt([message]) for message in messages)
         assert vision.vocabulary_tokens(left) == vision.vocabulary_tokens(right) != left
         assert common_prefix(left, right) == next(i for i, t in enumerate(left) if t < 0)
         assert first.prompt_tokens == second.prompt_tokens
@@ -155,247 +165,254 @@ def test_images_of_one_size_share_nothing_and_are_told_apart(
 
 
 def test_the_same_image_hits_in_another_session_and_under_another_name(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     copy = tmp_path / "elsewhere" / "holiday.png"
     copy.parent.mkdir()
-    copy.write_bytes(shown["a"].read_bytes())
-    with harness(seer, tmp_path) as home:
-        first = home.say(home.chat("one"), ASKED, images=[shown["a"]])
-    with harness(seer, tmp_path) as home:
-        again = home.say(home.chat("two"), ASKED, images=[copy])
+    copy.write_bytes(pictures["a"].read_bytes())
+    with open_harness(seer, tmp_path) as harness:
+        first = harness.say(harness.chat("one"), QUESTION, images=[pictures["a"]])
+    with open_harness(seer, tmp_path) as harness:
+        again = harness.say(harness.chat("two"), QUESTION, images=[copy])
     assert again.prefilled_tokens < 6 < 12 < first.prefilled_tokens
     assert outcome(first) == outcome(again)
 
 
 @by_chunks
 def test_reopened_open_and_cold_say_the_same_to_the_bit(
-    model_options: ModelOptions, seer: Path, shown: dict[str, Path], tmp_path: Path
+    model_options: ModelOptions, seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    kept = talked(seer, tmp_path / "open", shown, model_options=model_options)
-    again = reopened(seer, tmp_path / "reopened", shown, model_options=model_options)
-    cold = talked(seer, tmp_path / "cold", shown, model_options=model_options, cache=False)
-    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
-    assert [outcome(one) for one in kept] == [outcome(one) for one in cold]
-    assert [one.reused_tokens for one in kept] == [one.reused_tokens for one in again]
-    assert all(one.reused_tokens > 40 for one in again[1:])
+    live = open_all_along(seer, tmp_path / "open", pictures, model_options=model_options)
+    fresh = reopened(seer, tmp_path / "reopened", pictures, model_options=model_options)
+    cold = open_all_along(seer, tmp_path / "cold", pictures, model_options=model_options, cache=False)
+    assert [outcome(record) for record in live] == [outcome(record) for record in fresh]
+    assert [outcome(record) for record in live] == [outcome(record) for record in cold]
+    assert [record.reused_tokens for record in live] == [record.reused_tokens for record in fresh]
+    assert all(record.reused_tokens > 40 for record in fresh[1:])
 
 
 def test_rows_are_borrowed_up_to_the_middle_of_an_image(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Two questions about one image share it in whole chunks; the rest of it is run from there."""
+    """Two questions about one image share its whole chunks; the rest is prefilled."""
     question, other = ("one", ("large",)), ("two", ("large",))
-    with harness(seer, tmp_path / "warm", model_options=CHUNKS) as home:
-        say(home, home.chat("one"), question, shown)
-        found = say(home, home.chat("two"), other, shown)
-    (cold,) = talked(seer, tmp_path / "cold", shown, [other], model_options=CHUNKS)
-    assert found.reused_tokens > cold.reused_tokens + 100
-    assert outcome(found) == outcome(cold)
+    with open_harness(seer, tmp_path / "warm", model_options=CHUNKS) as harness:
+        say(harness, harness.chat("one"), question, pictures)
+        record = say(harness, harness.chat("two"), other, pictures)
+    (cold,) = open_all_along(seer, tmp_path / "cold", pictures, [other], model_options=CHUNKS)
+    assert record.reused_tokens > cold.reused_tokens + 100
+    assert outcome(record) == outcome(cold)
 
 
-def until(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
+def stop_at(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
+    """Run `events` to their end; `stop` is set at each of type `kind`."""
     for event in events:
         if isinstance(event, kind):
             stop.set()
 
 
 def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path / "cut", model_options=CHUNKS) as home:
-        chat = home.chat("talk", system=None)
+    with open_harness(seer, tmp_path / "cut", model_options=CHUNKS) as harness:
+        chat = harness.chat("talk", system=None)
         stop = threading.Event()
-        until(turn.take(chat, ASKED, stop, [read(shown["large"])]), PrefillProgress, stop)
+        stop_at(turn.take(chat, QUESTION, stop, [read(pictures["large"])]), PrefillProgress, stop)
         again = finish(regenerate.regenerate(chat, NEVER))
-    (whole,) = talked(seer, tmp_path / "whole", shown, [(ASKED, ("large",))], model_options=CHUNKS)
-    with harness(seer, tmp_path / "whole", model_options=CHUNKS) as home:
-        fresh = home.say(home.chat("other", system=None), ASKED, images=[shown["large"]])
+    (whole,) = open_all_along(
+        seer, tmp_path / "whole", pictures, [(QUESTION, ("large",))], model_options=CHUNKS
+    )
+    with open_harness(seer, tmp_path / "whole", model_options=CHUNKS) as harness:
+        fresh = harness.say(harness.chat("other", system=None), QUESTION, images=[pictures["large"]])
     assert again.reused_tokens == 8
     assert outcome(again) == outcome(fresh) != outcome(whole)
 
 
-def test_an_image_is_drafted_with_its_message(seer: Path, shown: dict[str, Path], tmp_path: Path) -> None:
-    with harness(seer, tmp_path / "draft") as home:
-        chat = home.chat("talk")
-        drafted = list(typeahead.typeahead(chat, "What is", NEVER, [read(shown["large"])]))
-        assert not list((tmp_path / "draft").glob("images/??/*"))
-        sent = home.say(chat, ASKED, images=[shown["large"]])
-        assert drafted
-        list(typeahead.typeahead(chat, "And this?", NEVER, [read(shown["a"])]))
-        next_ = home.say(chat, "And this?", images=[shown["a"]])
-    talk = [(ASKED, ("large",)), ("And this?", ("a",))]
-    plain = talked(seer, tmp_path / "plain", shown, talk)
-    assert [outcome(one) for one in plain] == [outcome(sent), outcome(next_)]
-    assert next_.drafted_tokens > 12 and next_.prefilled_tokens < 6
-
-
-def test_other_ways_to_a_reply_see_the_same_images(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_typeahead_prefills_the_image_of_a_message(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path) as home:
-        chat = home.chat("talk")
-        records = [say(home, chat, said, shown) for said in TALK[:2]]
-        again = finish(regenerate.regenerate(chat, NEVER))
-        assert outcome(records[1]) == outcome(again)
-        assert again.prefilled_tokens < 6
-        longer = finish(regenerate.go_on(chat, NEVER))
-        assert longer.tokens[:6] == again.tokens
-        assert len(longer.tokens) == 12
+    with open_harness(seer, tmp_path / "typeahead") as harness:
+        chat = harness.chat("talk")
+        progress = list(typeahead.typeahead(chat, "What is", NEVER, [read(pictures["large"])]))
+        assert not list((tmp_path / "typeahead").glob("images/??/*"))
+        first = harness.say(chat, QUESTION, images=[pictures["large"]])
+        assert progress
+        list(typeahead.typeahead(chat, "And this?", NEVER, [read(pictures["a"])]))
+        second = harness.say(chat, "And this?", images=[pictures["a"]])
+    messages = [(QUESTION, ("large",)), ("And this?", ("a",))]
+    plain = open_all_along(seer, tmp_path / "plain", pictures, messages)
+    assert [outcome(record) for record in plain] == [outcome(first), outcome(second)]
+    assert second.drafted_tokens > 12 and second.prefilled_tokens < 6
+
+
+def test_regenerate_continue_and_branch_see_the_same_images(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
+) -> None:
+    with open_harness(seer, tmp_path) as harness:
+        chat = harness.chat("talk")
+        records = [say(harness, chat, message, pictures) for message in MESSAGES[:2]]
+        regenerated = finish(regenerate.regenerate(chat, NEVER))
+        assert outcome(records[1]) == outcome(regenerated)
+        assert regenerated.prefilled_tokens < 6
+        continued = finish(regenerate.go_on(chat, NEVER))
+        assert continued.tokens[:6] == regenerated.tokens
+        assert len(continued.tokens) == 12
         chat.saved.move_head(chat.conversation.end_of_turn(1))
-        beside = say(home, chat, TALK[1], shown)
-        assert outcome(records[1]) == outcome(beside)
+        branched = say(harness, chat, MESSAGES[1], pictures)
+        assert outcome(records[1]) == outcome(branched)
 
 
-def test_many_questions_about_one_image_are_answered_as_one_by_one(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_a_batch_about_one_image_answers_as_single_turns_do(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     texts = ["Is it red?", "Is it blue?", "What else is there to see, and where is it?"]
-    picture = read(shown["a"])
-    with harness(seer, tmp_path / "each") as home:
-        chat = home.chat("talk")
-        say(home, chat, TALK[1], shown)
+    picture = read(pictures["a"])
+    with open_harness(seer, tmp_path / "each") as harness:
+        chat = harness.chat("talk")
+        say(harness, chat, MESSAGES[1], pictures)
         events = batch.answer_each(chat, texts, NEVER, images=[picture])
-        answers = {one.number: one.record for one in events if isinstance(one, Answered)}
+        answers = {event.number: event.record for event in events if isinstance(event, Answered)}
     for number, text in enumerate(texts, start=1):
-        *_, alone = talked(seer, tmp_path / f"{number}", shown, [TALK[1], (text, ("a",))])
-        assert alone.tokens == answers[number].tokens
-        assert alone.prompt_tokens == answers[number].prompt_tokens
+        *_, single = open_all_along(seer, tmp_path / f"{number}", pictures, [MESSAGES[1], (text, ("a",))])
+        assert single.tokens == answers[number].tokens
+        assert single.prompt_tokens == answers[number].prompt_tokens
 
 
-def test_words_alone_use_the_cache_as_with_any_model(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_text_alone_uses_the_cache_as_with_any_model(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    talk = [("My dog is called Biscuit.", ()), ("What is its name?", ()), ("And mine?", ())]
-    kept = talked(seer, tmp_path / "open", shown, talk)
-    again = reopened(seer, tmp_path / "reopened", shown, talk)
-    cold = talked(seer, tmp_path / "cold", shown, talk, cache=False)
-    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
-    assert [outcome(one) for one in kept] == [outcome(one) for one in cold]
-    for before, one in pairwise(again):
-        assert one.reused_tokens > before.prompt_tokens
+    messages = [("My dog is called Biscuit.", ()), ("What is its name?", ()), ("And mine?", ())]
+    live = open_all_along(seer, tmp_path / "open", pictures, messages)
+    fresh = reopened(seer, tmp_path / "reopened", pictures, messages)
+    cold = open_all_along(seer, tmp_path / "cold", pictures, messages, cache=False)
+    assert [outcome(record) for record in live] == [outcome(record) for record in fresh]
+    assert [outcome(record) for record in live] == [outcome(record) for record in cold]
+    for before, record in pairwise(fresh):
+        assert record.reused_tokens > before.prompt_tokens
 
 
 @by_chunks
 def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
-    model_options: ModelOptions, shown: dict[str, Path], tmp_path: Path
+    model_options: ModelOptions, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     model = write_seeing(tmp_path / "late", LATE)
-    talk = [(ASKED, ("a",)), ("And this?", ("b",)), ("Or this?", ("wide", "a"))]
-    kept = talked(model, tmp_path / "open", shown, talk, model_options=model_options)
-    again = reopened(model, tmp_path / "reopened", shown, talk, model_options=model_options)
-    assert [outcome(one) for one in kept] == [outcome(one) for one in again]
-    assert all(one.prefilled_tokens > 14 for one in again)
-    assert all(one.reused_tokens > 16 for one in again[1:])
-    with harness(model, tmp_path / "each", model_options=model_options) as home:
-        chat = home.chat("talk")
-        events = batch.answer_each(chat, [ASKED, "Hm?"], NEVER, images=[read(shown["a"])])
-        answers = {one.number: one.record for one in events if isinstance(one, Answered)}
-        say(home, chat, talk[0], shown)
-        again = finish(regenerate.regenerate(chat, NEVER))
-    assert kept[0].tokens == answers[1].tokens == again.tokens
-    assert again.prefilled_tokens > 14
+    messages = [(QUESTION, ("a",)), ("And this?", ("b",)), ("Or this?", ("wide", "a"))]
+    live = open_all_along(model, tmp_path / "open", pictures, messages, model_options=model_options)
+    fresh = reopened(model, tmp_path / "reopened", pictures, messages, model_options=model_options)
+    assert [outcome(record) for record in live] == [outcome(record) for record in fresh]
+    assert all(record.prefilled_tokens > 14 for record in fresh)
+    assert all(record.reused_tokens > 16 for record in fresh[1:])
+    with open_harness(model, tmp_path / "each", model_options=model_options) as harness:
+        chat = harness.chat("talk")
+        events = batch.answer_each(chat, [QUESTION, "Hm?"], NEVER, images=[read(pictures["a"])])
+        answers = {event.number: event.record for event in events if isinstance(event, Answered)}
+        say(harness, chat, messages[0], pictures)
+        regenerated = finish(regenerate.regenerate(chat, NEVER))
+    assert live[0].tokens == answers[1].tokens == regenerated.tokens
+    assert regenerated.prefilled_tokens > 14
 
 
-def test_where_prompts_parted_is_told_with_a_sign_for_an_image(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_miss_reason_shows_an_image_as_a_placeholder(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path) as home:
-        chat = home.chat("talk", system=None)
-        home.say(chat, ASKED, images=[shown["a"]])
+    with open_harness(seer, tmp_path) as harness:
+        chat = harness.chat("talk", system=None)
+        harness.say(chat, QUESTION, images=[pictures["a"]])
         chat.saved.set_system(SYSTEM)
-        reason = home.say(chat, "And now?").miss_reason
+        reason = harness.say(chat, "And now?").miss_reason
     assert reason is not None
     assert "'user\\n[image]' → 'system\\n" in reason
 
 
-# A message with an image has another header than one without.
-WORDED = SEEING.replace("+ m.role +", "+ m.role + (' of words' if m.content is string else ' of images') +")
+# Renders another header for a message with images than for one without.
+HEADER_BY_KIND = SEEING.replace(
+    "+ m.role +", "+ m.role + (' of words' if m.content is string else ' of images') +"
+)
 
 
-def test_a_checkpoint_ends_where_a_next_message_with_an_image_would_still_go_on(
-    shown: dict[str, Path], tmp_path: Path
+def test_checkpoint_serves_a_next_message_with_or_without_an_image(
+    pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    model = write_seeing(tmp_path / "model", WORDED)
-    for name, talk in (("image", [("Hm.", ()), TALK[0]]), ("words", [TALK[0], ("Hm.", ())])):
-        first, second = reopened(model, tmp_path / name, shown, talk)
+    model = write_seeing(tmp_path / "model", HEADER_BY_KIND)
+    for name, messages in (("image", [("Hm.", ()), MESSAGES[0]]), ("words", [MESSAGES[0], ("Hm.", ())])):
+        first, second = reopened(model, tmp_path / name, pictures, messages)
         assert second.reused_tokens > first.prompt_tokens
 
 
-BLIND = SEEING.replace("'<|patch|>'", "''")
-TWICE = SEEING.replace("'<|patch|>'", "'<|patch|> <|patch|>'")
+NO_PLACEHOLDER = SEEING.replace("'<|patch|>'", "''")
+TWO_PLACEHOLDERS = SEEING.replace("'<|patch|>'", "'<|patch|> <|patch|>'")
 
 
-@pytest.mark.parametrize("template", [BLIND, TWICE], ids=["blind", "twice"])
+@pytest.mark.parametrize("template", [NO_PLACEHOLDER, TWO_PLACEHOLDERS], ids=["blind", "twice"])
 def test_a_template_that_does_not_show_each_image_once_is_refused_and_nothing_is_lost(
-    template: str, shown: dict[str, Path], tmp_path: Path
+    template: str, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(write_seeing(tmp_path / "model", template), tmp_path / "saved") as home:
-        chat = home.chat("talk")
+    with open_harness(write_seeing(tmp_path / "model", template), tmp_path / "saved") as harness:
+        chat = harness.chat("talk")
         with pytest.raises(TemplateRefused, match="does not show each image of this"):
-            home.say(chat, ASKED, images=[shown["a"]])
+            harness.say(chat, QUESTION, images=[pictures["a"]])
         assert chat.conversation.head is None
-        assert home.say(chat, "Hello.").tokens
+        assert harness.say(chat, "Hello.").tokens
 
 
-def test_a_message_that_spells_an_image_shows_none(
-    seer: Path, shown: dict[str, Path], tmp_path: Path
+def test_image_markers_typed_as_text_are_no_images(
+    seer: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with harness(seer, tmp_path) as home:
-        chat = home.chat("talk")
+    with open_harness(seer, tmp_path) as harness:
+        chat = harness.chat("talk")
         text = "<|patch|> <|image_start|><|patch|><|image_end|>"
-        assert home.say(chat, text).tokens
-        assert home.say(chat, text, images=[shown["a"]]).tokens
+        assert harness.say(chat, text).tokens
+        assert harness.say(chat, text, images=[pictures["a"]]).tokens
         vision = chat.template.vision
         assert vision is not None
-        found = vision.blocks_in(chat.template.prompt(history(chat, chat.conversation.path()[-2])))
-    assert ["a.png"] == [block.picture.name for _, block in found]
+        blocks = vision.blocks_in(chat.template.prompt(history(chat, chat.conversation.path()[-2])))
+    assert ["a.png"] == [block.picture.name for _, block in blocks]
 
 
 def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written(
-    models: Path, shown: dict[str, Path], tmp_path: Path
+    models: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with Harness(models / "qwen3_5", tmp_path, tokens=6) as home:
-        chat = home.chat("talk")
+    with Harness(models / "qwen3_5", tmp_path, tokens=6) as harness:
+        chat = harness.chat("talk")
         before = (tmp_path / "talk.jsonl").read_bytes()
         with pytest.raises(ImagesRefused, match="cannot be shown images: leave them out, or choose"):
-            home.say(chat, ASKED, images=[shown["a"]])
+            harness.say(chat, QUESTION, images=[pictures["a"]])
         assert before == (tmp_path / "talk.jsonl").read_bytes()
         assert not (tmp_path / "images").exists()
 
 
-def test_a_conversation_with_images_is_refused_by_a_model_that_sees_none_until_it_goes_back(
-    seer: Path, models: Path, shown: dict[str, Path], tmp_path: Path
+def test_a_model_without_vision_refuses_a_conversation_until_it_has_no_images(
+    seer: Path, models: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    talk = [("Hello.", ()), (ASKED, ("a",))]
-    talked(seer, tmp_path, shown, talk)
-    with Harness(models / "qwen3_5", tmp_path, tokens=6) as home:
-        chat = home.chat("talk")
+    messages = [("Hello.", ()), (QUESTION, ("a",))]
+    open_all_along(seer, tmp_path, pictures, messages)
+    with Harness(models / "qwen3_5", tmp_path, tokens=6) as harness:
+        chat = harness.chat("talk")
         head = chat.conversation.head
         with pytest.raises(ImagesRefused, match="This conversation has images, which this model"):
-            home.say(chat, "And now?")
+            harness.say(chat, "And now?")
         assert head == chat.conversation.head
         chat.saved.move_head(chat.conversation.end_of_turn(1))
-        assert home.say(chat, "And now?").tokens
+        assert harness.say(chat, "And now?").tokens
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("template", [SEEING, LATE], ids=["in history", "run in every turn"])
 def test_a_draft_model_sees_no_image_and_changes_nothing(
-    tmp_path: Path, shown: dict[str, Path], template: str
+    tmp_path: Path, pictures: dict[str, Path], template: str
 ) -> None:
-    """A reply whose image is run with the generation prompt comes without it."""
+    """It drafts nothing for a reply whose image is prefilled with the generation prompt."""
     model = write_seeing(tmp_path / "model", template)
     config = json.loads((model / "config.json").read_bytes())
     config["text_config"]["sliding_window"] = 1024
     (model / "config.json").write_text(json.dumps(config))
-    plain = talked(model, tmp_path / "plain", shown)
-    open_ = talked(model, tmp_path / "open", shown, draft_model=model)
-    closed = reopened(model, tmp_path / "closed", shown, draft_model=model)
-    assert [one.tokens for one in plain] == [one.tokens for one in open_]
-    assert list(map(outcome, open_)) == list(map(outcome, closed))
-    accepted = [one.draft_accepted_tokens for one in open_]
+    plain = open_all_along(model, tmp_path / "plain", pictures)
+    live = open_all_along(model, tmp_path / "open", pictures, draft_model=model)
+    fresh = reopened(model, tmp_path / "closed", pictures, draft_model=model)
+    assert [record.tokens for record in plain] == [record.tokens for record in live]
+    assert list(map(outcome, live)) == list(map(outcome, fresh))
+    accepted = [record.draft_accepted_tokens for record in live]
     if template == LATE:
-        assert not any(count for count, (_, names) in zip(accepted, TALK, strict=True) if names)
+        assert not any(count for count, (_, names) in zip(accepted, MESSAGES, strict=True) if names)
     else:
         assert any(accepted)

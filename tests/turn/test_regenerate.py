@@ -1,4 +1,4 @@
-"""Another reply to the same question: beside the first, and with nothing but the generation prompt to run."""
+"""Regenerate and continue: replies are siblings, and only the generation prompt is prefilled."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from chatcli.turn.prompt import history
 from tests.support.harness import MESSAGES, Harness, finish, outcome
 
 
-def regenerated(chat: turn.TurnContext) -> TurnRecord:
+def regenerated_record(chat: turn.TurnContext) -> TurnRecord:
     return finish(regenerate.regenerate(chat, threading.Event()))
 
 
-def tail(chat: turn.TurnContext) -> int:
-    """The tokens of the generation prompt."""
+def generation_prompt_tokens(chat: turn.TurnContext) -> int:
+    """The number of tokens in the generation prompt."""
     return len(chat.template.encode(chat.template.opening(history(chat, question(chat)))))
 
 
@@ -36,13 +36,13 @@ def test_another_reply_runs_the_generation_prompt_only(model: Path, tmp_path: Pa
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         first = harness.say(chat, MESSAGES[1], settle=settle)
-        second, third = regenerated(chat), regenerated(chat)
+        second, third = regenerated_record(chat), regenerated_record(chat)
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
-        reopened = regenerated(chat)
-        most = tail(chat)
-    assert [outcome(first)] * 3 == [outcome(one) for one in (second, third, reopened)]
-    assert all(1 <= one.prefilled_tokens <= most for one in (second, third, reopened))
+        reopened = regenerated_record(chat)
+        max_tokens = generation_prompt_tokens(chat)
+    assert [outcome(first)] * 3 == [outcome(record) for record in (second, third, reopened)]
+    assert all(1 <= record.prefilled_tokens <= max_tokens for record in (second, third, reopened))
 
 
 def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> N
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
         before = chat.conversation.head
-        record = regenerated(chat)
+        record = regenerated_record(chat)
         assert 1 == record.turn
     with Harness(model, tmp_path) as harness:
         conversation = harness.chat("talk").conversation
@@ -58,29 +58,27 @@ def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> N
         assert [before, conversation.head] == [reply.id for reply in replies]
 
 
-def test_how_much_of_the_context_another_reply_takes_is_known(model: Path, tmp_path: Path) -> None:
-    """Also where it has the first one's words, and so its checkpoints."""
+def test_another_reply_saves_its_boundaries(model: Path, tmp_path: Path) -> None:
+    """Also where it has the text of the first reply, and so its checkpoints."""
     never = threading.Event()
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
-        regenerated(chat)
+        regenerated_record(chat)
         list(turn.settle(chat, never))
         first, second = chat.conversation.children(question(chat).id)
         assert first.message == second.message
         assert first.record["boundaries"] == second.record["boundaries"]
 
 
-def test_a_seed_gives_each_reply_another_chance_and_the_same_one_every_time(
-    model: Path, tmp_path: Path
-) -> None:
-    said = []
+def test_a_seed_gives_different_replies_in_the_same_order_every_time(model: Path, tmp_path: Path) -> None:
+    runs = []
     for name in ("one", "two"):
         with Harness(model, tmp_path / name) as harness:
             chat = replace(harness.chat("talk"), sampling=Sampling(1.0, seed=5, max_tokens=24))
-            said.append([harness.say(chat, MESSAGES[0]).tokens, regenerated(chat).tokens])
-    assert said[0] == said[1]
-    assert said[0][0] != said[0][1]
+            runs.append([harness.say(chat, MESSAGES[0]).tokens, regenerated_record(chat).tokens])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
 
 
 def test_a_reply_that_never_began_leaves_the_old_one_in_place(model: Path, tmp_path: Path) -> None:
@@ -98,34 +96,34 @@ def test_a_reply_that_never_began_leaves_the_old_one_in_place(model: Path, tmp_p
         assert 4 == len(path) and before == path[1].id
 
 
-def test_a_message_whose_reply_was_lost_gets_one(model: Path, tmp_path: Path) -> None:
+def test_an_unanswered_message_is_answered(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         turn.append(chat, MESSAGES[0], (), chat.conversation.head)
-        regenerated(chat)
+        regenerated_record(chat)
         assert chat.conversation.turns()[0].reply is not None
         assert None is chat.conversation.unanswered()
 
 
 def test_without_a_question_there_is_nothing_to_repeat(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness, pytest.raises(NothingToRepeat):
-        regenerated(harness.chat("talk"))
+        regenerated_record(harness.chat("talk"))
 
 
-def test_what_is_saved_is_what_it_took_when_it_was_run(model: Path, tmp_path: Path) -> None:
+def test_avoided_seconds_are_the_seconds_of_the_first_prefill(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         first, second = harness.say(chat, MESSAGES[0]), harness.say(chat, MESSAGES[1])
     with Harness(model, tmp_path) as harness:
-        reopened = regenerated(harness.chat("talk"))
+        reopened = regenerated_record(harness.chat("talk"))
     assert 0.0 == first.avoided_seconds
-    # Before the second turn no more had been run than the whole first turn took to prefill.
+    # Regenerating avoids the second prompt's prefill too.
     assert 0 < second.avoided_seconds < reopened.avoided_seconds
     with Harness(model, tmp_path, cache=False) as harness:
-        assert 0.0 == regenerated(harness.chat("talk")).avoided_seconds
+        assert 0.0 == regenerated_record(harness.chat("talk")).avoided_seconds
 
 
-def test_a_cut_reply_goes_on_exactly_where_it_stopped(model: Path, tmp_path: Path) -> None:
+def test_a_cut_reply_continues_exactly_where_it_stopped(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path / "whole", tokens=40) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
@@ -137,16 +135,16 @@ def test_a_cut_reply_goes_on_exactly_where_it_stopped(model: Path, tmp_path: Pat
         cut = harness.say(chat, MESSAGES[1])
     with Harness(model, tmp_path / "cut", tokens=20) as harness:
         chat = harness.chat("talk")
-        more = finish(regenerate.go_on(chat, threading.Event()))
+        continued = finish(regenerate.go_on(chat, threading.Event()))
         reply = chat.conversation.path()[-1]
         assert ("length", 2) == (cut.finish_reason, len(chat.conversation.children(reply.parent)))
-    assert whole.tokens == more.tokens
-    assert (whole.text, whole.thinking) == (more.text, more.thinking)
-    assert (more.text, more.thinking) == (reply.message.content, reply.message.thinking)
-    assert len(more.logprobs) == len(whole.tokens) - len(cut.tokens)
+    assert whole.tokens == continued.tokens
+    assert (whole.text, whole.thinking) == (continued.text, continued.thinking)
+    assert (continued.text, continued.thinking) == (reply.message.content, reply.message.thinking)
+    assert len(continued.logprobs) == len(whole.tokens) - len(cut.tokens)
 
 
-def test_a_reply_that_was_not_cut_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
+def test_a_complete_reply_is_not_continued(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         user = turn.append(chat, MESSAGES[0], (), chat.conversation.head)
@@ -163,6 +161,6 @@ def test_the_first_new_word_keeps_the_space_before_it(models: Path, tmp_path: Pa
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0], settle=False)
         for _ in range(23):
-            more = finish(regenerate.go_on(chat, threading.Event()))
+            continued = finish(regenerate.go_on(chat, threading.Event()))
     assert " " in whole.text.strip()
-    assert (whole.tokens, whole.text) == (more.tokens, more.text)
+    assert (whole.tokens, whole.text) == (continued.tokens, continued.text)

@@ -1,4 +1,4 @@
-"""A turn's promises, on a tiny random model of every family: what is reused, and the same bits."""
+"""Turns on a tiny random model of every family: what is reused, and the same bits as without a cache."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_open_reopened_and_cold_conversations_are_the_same_bit_for_bit(model: Pa
 def test_a_reopened_session_reuses_exactly_what_an_open_one_does(model: Path, tmp_path: Path) -> None:
     live = open_all_along(model, tmp_path / "open")
     fresh = reopened(model, tmp_path / "reopened")
-    assert [r.reused_tokens for r in live] == [r.reused_tokens for r in fresh]
-    assert [r.checkpoint_bytes for r in live] == [r.checkpoint_bytes for r in fresh]
-    assert [None] * len(MESSAGES) == [r.miss_reason for r in fresh]
+    assert [record.reused_tokens for record in live] == [record.reused_tokens for record in fresh]
+    assert [record.checkpoint_bytes for record in live] == [record.checkpoint_bytes for record in fresh]
+    assert [None] * len(MESSAGES) == [record.miss_reason for record in fresh]
 
 
 def test_only_the_new_message_and_its_markers_are_prefilled(model: Path, tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_continuing_from_an_earlier_turn_keeps_the_old_path_beside_the_new(
     with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk", at=2)
         assert 3 == harness.say(chat, "Now something else.").turn
-        asked = [entry.message.content for entry in chat.session.conversation.entries.values()]
+        contents = [entry.message.content for entry in chat.session.conversation.entries.values()]
         siblings = chat.session.conversation.children(chat.session.conversation.path()[3].id)
     assert [MESSAGES[2], "Now something else."] == [entry.message.content for entry in siblings]
-    assert set(MESSAGES) < set(asked)
+    assert set(MESSAGES) < set(contents)
 
 
 def test_two_sessions_with_one_system_prompt_share_it(model: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_asking_the_same_again_runs_only_the_generation_prompt(model: Path, tmp_
     assert outcomes([first]) == outcomes([again])
 
 
-def test_an_interrupted_settle_costs_time_and_nothing_else(model: Path, tmp_path: Path) -> None:
+def test_an_interrupted_settle_changes_no_reply(model: Path, tmp_path: Path) -> None:
     expected = outcomes(open_all_along(model, tmp_path / "whole"))
     stop = threading.Event()
     stop.set()
@@ -156,7 +156,7 @@ def test_deleted_checkpoints_are_a_miss_with_a_reason(model: Path, tmp_path: Pat
     assert (0, True) == (record.reused_tokens, "evicted" in str(record.miss_reason))
 
 
-def test_another_model_never_hits_and_says_so(models: Path, tmp_path: Path) -> None:
+def test_another_model_never_hits_and_names_the_reason(models: Path, tmp_path: Path) -> None:
     other = tiny.write_model(tmp_path / "other", "qwen3", seed=8)
     with Harness(models / "qwen3", tmp_path) as harness:
         harness.say(harness.chat("talk"), MESSAGES[0])
@@ -166,7 +166,7 @@ def test_another_model_never_hits_and_says_so(models: Path, tmp_path: Path) -> N
     assert "the model or its cache settings changed" in str(record.miss_reason)
 
 
-def test_a_changed_system_prompt_says_where_the_prompt_parted(model: Path, tmp_path: Path) -> None:
+def test_miss_reason_shows_where_the_system_prompt_changed(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
@@ -177,7 +177,7 @@ def test_a_changed_system_prompt_says_where_the_prompt_parted(model: Path, tmp_p
     assert "→ ' someone'" in str(record.miss_reason)
 
 
-def reply_until(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list:
+def stop_at_third(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list:
     """All events; `stop` is set at the third of these kinds."""
     seen = []
     count = 0
@@ -189,11 +189,11 @@ def reply_until(events: Iterator[Event], kinds: tuple[type, ...], stop: threadin
     return seen
 
 
-def test_a_stopped_reply_keeps_what_came(model: Path, tmp_path: Path) -> None:
+def test_a_stopped_reply_keeps_its_tokens(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path, tokens=500) as harness:
         chat = harness.chat("talk")
         stop = threading.Event()
-        events = reply_until(turn.take(chat, MESSAGES[1], stop), (TextDelta, ThinkingDelta), stop)
+        events = stop_at_third(turn.take(chat, MESSAGES[1], stop), (TextDelta, ThinkingDelta), stop)
         record = finish(iter(events))
         reply = chat.session.conversation.path()[-1]
         assert ("cancelled", record.text) == (record.finish_reason, reply.message.content)
@@ -206,7 +206,7 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
         chat = harness.chat("talk")
         stop = threading.Event()
         long = " ".join(MESSAGES) * 20
-        events = reply_until(turn.take(chat, long, stop), (PrefillProgress,), stop)
+        events = stop_at_third(turn.take(chat, long, stop), (PrefillProgress,), stop)
         record = finish(iter(events))
         assert ("cancelled", [], None) == (
             record.finish_reason,
@@ -215,26 +215,26 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
         )
         assert long == chat.session.conversation.turns()[0].user.message.content
         done = [event.done for event in events if isinstance(event, PrefillProgress)][-1]
-        went_on = harness.say(chat, MESSAGES[0])
+        next_record = harness.say(chat, MESSAGES[0])
     assert done == record.prefilled_tokens - record.unrun_tokens
-    assert 0 < done <= went_on.reused_tokens
-    assert 0 == went_on.unrun_tokens
+    assert 0 < done <= next_record.reused_tokens
+    assert 0 == next_record.unrun_tokens
     with Harness(model, tmp_path, cache=False) as harness:
         cold = harness.say(harness.chat("talk", at=1), MESSAGES[0])
-    assert outcomes([cold]) == outcomes([went_on])
+    assert outcomes([cold]) == outcomes([next_record])
 
 
-def test_work_that_was_cut_short_is_of_no_use_to_another_message(model: Path, tmp_path: Path) -> None:
-    """The cut one ends within the second chunk, where the other message differs."""
+def test_a_cancelled_prefill_does_not_serve_another_message(model: Path, tmp_path: Path) -> None:
+    """The cancelled prefill ends within the second chunk, where the other message differs."""
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk", system=None)
         stop = threading.Event()
-        reply_until(turn.take(chat, "a b c d " * 80, stop), (PrefillProgress,), stop)
+        stop_at_third(turn.take(chat, "a b c d " * 80, stop), (PrefillProgress,), stop)
         other = harness.chat("other", system=None)
-        said = harness.say(other, "a b c d " * 20 + "e f g h " * 60)
+        record = harness.say(other, "a b c d " * 20 + "e f g h " * 60)
     with Harness(model, tmp_path / "cold", cache=False) as harness:
         cold = harness.say(harness.chat("other", system=None), "a b c d " * 20 + "e f g h " * 60)
-    assert outcomes([cold]) == outcomes([said])
+    assert outcomes([cold]) == outcomes([record])
 
 
 def test_a_message_is_on_disk_before_the_model_sees_it(recurrent: Path, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_message_is_on_disk_before_the_model_sees_it(recurrent: Path, tmp_path
     assert MESSAGES[0] == saved.path()[-1].message.content
 
 
-def test_a_lost_reply_leaves_turns_that_alternate(recurrent: Path, tmp_path: Path) -> None:
+def test_a_lost_reply_is_saved_as_an_empty_one(recurrent: Path, tmp_path: Path) -> None:
     with Harness(recurrent, tmp_path) as harness:
         chat = harness.chat("talk")
         list(islice(turn.take(chat, "lost", threading.Event()), 1))
@@ -295,16 +295,16 @@ def test_the_context_bounds_the_reply(tmp_path: Path) -> None:
     assert ("length", 64) == (record.finish_reason, record.prompt_tokens + len(record.tokens))
 
 
-def test_thinking_is_told_apart_where_history_keeps_it(tmp_path: Path) -> None:
-    kept = tiny.OPEN_THINK.replace(
+def test_thinking_is_separated_where_history_keeps_it(tmp_path: Path) -> None:
+    keeps_thinking = tiny.OPEN_THINK.replace(
         "m.role + '\\n' + m.content",
         "m.role + '\\n' + ('<think>\\n' + (m.reasoning_content or '') + '</think>'"
         " if m.role == 'assistant' else '') + m.content",
     )
-    model = tiny.write_model(tmp_path / "m", "qwen3", template=kept)
+    model = tiny.write_model(tmp_path / "m", "qwen3", template=keeps_thinking)
     with Harness(model, tmp_path) as harness:
         record = harness.say(harness.chat("talk"), MESSAGES[1])
-    # The stable prefix reaches into the generation prompt, past the tag that opens the thinking.
+    # The stable prefix ends in the generation prompt, after the tag that opens the thinking.
     assert record.thinking
 
 
@@ -324,10 +324,10 @@ DOCUMENT = "Of the rivers that reach the sea here, the Tejo is the widest and th
 @pytest.mark.slow
 def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(models: Path, tmp_path: Path) -> None:
     for family in ("qwen3", "gpt_oss"):
-        place = tmp_path / family
-        with Harness(models / family, place) as harness:
+        sessions = tmp_path / family
+        with Harness(models / family, sessions) as harness:
             harness.say(harness.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")
-        with Harness(models / family, place) as harness:
+        with Harness(models / family, sessions) as harness:
             chat = harness.chat("two")
             step = harness.runtime.loaded.prefill_step
             system = chat.template.stable_prefix([Message("system", SYSTEM)])
