@@ -310,7 +310,7 @@ class Checkpoints:
         self._log = RowLog()
         if self.store is None or self._stateful:
             return 0
-        rows = self.store.like(rest, self.loaded.prefill_step)
+        rows = self.store.rows_of_other_path(rest, self.loaded.prefill_step)
         if rows is None:
             return 0
         try:
@@ -338,14 +338,14 @@ class Checkpoints:
                     self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
             except SegmentDamaged as error:
                 self._reset()
-                store.examine(path)
+                store.set_aside_damaged(path)
                 raise SegmentDamaged(f"damaged: {error}") from error
             except OSError as error:
                 self._reset()
                 raise SegmentDamaged(f"unreadable: {error.strerror}") from error
             except MISMATCH_ERRORS as error:
                 self._reset()
-                store.set_aside(path)
+                store.set_aside_all(path)
                 raise SegmentDamaged(f"damaged: it does not fit the model ({error})") from error
             store.touch(rows, last)
             self._path_seconds[last.id] = rows.seconds
@@ -463,11 +463,11 @@ class Checkpoints:
                 earlier_rows = prompt_cache.segment_rows(
                     self._cache, RowLog(), earlier[-1].start, earlier.end
                 )
-                size += store.add(
-                    Checkpoint(earlier, earlier_rows, {}, "{}", self._segment_seconds), rows=True
+                size += store.put(
+                    Checkpoint(earlier, earlier_rows, {}, "{}", self._segment_seconds), rows_missing=True
                 )
         checkpoint = Checkpoint(path, rows, state, scalars, self._segment_seconds)
-        return size + store.add(checkpoint, rows=len(path) in missing)
+        return size + store.put(checkpoint, rows_missing=len(path) in missing)
 
     # Generate
 

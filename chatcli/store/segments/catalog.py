@@ -27,8 +27,9 @@ from chatcli.store.segments.token_path import TokenPath, common_prefix, segment_
 
 Kind = Literal["rows", "state"]
 TOKENS = "tokens"
-# Hexadecimal digits of ids and keys in names of rows files, and tokens that a key depends on.
-SHORT = 16
+# Hexadecimal digits of ids and keys in names of rows files.
+NAME_DIGITS = 16
+# Leading tokens of a segment that its key depends on.
 KEY_TOKENS = 64
 # Files of other paths that are opened in the hope that they hold a part of this one.
 MAX_CANDIDATES = 32
@@ -55,7 +56,7 @@ def key(parent: str, tokens: Sequence[int]) -> str:
     first = tokens[:KEY_TOKENS]
     digest = hashlib.sha256(bytes.fromhex(parent))
     digest.update(struct.pack(f"<{len(first)}q", *first))
-    return digest.hexdigest()[:SHORT]
+    return digest.hexdigest()[:NAME_DIGITS]
 
 
 def rows_path(folder: Path, path: TokenPath) -> Path:
@@ -66,7 +67,7 @@ def rows_path(folder: Path, path: TokenPath) -> Path:
 
 def rows_name(key: str, first: str, last: str) -> str:
     """The name of a rows file from its key and the ids of its first and last segment."""
-    return f"{key}-{first[:SHORT]}-{last[:SHORT]}.rows{SUFFIX}"
+    return f"{key}-{first[:NAME_DIGITS]}-{last[:NAME_DIGITS]}.rows{SUFFIX}"
 
 
 def state_path(folder: Path, identifier: str) -> Path:
@@ -108,25 +109,25 @@ def covered(located: Iterable[RowsFile]) -> int:
 
 def _candidates(folder: Path, path: TokenPath) -> Iterator[RowsFile]:
     """The files that begin with the first segment of a path."""
-    depths = {segment.id[:SHORT]: depth for depth, segment in enumerate(path, start=1)}
-    beginning_so = [
-        (name, last) for name, first, last in _same_key(folder, path) if first == path[0].id[:SHORT]
+    depths = {segment.id[:NAME_DIGITS]: depth for depth, segment in enumerate(path, start=1)}
+    same_start = [
+        (file, last) for file, first, last in _same_key(folder, path) if first == path[0].id[:NAME_DIGITS]
     ]
-    whole = [RowsFile(name, depths[last], True) for name, last in beginning_so if last in depths]
+    whole = [RowsFile(file, depths[last], True) for file, last in same_start if last in depths]
     yield from whole
-    # Other paths through the same beginning: there may be hundreds of them, and one will do.
-    others = [name for name, last in beginning_so if last not in depths]
-    for name in others[: MAX_CANDIDATES if whole else 8 * MAX_CANDIDATES]:
-        if count := _shared_segments(name, path):
-            yield RowsFile(name, count, False)
+    # Other paths through the same segment: there may be hundreds of them, and one will do.
+    others = [file for file, last in same_start if last not in depths]
+    for file in others[: MAX_CANDIDATES if whole else 8 * MAX_CANDIDATES]:
+        if count := _shared_segments(file, path):
+            yield RowsFile(file, count, False)
 
 
 def _same_key(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
     """The rows files with a path's key, each with the ids of its first and last segment."""
-    own = path_key(path)
-    for name in _names(folder / own[:2]):
-        if name.startswith(own) and (parts := ROWS_NAME.fullmatch(name)):
-            yield folder / own[:2] / name, parts[2], parts[3]
+    wanted = path_key(path)
+    for name in _names(folder / wanted[:2]):
+        if name.startswith(wanted) and (parts := ROWS_NAME.fullmatch(name)):
+            yield folder / wanted[:2] / name, parts[2], parts[3]
 
 
 def _names(folder: Path) -> Iterable[str]:
@@ -135,10 +136,10 @@ def _names(folder: Path) -> Iterable[str]:
     return ()
 
 
-def _shared_segments(name: Path, path: TokenPath) -> int:
+def _shared_segments(rows_file: Path, path: TokenPath) -> int:
     """How many leading segments of `path` a file holds; 0 if it cannot be read."""
     try:
-        with Container(name) as file:
+        with Container(rows_file) as file:
             ends, tokens = segment_ends(file), stored_tokens(file)
     except (OSError, SegmentDamaged):
         return 0
@@ -154,14 +155,14 @@ def sharing_tokens(folder: Path, path: TokenPath) -> Iterator[tuple[Path, int]]:
     """Files of other paths whose first segment begins as this path's does, and the tokens shared."""
     segment = path[0]
     own = np.asarray(path.tokens_of(segment))
-    others = [name for name, first, _ in _same_key(folder, path) if first != segment.id[:SHORT]]
-    for name in others[:MAX_CANDIDATES]:
-        with contextlib.suppress(OSError, SegmentDamaged), Container(name) as file:
+    others = [other for other, first, _ in _same_key(folder, path) if first != segment.id[:NAME_DIGITS]]
+    for other in others[:MAX_CANDIDATES]:
+        with contextlib.suppress(OSError, SegmentDamaged), Container(other) as file:
             length = segment_ends(file)[0] - segment.start
             stored = np.asarray(stored_tokens(file)[:length])
             shared = min(len(stored), len(own))
             differing = np.flatnonzero(stored[:shared] != own[:shared])
-            yield name, int(differing[0]) if differing.size else shared
+            yield other, int(differing[0]) if differing.size else shared
 
 
 def segment_ends(file: Container) -> list[int]:
@@ -210,8 +211,10 @@ def tokens_of(folder: Path, ids: Sequence[str]) -> list[int]:
     tokens: list[int] = []
     left = list(ids)
     while left:
-        beginning_so = (path for path in paths if path.name[SHORT + 1 :].startswith(left[0][:SHORT]))
-        count, stored = max((_tokens_in(path, left) for path in beginning_so), default=(0, []))
+        candidates = (
+            path for path in paths if path.name[NAME_DIGITS + 1 :].startswith(left[0][:NAME_DIGITS])
+        )
+        count, stored = max((_tokens_in(path, left) for path in candidates), default=(0, []))
         if not count:
             break
         tokens, left = tokens + stored, left[count:]
@@ -237,7 +240,7 @@ def last_id(path: Path) -> str | None:
     if rows := ROWS_NAME.fullmatch(path.name):
         return rows[3]
     if STATE_NAME.fullmatch(path.name):
-        return path.name[:SHORT]
+        return path.name[:NAME_DIGITS]
     return "" if VERSION_1_NAME.fullmatch(path.name) else None
 
 

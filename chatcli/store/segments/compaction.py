@@ -18,7 +18,7 @@ import numpy as np
 
 from chatcli import files
 from chatcli.store.segments.catalog import (
-    SHORT,
+    NAME_DIGITS,
     TOKENS,
     RowsFile,
     covered,
@@ -36,7 +36,6 @@ FANOUT = 8
 # A path that ends in fewer small files than these is left so.
 MIN_SMALL_FILES = 6
 MAX_JOINED_BYTES = 64 << 20
-
 
 OpenPiece = Callable[[RowsFile, TokenPath], Piece]
 
@@ -80,28 +79,29 @@ def compact(
 
 def files_to_join(segments: Sequence[int], sizes: Sequence[int]) -> int:
     """How many files at the end become one, by the number of segments in each and their bytes."""
-    number = inside = 0
+    number = joined_segments = 0
     while True:
-        level = _level(inside or segments[-1]) if segments else 0
-        needed = FANOUT - 1 if inside else FANOUT
+        level = _level(joined_segments or segments[-1]) if segments else 0
+        # What is joined already counts as one file of the next level.
+        needed = FANOUT - 1 if joined_segments else FANOUT
         before = segments[: len(segments) - number][-needed:]
         if len(before) < needed or any(_level(count) != level for count in before):
             return number
         if sum(sizes[-number - needed :]) > MAX_JOINED_BYTES:
             return number
         number += needed
-        inside = sum(segments[-number:])
+        joined_segments = sum(segments[-number:])
 
 
 def small_files(segments: Sequence[int], sizes: Sequence[int]) -> int:
-    """How many files of a few segments end a path; 0 if that is too few to be worth joining."""
+    """How many files of fewer than `FANOUT` segments end a path; 0 if they are not worth joining."""
     number = len(list(takewhile(lambda count: count < FANOUT, reversed(segments))))
     fits = sum(sizes[len(sizes) - number :]) <= MAX_JOINED_BYTES
     return number if number >= MIN_SMALL_FILES and fits else 0
 
 
 def _level(segments: int) -> int:
-    """The logarithm, rounded down."""
+    """The logarithm of a number of segments to the base `FANOUT`, rounded down."""
     level = 0
     while segments >= FANOUT:
         segments, level = segments // FANOUT, level + 1
@@ -136,7 +136,7 @@ def shorten(folder: Path, path: Path, keep: int) -> Path:
         rows = Rows([Piece(file, count, length)])
         file.metadata["id"] = ids[keep - 1]
         used = path.stat().st_mtime
-        new = path.with_name(rows_name(path.name[:SHORT], ids[0], ids[keep - 1]))
+        new = path.with_name(rows_name(path.name[:NAME_DIGITS], ids[0], ids[keep - 1]))
         # No reserve: the old file goes.
         files.write_once(new, _joined(rows, ends), folder / "tmp", reserve=0)
         os.utime(new, (used, used))

@@ -20,7 +20,7 @@ from pathlib import Path
 from chatcli import files
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments import catalog, inventory
-from chatcli.store.segments.catalog import DAMAGED, SHORT
+from chatcli.store.segments.catalog import DAMAGED, NAME_DIGITS
 from chatcli.store.segments.compaction import shorten
 from chatcli.store.segments.inventory import (
     Item,
@@ -41,7 +41,6 @@ HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 GRACE_SECONDS = 3600.0
 # The part of the limit that is left in use, so that not every turn is over it again.
 TARGET_SHARE = 0.9
-
 
 REDUNDANT = "a longer file holds the same rows"
 
@@ -95,7 +94,7 @@ def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE_SECON
 
     One that was used within `grace` seconds may belong to a turn that is still running.
     """
-    needed_digits = {name[:SHORT] for name in needed}
+    needed_digits = {name[:NAME_DIGITS] for name in needed}
     newest = time.time() - grace
     for folder in models(sessions):
         for entry in entries(folder):

@@ -16,9 +16,9 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import (
     DAMAGED,
+    NAME_DIGITS,
     ROWS_NAME,
     SHARD_NAME,
-    SHORT,
     STATE_NAME,
     SUFFIX,
     Kind,
@@ -197,7 +197,7 @@ def read_rows(path: Path) -> Item:
         # The id of a single segment is taken on trust, so that its tokens need not be read.
         is_single = len(catalog.segment_ends(file)) == 1
         ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
-    if path.name != catalog.rows_name(path.name[:SHORT], ids[0], ids[-1]):
+    if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
         raise SegmentDamaged("it is under another file's name")
     try:
         start, seconds = int(metadata["start"]), float(metadata["seconds"])

@@ -47,7 +47,7 @@ def paths(sessions: Path, needed: NeededSegments) -> list[Path]:
     on_disk = {path.name: path for path in catalog.cache_files(folder)}
     states = (on_disk.get(catalog.state_name(name)) for name in needed.segments)
     newest = next((path for path in states if path is not None), None)
-    rank = {name[: catalog.SHORT]: number for number, name in enumerate(needed.segments)}
+    rank = {name[: catalog.NAME_DIGITS]: number for number, name in enumerate(needed.segments)}
     # Of the files that begin with the same segment, the one that reaches furthest on this path. A
     # file that ends on another path may hold a part of this one.
     best: dict[str, tuple[int, Path]] = {}

@@ -182,15 +182,15 @@ class SegmentStore:
         except OSError as error:
             raise SegmentDamaged(f"unreadable: {error.strerror}") from error
 
-    def like(self, path: TokenPath, step: int) -> Rows | None:
+    def rows_of_other_path(self, path: TokenPath, step: int) -> Rows | None:
         """Rows of another path that begins as this one does, in whole multiples of `step` tokens."""
         sharing = catalog.sharing_tokens(self.folder, path)
-        name, shared = max(sharing, key=itemgetter(1), default=(None, 0))
+        rows_file, shared = max(sharing, key=itemgetter(1), default=(None, 0))
         count = shared - shared % step
-        if name is None or not count:
+        if rows_file is None or not count:
             return None
         with contextlib.suppress(OSError, SegmentDamaged):
-            file = Container(name)
+            file = Container(rows_file)
             try:
                 self._check(file, "rows", parent=path.root, start=str(path[0].start))
                 return Rows([Piece(file, count, len(stored_tokens(file)))])
@@ -209,8 +209,8 @@ class SegmentStore:
         except FileNotFoundError as error:
             raise SegmentDamaged("evicted or deleted") from error
 
-    def examine(self, path: TokenPath) -> None:
-        """Set aside whatever is damaged on a path."""
+    def set_aside_damaged(self, path: TokenPath) -> None:
+        """Read all rows of a path and set the damaged files aside."""
         for located in locate(self.folder, path):
             with (
                 contextlib.suppress(OSError, SegmentDamaged),
@@ -219,7 +219,7 @@ class SegmentStore:
             ):
                 file.check()
 
-    def set_aside(self, path: TokenPath) -> None:
+    def set_aside_all(self, path: TokenPath) -> None:
         """Set a path's files aside: they are whole, but do not fit the model."""
         for located in locate(self.folder, path):
             set_aside(located.path)
@@ -244,17 +244,15 @@ class SegmentStore:
         depths = range(covered(locate(self.folder, path)) + 1, len(path) + 1)
         return [depth for depth in depths if path[depth - 1].id not in self._queued]
 
-    def put(self, checkpoint: Checkpoint) -> int:
+    def put(self, checkpoint: Checkpoint, *, rows_missing: bool | None = None) -> int:
         """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
 
         Its arrays are read on the writer's thread, later: they must not change. A file that is on
-        disk already is not written again and takes nothing.
+        disk already is not written again and takes nothing. `rows_missing` None: look it up.
         """
-        return self.add(checkpoint, rows=len(checkpoint.path) in self.missing(checkpoint.path))
-
-    def add(self, checkpoint: Checkpoint, *, rows: bool) -> int:
-        """`put`, where it is known whether the rows are missing."""
-        size = self._queue(checkpoint, "rows") if rows else 0
+        if rows_missing is None:
+            rows_missing = len(checkpoint.path) in self.missing(checkpoint.path)
+        size = self._queue(checkpoint, "rows") if rows_missing else 0
         if checkpoint.state and not self.has_state(checkpoint.segment.id):
             size += self._queue(checkpoint, "state")
         return size
@@ -328,7 +326,7 @@ class SegmentStore:
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:
-            self.examine(path)
+            self.set_aside_damaged(path)
 
     def flush(self) -> None:
         """Wait until everything that is queued is on disk, or `problem` says why it is not."""
@@ -346,14 +344,14 @@ class SegmentStore:
         if self._newest is not None:
             self._pending.append(self._writer.submit(self._tidy, self._newest))
 
-    def close(self) -> None:
-        self.flush()
-        self._writer.shutdown()
-
     def _tidy(self, path: TokenPath) -> None:
         if self.problem is None:
             with contextlib.suppress(OSError):  # nothing new would be lost by it
                 self._join_small_files(path, last=True)
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.shutdown()
 
 
 def set_aside(path: Path) -> None:

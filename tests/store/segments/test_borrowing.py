@@ -30,7 +30,7 @@ def tell(store: SegmentStore, length: int, *more: int) -> TokenPath:
 
 def borrowed(store: SegmentStore, step: int) -> tuple[int, bytes] | None:
     """How many tokens others have of my second segment, and the rows of these."""
-    rows = store.like(CHAIN.after(1), step)
+    rows = store.rows_of_other_path(CHAIN.after(1), step)
     if rows is None:
         return None
     with rows:

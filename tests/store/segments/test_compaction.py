@@ -13,7 +13,7 @@ import pytest
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments import eviction, inventory
-from chatcli.store.segments.catalog import ROWS_NAME, SHORT, RowsFile, locate
+from chatcli.store.segments.catalog import NAME_DIGITS, ROWS_NAME, RowsFile, locate
 from chatcli.store.segments.compaction import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.rows import Piece
@@ -173,7 +173,7 @@ def test_a_joined_path_is_few_whole_files_and_nothing_else(long: SegmentStore) -
     assert 3 == len(rows_files(long))
     assert [] == list((long.folder / "tmp").iterdir())
     assert [] == list(inventory.verify(long.folder.parent.parent))
-    assert [(CHAIN[0].id[:SHORT], CHAIN[0].id[:SHORT])] == [
+    assert [(CHAIN[0].id[:NAME_DIGITS], CHAIN[0].id[:NAME_DIGITS])] == [
         names for names in map(named_for, rows_files(long)) if names[0] == names[1]
     ]
 
@@ -181,7 +181,7 @@ def test_a_joined_path_is_few_whole_files_and_nothing_else(long: SegmentStore) -
 def test_the_first_segment_stays_by_itself(long: SegmentStore) -> None:
     first = locate(long.folder, CHAIN)[0]
     assert (1, True) == (first.segments, first.whole)
-    assert (CHAIN[0].id[:SHORT],) * 2 == named_for(first.path)
+    assert (CHAIN[0].id[:NAME_DIGITS],) * 2 == named_for(first.path)
 
 
 def test_a_joined_path_gives_the_bytes_that_were_put(long: SegmentStore) -> None:

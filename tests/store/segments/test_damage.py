@@ -57,7 +57,7 @@ def test_rows_that_prove_damaged_while_they_are_copied_are_set_aside_when_examin
     with pytest.raises(SegmentDamaged, match="do not match their checksum"):
         read(store, CHAIN)
     assert 2 == depth(store)
-    store.examine(CHAIN)
+    store.set_aside_damaged(CHAIN)
     assert 1 == depth(store)
     assert expected(ONE) == read(store, ONE)
 
@@ -217,7 +217,7 @@ def test_a_folder_that_cannot_be_listed_is_a_miss_and_told_when_written(
 
 def test_a_path_that_does_not_fit_its_model_is_moved_out_of_the_way(store: SegmentStore) -> None:
     write_all(store, CHAIN, state=True)
-    store.set_aside(CHAIN)
+    store.set_aside_all(CHAIN)
     assert (0, []) == (depth(store), [*rows_files(store), *state_files(store)])
     assert 4 == len(list(store.folder.rglob("*.damaged")))
     assert write(store, ONE, state=True) > 0

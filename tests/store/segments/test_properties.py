@@ -249,7 +249,7 @@ class Store(RuleBasedStateMachine):
     def what_others_share_is_of_the_same_tokens(self) -> None:
         for talk in self.talks[:3]:
             depth = min(self.depth(talk), len(talk.ends) - 1)
-            rows = self.store.like(talk.chain.after(depth), 1)
+            rows = self.store.rows_of_other_path(talk.chain.after(depth), 1)
             if rows is not None:
                 start = talk.chain[depth].start
                 with rows:

@@ -276,7 +276,7 @@ def test_usage_counts_files_and_bytes_of_each_model(
     other, mine = inventory.usage(tmp_path)
     assert Usage(FINGERPRINT, 2, 2, rows_bytes, 1, state_bytes, 0) == mine
     assert ("e" * 32, 1, 0, 0) == (other.fingerprint, other.segments, other.states, 0)
-    store.set_aside(CHAIN)
+    store.set_aside_all(CHAIN)
     _, mine = inventory.usage(tmp_path)
     assert Usage(FINGERPRINT, 0, 0, 0, 0, 0, rows_bytes + state_bytes) == mine
 
