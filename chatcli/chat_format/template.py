@@ -183,7 +183,7 @@ class Template:
         prompt = self.text(messages, generation=True)
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
 
-    def moved(self, messages: Sequence[Message]) -> str | None:
+    def rerun_reason(self, messages: Sequence[Message]) -> str | None:
         """Why every turn runs more anew than the generation prompt, in a clause; None: it does not.
 
         `messages` end with a question. After `stable_prefix` and `opening` it renders nothing.

@@ -58,7 +58,7 @@ def run(questions: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequ
     printer = AnswerPrinter(questions, as_json, chat.model.context_size)
     with script.stop_on_interrupt() as cancelled:
         try:
-            for event in chat.each(questions, cancelled, images):
+            for event in chat.answer_each(questions, cancelled, images):
                 printer.event(event)
         finally:
             printer.finish()

@@ -138,7 +138,7 @@ class LiveChat:
         with self.session.sending():
             yield from turn.take(context, text, cancelled, shown)
 
-    def each(
+    def answer_each(
         self, texts: Sequence[str], cancelled: threading.Event, images: Sequence[Image] = ()
     ) -> Iterator[Event]:
         """Each text as a turn of its own beside the others, all with the same images."""
@@ -242,7 +242,7 @@ class LiveChat:
         from chatcli.turn import prompt
 
         with suppress(TemplateRefused):
-            return prompt.cost(context, context.conversation.entries[entry_id])
+            return prompt.prefill_cost(context, context.conversation.entries[entry_id])
         return None
 
     def context_parts(self) -> list[tuple[str, int]]:

@@ -96,7 +96,7 @@ def answer_each(
             step.keep(chat)
             chat.saved.move_head(head)
             yield Answered(step.number, step.record)
-    yield from turn.problems(chat)
+    yield from turn.store_problem(chat)
 
 
 def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> Iterator[Event]:
@@ -116,7 +116,7 @@ def alternatives(chat: TurnContext, count: int, cancelled: threading.Event) -> I
         elif step.record.tokens:
             entry = step.keep(chat)
             kept[step.number] = step.record, entry.id
-    yield from turn.problems(chat)
+    yield from turn.store_problem(chat)
     shown = [kept[number] for number in sorted(kept)]
     if shown:
         chat.saved.move_head(shown[0][1])

@@ -49,8 +49,8 @@ class Prompt:
 
     `boundaries` are token positions by the number of messages before them. `opening` is the text of
     the generation prompt. Where a reply that was cut goes on, `reply_start` is what there is of it,
-    and the last of the tokens. `moved` says why more than the generation prompt is never kept, if
-    that is so.
+    the last of the tokens. `rerun_reason` says why more than the generation prompt is run in every
+    turn, if it is.
     """
 
     leaf: Entry
@@ -58,7 +58,7 @@ class Prompt:
     boundaries: Mapping[int, int] = field(default_factory=dict)
     opening: str = ""
     reply_start: tuple[int, ...] = ()
-    moved: str | None = None
+    rerun_reason: str | None = None
 
     @property
     def tokens(self) -> Sequence[int]:
@@ -80,10 +80,11 @@ def render(chat: TurnContext, user: Entry) -> Prompt:
     messages = history(chat, user)
     tokens = chat.template.prompt(messages)
     room_left(chat, len(tokens), alone=user.parent is None)
-    prompt = _cut(chat, tokens, messages, user)
-    prompt = replace(prompt, opening=chat.template.opening(messages))
-    more = len(prompt.tail) > len(chat.template.encode(prompt.opening))
-    return replace(prompt, moved=chat.template.moved(messages)) if more else prompt
+    opening = chat.template.opening(messages)
+    prompt = replace(_cut(chat, tokens, messages, user), opening=opening)
+    if len(prompt.tail) > len(chat.template.encode(opening)):
+        prompt = replace(prompt, rerun_reason=chat.template.rerun_reason(messages))
+    return prompt
 
 
 def render_history(chat: TurnContext, leaf: Entry) -> Prompt:
@@ -107,14 +108,16 @@ def render_unsent(chat: TurnContext, message: Message) -> TokenPath:
 
 
 def history(chat: TurnContext, leaf: Entry | None) -> list[Message]:
-    """The system prompt and every message from the root to `leaf`; None: nothing was said."""
+    """The system prompt, and every message from the root to `leaf` (None: there is none)."""
     conversation = chat.conversation
     system = [Message("system", conversation.system)] if conversation.system else []
     return system + [entry.message for entry in (conversation.path(leaf.id) if leaf else ())]
 
 
 def _cut(chat: TurnContext, tokens: Sequence[int], messages: Sequence[Message], leaf: Entry) -> Prompt:
+    """The prompt of these tokens, cut into segments at the boundaries of `messages`."""
     positions = chat.template.boundaries(messages, known_boundaries(chat, messages, leaf))
+    # The last lies after all messages, the first before any or after the system prompt.
     boundaries = dict(zip(range(len(messages), -1, -1), reversed(positions), strict=False))
     return Prompt(leaf, token_path(chat, tokens, positions), boundaries)
 
@@ -127,11 +130,11 @@ def token_path(chat: TurnContext, tokens: Sequence[int], positions: list[int]) -
 
 
 def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:
-    """What earlier turns found, so that a long conversation is not rendered over and over."""
+    """The boundaries in earlier turns' records, so that a long conversation is not rendered over and over."""
     path = chat.conversation.path(leaf.id)
-    before = len(messages) - len(path)
+    system_messages = len(messages) - len(path)
     known: dict[int, int] = {}
-    for count, entry in enumerate(path, start=before + 1):
+    for count, entry in enumerate(path, start=system_messages + 1):
         if entry.record.get("template") == template_key(chat):
             kept = entry.record.get("boundaries", {})
             known |= {count + offset: kept[name] for name, offset in BOUNDARY_OFFSETS.items() if name in kept}
@@ -139,10 +142,10 @@ def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry
 
 
 def boundaries_around(prompt: Prompt) -> dict[str, int]:
-    """The boundaries around the reply to a prompt, or that ends it, as the reply's record keeps them."""
+    """Those around the reply to a prompt, or the reply that ends it, as the reply's record keeps them."""
     count = max(prompt.boundaries) + (prompt.leaf.message.role == "user")
-    places = {name: count + offset for name, offset in BOUNDARY_OFFSETS.items()}
-    return {name: prompt.boundaries[at] for name, at in places.items() if at in prompt.boundaries}
+    counts = {name: count + offset for name, offset in BOUNDARY_OFFSETS.items()}
+    return {name: prompt.boundaries[at] for name, at in counts.items() if at in prompt.boundaries}
 
 
 def template_key(chat: TurnContext) -> str:
@@ -153,7 +156,10 @@ def template_key(chat: TurnContext) -> str:
 
 
 def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
-    """Tokens that the context still takes. `alone`: nothing was said before. Raises `ContextFull`."""
+    """Tokens that the context still takes after `used` ones. Raises `ContextFull`.
+
+    `alone`: these are the first message's, so going back to an earlier turn would not help.
+    """
     context = chat.checkpoints.loaded.context
     if used < context:
         return context - used
@@ -175,13 +181,13 @@ def context_used(chat: TurnContext) -> int:
     return len(chat.template.tokens(messages, generation=False))
 
 
-def cost(chat: TurnContext, entry: Entry) -> int:
+def prefill_cost(chat: TurnContext, entry: Entry) -> int:
     """Tokens to prefill to go on from an entry: after a reply, or from what a message follows.
 
     Raises `TemplateRefused`.
     """
-    asked = entry.message.role == "user"
-    leaf = chat.conversation.entries.get(entry.parent or "") if asked else entry
+    is_user = entry.message.role == "user"
+    leaf = chat.conversation.entries.get(entry.parent or "") if is_user else entry
     if leaf is None:
         return 0
     path = render_history(chat, leaf).path

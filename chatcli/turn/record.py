@@ -19,7 +19,7 @@ def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord) -> Entry:
 
 
 def keep(chat: TurnContext, user: Entry, record: TurnRecord, facts: Mapping[str, Any]) -> Entry:
-    """`persist`, with the `provenance` of when the question had been run."""
+    """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
     return chat.saved.append(
@@ -47,21 +47,21 @@ def own_segments(chat: TurnContext, leaf: Entry) -> list[str]:
     """The live checkpoints that no earlier turn of the path to `leaf` names, and the last in any case."""
     if chat.checkpoints.store is None:
         return []
-    return _not_named(chat, leaf, chat.checkpoints.live_ids, "segments")
+    return _new_ids(chat, leaf, chat.checkpoints.live_ids, "segments")
 
 
 def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
     """The same of the draft model, if there is one: what no transcript names is not kept on disk."""
     if chat.checkpoints.store is None or chat.speculation is None:
         return []
-    return _not_named(chat, leaf, chat.speculation.live_ids, "draft_segments")
+    return _new_ids(chat, leaf, chat.speculation.live_ids, "draft_segments")
 
 
-def _not_named(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> list[str]:
+def _new_ids(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> list[str]:
     *earlier, _ = chat.conversation.turns(leaf.id)
     records = [turn.reply.record for turn in earlier if turn.reply]
-    named = {name for record in records for name in record.get(key, ())}
-    return [name for name in ids if name not in named or name == ids[-1]]
+    earlier_ids = {segment for record in records for segment in record.get(key, ())}
+    return [segment for segment in ids if segment not in earlier_ids or segment == ids[-1]]
 
 
 def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) -> None:
@@ -71,18 +71,18 @@ def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) 
     # Another reply's checkpoints may have been this one's already.
     if not (settled or written or boundaries != before.get("boundaries")):
         return
-    # The last name says how far the conversation had been run: a cut settle does not count.
-    names = [*before.get("segments", ()), *own_segments(chat, reply)]
+    # The last id says how far the conversation had been run: a cut settle does not count.
+    segments = [*before.get("segments", ()), *own_segments(chat, reply)]
     if chat.checkpoints.live_ids != prompt.path.ids:
-        names = [*own_segments(chat, reply), *before.get("segments", ())]
+        segments = [*own_segments(chat, reply), *before.get("segments", ())]
     numbers = {
         "settled_tokens": before.get("settled_tokens", 0) + settled,
         "settled_bytes": before.get("settled_bytes", 0) + written,
         "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
-        "segments": list(dict.fromkeys(names)),
+        "segments": list(dict.fromkeys(segments)),
         "boundaries": boundaries,
         "template": template_key(chat),
     }
-    if drafted := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
-        numbers["draft_segments"] = list(dict.fromkeys(drafted))
+    if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
+        numbers["draft_segments"] = list(dict.fromkeys(ids))
     chat.saved.note(reply, numbers)

@@ -70,8 +70,8 @@ class ReplyCollector:
             if stop.found:
                 return
             # Templates put line breaks around thinking and before the reply: they are not part of either.
-            started = record.thinking if part.thinking else stop.characters
-            text = part.text if started else part.text.lstrip("\n")
+            has_begun = bool(record.thinking if part.thinking else stop.characters)
+            text = part.text if has_begun else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
                 yield ThinkingDelta(text, len(record.tokens))

@@ -88,7 +88,7 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     kept = len(record.tokens) > len(prompt.reply_start) or not siblings
     if kept:
         persist(chat, prompt, record)
-    yield from problems(chat)
+    yield from store_problem(chat)
     yield TurnDone(record, kept)
 
 
@@ -105,7 +105,7 @@ def prefill(
     record.drafted_tokens = match.typeahead
     record.avoided_seconds = chat.checkpoints.path_seconds(path, match)
     record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
-    record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.moved
+    record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.rerun_reason
     yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
     started = time.perf_counter()
     done = 0
@@ -126,15 +126,15 @@ def generate(
     started: float,
     cancelled: threading.Event,
 ) -> Iterator[Event]:
-    """Run the prompt's tail and stream the reply, thinking apart from text."""
-    began = time.perf_counter()
+    """Run the prompt's tail and stream the reply, thinking apart from text. `started` is the turn's."""
+    tail_started = time.perf_counter()
     record.checkpoint_bytes += follow(chat.speculation, prompt.path, cancelled)
     if cancelled.is_set():
         return
     record.unrun_tokens = 0
     collector = reply_collector(chat, prompt, sampling, record)
-    context = room_left(chat, len(prompt.tokens))
-    room = chat.checkpoints.room(len(prompt.tokens), context)
+    context_room = room_left(chat, len(prompt.tokens))
+    room = chat.checkpoints.room(len(prompt.tokens), context_room)
     request = Request(prompt.tail, sampling, room, prompt.reply_start, prompt.opening, prompt.stable)
     speculation = chat.speculation
     if speculation is None:
@@ -146,13 +146,13 @@ def generate(
         for token in tokens:
             if record.time_to_first_token is None:
                 record.time_to_first_token = time.perf_counter() - started
-                record.prefill_seconds += time.perf_counter() - began
+                record.prefill_seconds += time.perf_counter() - tail_started
             yield from collector.take(token)
             if collector.stopped:
                 break
     yield from collector.finish()
     record.logprobs = chat.checkpoints.floats(collector.logprobs)
-    if len(record.tokens) - len(prompt.reply_start) == room < context:
+    if len(record.tokens) - len(prompt.reply_start) == room < context_room:
         yield Notice(f"{finish.CUT} because the memory is full: allow more with --memory-limit.")
     used = len(prompt.tokens) + record.generated_tokens
     if speculation is not None and (notice := speculation.take_notice(used)):
@@ -162,15 +162,15 @@ def generate(
 def reply_collector(
     chat: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
 ) -> ReplyCollector:
-    """A collector for the reply to `prompt`, which has the beginning of a reply that goes on."""
+    """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
     splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
     collector = ReplyCollector(record, splitter, sampling.stop or ())
     collector.recall(prompt.reply_start, chat.checkpoints.text_of(prompt.reply_start))
     return collector
 
 
-def problems(chat: TurnContext) -> Iterator[Event]:
-    """What went wrong with writing checkpoints, once."""
+def store_problem(chat: TurnContext) -> Iterator[Event]:
+    """A notice, once, if checkpoints can no longer be written."""
     store = chat.checkpoints.store
     if store is not None and (problem := store.take_problem()):
         yield Notice(problem)
@@ -179,9 +179,9 @@ def problems(chat: TurnContext) -> Iterator[Event]:
 def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
-    It goes on from the turn's checkpoint, where the model's own thinking has left no trace. On a
-    conversation that was just opened it restores the checkpoint ahead of the first message. Where
-    there is no memory for that it ends: the next turn will say so.
+    It goes on from the turn's checkpoint, which holds none of the model's thinking. Of a conversation
+    that was just opened it restores the checkpoint before the first message is sent. Where there is no
+    memory for that it ends: the next turn will say so.
     """
     conversation = chat.conversation
     if chat.checkpoints.store is None or not conversation.head or conversation.unanswered():
@@ -200,5 +200,5 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
                 yield PrefillProgress(settled, len(prompt.tokens) - match.tokens(path))
         written += follow(chat.speculation, path, cancelled, "settle")
         note_settled(chat, prompt, settled, written)
-        yield from problems(chat)
+        yield from store_problem(chat)
         yield Settled(settled, written)

@@ -126,7 +126,7 @@ def test_deepseeks_renderer_in_mlx_lm_has_exact_limits(tmp_path: Path, think: bo
     paths = [PATHS[0], PATHS[6], ANSWERED[0], ANSWERED[5]]
     found = {label(path): template.stable_prefix(path) for path in paths}
     assert {label(path): by_brute_force(template, path) for path in paths} == found
-    assert template.moved(PATHS[0]) is None
+    assert template.rerun_reason(PATHS[0]) is None
 
 
 def test_a_template_that_refuses_an_empty_reply_is_asked_for_others(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_a_template_that_leaves_messages_where_they_are_moves_nothing(load: Temp
     for merging in (False, True):
         template = load(name, merging=merging)
         for path in PATHS:
-            assert template.moved(path) is None
+            assert template.rerun_reason(path) is None
         quoted = [*ANSWERED[0], Message("user", SYSTEM.content)]
-        assert template.moved(quoted) is None
+        assert template.rerun_reason(quoted) is None
 
 
 def test_a_system_prompt_that_moves_is_told(load: Templates) -> None:
@@ -154,15 +154,15 @@ def test_a_system_prompt_that_moves_is_told(load: Templates) -> None:
     why = "the template moves the system prompt into the last message"
     longer = [*ANSWERED[0], Message("user", "You are a helpful dog")]
     for path in ([SYSTEM, Message("user", "hi")], longer):
-        assert why == template.moved(path)
+        assert why == template.rerun_reason(path)
         tail = len(template.prompt(path)) - template.stable_prefix(path)
         assert tail > len(template.encode(template.opening(path)))
-    assert template.moved(longer[1:]) is None
-    assert template.moved([Message("system", ""), Message("user", "hi")]) is None
+    assert template.rerun_reason(longer[1:]) is None
+    assert template.rerun_reason([Message("system", ""), Message("user", "hi")]) is None
 
 
 def test_a_last_message_that_changes_is_told(load: Templates) -> None:
-    told = load("reminds").moved([*ANSWERED[0], Message("user", SYSTEM.content)])
+    told = load("reminds").rerun_reason([*ANSWERED[0], Message("user", SYSTEM.content)])
     assert "the template changes what was said before once another message follows" == told
 
 
@@ -225,7 +225,7 @@ def test_a_turn_tokenizes_what_is_new_and_renders_little(load: Templates) -> Non
         template.prompt(asked)
         template.boundaries(asked, known)
         template.opening(asked)
-        template.moved(asked)
+        template.rerun_reason(asked)
         assert counting.renders <= renders
         assert counting.characters <= characters < len(template.text(asked, generation=True)) / 2
 
