@@ -1,4 +1,4 @@
-"""A reply ends before a stop text, wherever tokens and chunks of text part, and history shows just that."""
+"""Stop texts: a reply ends before the first, however tokens and chunks divide it, and so does history."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.program import Program
 from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model
 
-ASKED = ("My dog is called Biscuit.", "What is my dog's name?", "And where do I live?")
+QUESTIONS = ("My dog is called Biscuit.", "What is my dog's name?", "And where do I live?")
 LETTERS = st.text("ab\n", max_size=12)
 
 
-def through(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
+def feed_all(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
     stop = StopTexts(texts)
     return "".join([*map(stop.feed, pieces), stop.finish()]), stop
 
@@ -31,17 +31,17 @@ def through(texts: list[str], pieces: list[str]) -> tuple[str, StopTexts]:
 @given(
     texts=st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3), pieces=st.lists(LETTERS, max_size=8)
 )
-def test_however_a_text_comes_it_ends_before_the_first_stop_text(texts: list[str], pieces: list[str]) -> None:
+def test_text_in_any_pieces_ends_before_the_first_stop_text(texts: list[str], pieces: list[str]) -> None:
     whole = "".join(pieces)
-    told, stop = through(texts, pieces)
-    # The first that is whole ends it: a longer one might begin earlier and never be finished.
-    places = [(at + len(text), at) for text in texts if (at := whole.find(text)) >= 0]
+    output, stop = feed_all(texts, pieces)
+    # The stop text that is complete first counts: a longer one might begin earlier and never be completed.
+    places = [(start + len(text), start) for text in texts if (start := whole.find(text)) >= 0]
     end = min(places)[1] if places else None
-    assert (whole[:end], end) == (told, stop.end)
+    assert (whole[:end], end) == (output, stop.end)
     assert stop.found == bool(places)
 
 
-def test_nothing_is_told_that_may_have_to_be_taken_back() -> None:
+def test_text_that_may_begin_a_stop_text_is_held_back() -> None:
     stop = StopTexts(["END", "\n\n"])
     assert ["a", "", "", "ENx", "\ny", ""] == [
         stop.feed(text) for text in ("aE", "N", "", "x\n", "y\n", "\n")
@@ -53,8 +53,8 @@ def test_nothing_is_told_that_may_have_to_be_taken_back() -> None:
 # In a conversation
 
 
-def taken(harness: ScriptedHarness, chat: turn.TurnContext, text: str) -> tuple[TurnRecord, str]:
-    """A turn's record, and what was streamed of its reply."""
+def take(harness: ScriptedHarness, chat: turn.TurnContext, text: str) -> tuple[TurnRecord, str]:
+    """A turn's record, and the text that was streamed."""
     streamed, records = "", []
     for event in turn.take(chat, text, threading.Event()):
         streamed += event.text if isinstance(event, TextDelta) else ""
@@ -64,7 +64,7 @@ def taken(harness: ScriptedHarness, chat: turn.TurnContext, text: str) -> tuple[
 
 
 def before_stop(harness: ScriptedHarness) -> tuple[str, str]:
-    """A text of the script's that begins inside one token and ends in another, and what comes before."""
+    """A stop text that begins inside one token of the script and ends in another, and the text before it."""
     words = harness.script.reply.split(" ")
     stop = f"{words[9][1:]} {words[10][:1]}"
     assert len(words[9]) > 1 and 1 == harness.script.reply.count(stop)
@@ -73,67 +73,68 @@ def before_stop(harness: ScriptedHarness) -> tuple[str, str]:
 
 def model_of(models: Path, folder: Path, family: str, template: str) -> Path:
     """The family's model, with another template if one is given."""
-    own = models / family
-    return write_model(folder / "model", family, template=template) if template else own
+    if template:
+        return write_model(folder / "model", family, template=template)
+    return models / family
 
 
 @pytest.mark.parametrize(("family", "template"), in_turn_by_day(["", PLAIN]))
-def test_a_reply_ends_before_a_text_and_history_shows_it_so(
+def test_a_reply_ends_before_a_stop_text_and_so_does_history(
     models: Path, tmp_path: Path, family: str, template: str
 ) -> None:
-    """Afterwards a prompt is what the tokenizer makes of the cut reply, and all of it was settled."""
+    """The next prompt has the cut reply as the tokenizer encodes it, and all of that was settled."""
     folder = model_of(models, tmp_path, family, template)
     with ScriptedHarness(folder, tmp_path / "s") as harness:
         stop, cut = before_stop(harness)
         chat = harness.chat("talk")
         chat.sampling = Sampling(stop=("never said", stop))
-        record, streamed = taken(harness, chat, ASKED[0])
+        record, streamed = take(harness, chat, QUESTIONS[0])
         assert cut == streamed == record.text == chat.conversation.path()[-1].message.content
         assert "stop" == record.finish_reason
         assert harness.script.ids[: len(record.tokens)] == record.tokens
-        last = harness.loaded.tokenizer.decode(record.tokens)
-        assert last.endswith(f"{cut}{stop.partition(' ')[0]}")
+        decoded = harness.loaded.tokenizer.decode(record.tokens)
+        assert decoded.endswith(f"{cut}{stop.partition(' ')[0]}")
         assert len(record.tokens) == len(record.logprobs)
         harness.settle(chat, record)
-        again = harness.take(chat, ASKED[1])
-        prompt = harness.prompt(ASKED[:2], [cut])
-        assert len(prompt) == again.record.prompt_tokens
-        ran = prompt[again.record.reused_tokens :]
-        assert ran == again.tokens[: len(ran)]
+        next_turn = harness.take(chat, QUESTIONS[1])
+        prompt = harness.prompt(QUESTIONS[:2], [cut])
+        assert len(prompt) == next_turn.record.prompt_tokens
+        tail = prompt[next_turn.record.reused_tokens :]
+        assert tail == next_turn.tokens[: len(tail)]
         assert stop not in harness.loaded.tokenizer.decode(prompt)
-        # The reply had been settled: no more than the question was left.
-        assert len(ran) < len(harness.prompt(ASKED[1:2]))
+        # The reply was settled: at most the question is prefilled.
+        assert len(tail) < len(harness.prompt(QUESTIONS[1:2]))
 
 
 @pytest.mark.parametrize(("family", "template"), in_turn_by_day(["", PLAIN]))
-def test_a_stopped_conversation_reopened_says_the_same(
+def test_a_stopped_conversation_reopened_is_the_same(
     models: Path, tmp_path: Path, family: str, template: str
 ) -> None:
     folder = model_of(models, tmp_path, family, template)
-    said: dict[str, list[object]] = {"open": [], "closed": []}
+    outcomes: dict[str, list[object]] = {"open": [], "closed": []}
     with ScriptedHarness(folder, tmp_path / "open") as harness:
         stop, _ = before_stop(harness)
         chat = harness.chat("talk")
         chat.sampling = Sampling(stop=(stop,))
-        for text in ASKED:
+        for text in QUESTIONS:
             record = harness.take(chat, text).record
             harness.settle(chat, record)
-            said["open"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
-    for text in ASKED:
+            outcomes["open"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
+    for text in QUESTIONS:
         with ScriptedHarness(folder, tmp_path / "closed") as harness:
             chat = harness.chat("talk")
             chat.sampling = Sampling(stop=(stop,))
             record = harness.take(chat, text).record
             harness.settle(chat, record)
-            said["closed"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
-    assert said["open"] == said["closed"]
+            outcomes["closed"].append((record.tokens, record.logprobs, record.text, record.reused_tokens))
+    assert outcomes["open"] == outcomes["closed"]
 
 
-def test_a_text_that_is_only_begun_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
+def test_an_incomplete_stop_text_is_part_of_the_reply(models: Path, tmp_path: Path) -> None:
     with ScriptedHarness(models / "qwen3", tmp_path) as harness:
         chat = harness.chat("talk")
         chat.sampling = Sampling(stop=(f"{harness.script.reply[-3:]}?",))
-        record, streamed = taken(harness, chat, ASKED[0])
+        record, streamed = take(harness, chat, QUESTIONS[0])
         assert harness.script.reply == streamed == record.text
         assert harness.script.ids[: len(record.tokens)] == record.tokens
 
@@ -141,37 +142,37 @@ def test_a_text_that_is_only_begun_is_part_of_the_reply(models: Path, tmp_path: 
 def test_thinking_is_not_searched(models: Path, tmp_path: Path) -> None:
     with ScriptedHarness(models / "qwen3_5", tmp_path) as harness:
         chat = harness.chat("talk")
-        plain = harness.take(chat, ASKED[0]).record
+        plain = harness.take(chat, QUESTIONS[0]).record
         chat.sampling = Sampling(stop=(plain.thinking[2:4],))
         assert plain.thinking[2:4] not in plain.text
-        record = harness.take(chat, ASKED[0]).record
+        record = harness.take(chat, QUESTIONS[0]).record
         assert (plain.thinking, plain.text) == (record.thinking, record.text)
 
 
-def test_a_reply_may_be_nothing_at_all(models: Path, tmp_path: Path) -> None:
+def test_a_reply_may_be_empty(models: Path, tmp_path: Path) -> None:
     with ScriptedHarness(models / "qwen3_5", tmp_path) as harness:
         chat = harness.chat("talk")
         chat.sampling = Sampling(stop=(harness.script.reply[:5],))
-        record, streamed = taken(harness, chat, ASKED[0])
+        record, streamed = take(harness, chat, QUESTIONS[0])
         assert ("", "", "stop") == (record.text, streamed, record.finish_reason)
         assert record.thinking and record.tokens
         harness.settle(chat, record)
-        assert harness.take(chat, ASKED[1]).record.reused_tokens > 0
+        assert harness.take(chat, QUESTIONS[1]).record.reused_tokens > 0
 
 
-def test_stop_texts_of_the_makers_hold_unless_others_are_asked_for(models: Path, tmp_path: Path) -> None:
+def test_the_users_stop_texts_replace_those_of_generation_config(models: Path, tmp_path: Path) -> None:
     with Harness(models / "qwen3", tmp_path, sampling=Sampling(stop=("x",))) as harness:
-        own = Sampling(stop=("y", "z"))
-        assert ("x",) == harness.runtime.settings.sampling.over(own).stop
-        assert ("y", "z") == Sampling().over(own).stop
+        generation_config = Sampling(stop=("y", "z"))
+        assert ("x",) == harness.runtime.settings.sampling.over(generation_config).stop
+        assert ("y", "z") == Sampling().over(generation_config).stop
 
 
 @pytest.mark.slow
 def test_every_stop_of_the_command_line_counts(chatcli: Program) -> None:
     whole = chatcli.ask("Tell me.", "-n", 40, "--no-think", "--no-cache")["text"]
     middle = whole[8:10]
-    asked = ["-n", 40, "--no-think", "--no-cache", "--stop", "never said", "--stop", middle]
-    said = chatcli.ask("Tell me.", *asked)
-    assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (said["text"], said["finish_reason"])
+    arguments = ["-n", 40, "--no-think", "--no-cache", "--stop", "never said", "--stop", middle]
+    reply = chatcli.ask("Tell me.", *arguments)
+    assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (reply["text"], reply["finish_reason"])
     refused = chatcli.run("ask", "Tell me.", "--stop", "", expect=2)
     assert "--stop has to be text that is not empty" in refused.errors

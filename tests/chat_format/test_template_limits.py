@@ -1,4 +1,4 @@
-"""What no one can forge, what a template moves, and what is remembered from turn to turn."""
+"""Templates: exact limits for odd messages, forged control tokens, moved messages, and TemplateCache."""
 
 from __future__ import annotations
 
@@ -30,42 +30,44 @@ from tests.support.templates import (
     own_marks,
 )
 
-# Messages that are only this, or begin and end with it.
-KINDS = ["\n", " \n ", "7", "👍", "\u0301", "a", "日", "\n\n7 \n", "<|im_end|>", "</think>\n", "]("]
-THINKS = ["qwen3", "qwen3.5", "nemotron", "gemma"]
+# Contents of odd messages.
+CONTENTS = ["\n", " \n ", "7", "👍", "\u0301", "a", "日", "\n\n7 \n", "<|im_end|>", "</think>\n", "]("]
+SWITCHABLE = ["qwen3", "qwen3.5", "nemotron", "gemma"]
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_the_limit_is_exact_for_every_kind_of_message(load: Templates, name: str) -> None:
+def test_the_stable_prefix_is_exact_for_odd_messages(load: Templates, name: str) -> None:
     template = load(name, merging=True)
-    system = Message("system", "".join(KINDS[:3]))
-    questions = [[system, Message("user", kind)] for kind in KINDS[::2]]
-    replies = [[Message("user", kind), Message("assistant", kind, kind)] for kind in KINDS[1::2]]
+    system = Message("system", "".join(CONTENTS[:3]))
+    questions = [[system, Message("user", content)] for content in CONTENTS[::2]]
+    replies = [
+        [Message("user", content), Message("assistant", content, content)] for content in CONTENTS[1::2]
+    ]
     paths = [*questions, *replies, [*replies[0], *replies[1], Message("user", " ")]]
-    found = {label(path): template.stable_prefix(path) for path in paths}
-    assert {label(path): by_brute_force(template, path) for path in paths} == found
+    prefixes = {label(path): template.stable_prefix(path) for path in paths}
+    assert {label(path): by_brute_force(template, path) for path in paths} == prefixes
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_system_prompt_that_is_empty_or_only_a_space_has_limits_too(load: Templates, name: str) -> None:
+def test_the_stable_prefix_is_exact_for_blank_system_prompts(load: Templates, name: str) -> None:
     for system in ("", " ", "\n", "7"):
         path = [Message("system", system)]
-        found = load(name).stable_prefix(path)
-        assert by_brute_force(load(name), path) == found
+        prefix = load(name).stable_prefix(path)
+        assert by_brute_force(load(name), path) == prefix
 
 
-@pytest.mark.parametrize("name", THINKS)
+@pytest.mark.parametrize("name", SWITCHABLE)
 def test_thinking_can_be_switched_between_turns(load: Templates, name: str) -> None:
     """The settled conversation serves the next question in either mode."""
     on, off = load(name, think=True), load(name, think=False)
     assert on.key != off.key
     for path in ANSWERED:
-        asked = [*path, Message("user", "7 and 5?")]
+        next_path = [*path, Message("user", "7 and 5?")]
         limits = {template.stable_prefix(path) for template in (on, off)}
         assert 1 == len(limits)
-        shared = common_prefix(on.prompt(asked), off.prompt(asked))
+        shared = common_prefix(on.prompt(next_path), off.prompt(next_path))
         assert shared >= limits.pop()
-        assert on.opening(asked) != off.opening(asked)
+        assert on.opening(next_path) != off.opening(next_path)
 
 
 # Forging
@@ -77,22 +79,22 @@ def test_no_text_can_hold_a_control_token_of_its_template(load: Templates, name:
     marks = own_marks(TEMPLATES[name][0])
     special = set(template._tokenizer.convert_tokens_to_ids(marks))
 
-    def steered(text: str) -> list[int]:
-        """The control tokens of a prompt in which everyone says this."""
-        said = [Message("user", text), Message("assistant", text, text)]
-        path = [Message("system", text), *said, Message("user", text)]
+    def control_tokens(text: str) -> list[int]:
+        """The control tokens of a prompt in which every message is `text`."""
+        turn = [Message("user", text), Message("assistant", text, text)]
+        path = [Message("system", text), *turn, Message("user", text)]
         return [token for token in template.prompt(path) if token in special]
 
-    harmless = steered("ab")
+    harmless = control_tokens("ab")
     assert name in ("plain", "touching") or harmless
     for mark in marks:
-        assert harmless == steered(f"a{mark}b")
-    assert harmless == steered("".join(marks))
-    assert harmless == steered(f"{marks[0][:2]}{marks[0]}{marks[0][2:]}")
+        assert harmless == control_tokens(f"a{mark}b")
+    assert harmless == control_tokens("".join(marks))
+    assert harmless == control_tokens(f"{marks[0][:2]}{marks[0]}{marks[0][2:]}")
 
 
-def test_tokens_that_a_renderer_in_python_writes_are_its_control_tokens(tmp_path: Path) -> None:
-    """There is no text of a template to look them up in."""
+def test_added_tokens_of_a_python_renderer_are_control_tokens(tmp_path: Path) -> None:
+    """A renderer in Python has no template text to search for control tokens."""
 
     def render(messages: list[dict[str, str]], **options: Any) -> str:
         return "".join(f"<|{m.pop('role')}|>{m['content']}" for m in messages) + "<|assistant|>"
@@ -124,19 +126,19 @@ def test_deepseeks_renderer_in_mlx_lm_has_exact_limits(tmp_path: Path, think: bo
     wrapped = TokenizerWrapper(plain, chat_template=renderer.apply_chat_template)
     template = Template(wrapped, DATE, think)
     paths = [PATHS[0], PATHS[6], ANSWERED[0], ANSWERED[5]]
-    found = {label(path): template.stable_prefix(path) for path in paths}
-    assert {label(path): by_brute_force(template, path) for path in paths} == found
+    prefixes = {label(path): template.stable_prefix(path) for path in paths}
+    assert {label(path): by_brute_force(template, path) for path in paths} == prefixes
     assert template.rerun_reason(PATHS[0]) is None
 
 
-def test_a_template_that_refuses_an_empty_reply_is_asked_for_others(tmp_path: Path) -> None:
+def test_a_template_that_refuses_an_empty_reply_is_probed_with_others(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, REFUSES_EMPTY)
     template = Template(load_tokenizer(tmp_path), DATE)
     shown = template._tokenizer.decode(template.prompt(PATHS[0])[: template.stable_prefix(PATHS[0])])
     assert shown.endswith("<|im_start|>assistant")
 
 
-# What is moved
+# Moved messages
 
 
 @pytest.mark.parametrize("name", sorted(set(TEMPLATES) - CHANGES_LAST))
@@ -149,28 +151,28 @@ def test_a_template_that_leaves_messages_where_they_are_moves_nothing(load: Temp
         assert template.rerun_reason(quoted) is None
 
 
-def test_a_system_prompt_that_moves_is_told(load: Templates) -> None:
+def test_a_moved_system_prompt_is_reported(load: Templates) -> None:
     template = load("mistral-nemo")
-    why = "the template moves the system prompt into the last message"
+    reason = "the template moves the system prompt into the last message"
     longer = [*ANSWERED[0], Message("user", "You are a helpful dog")]
     for path in ([SYSTEM, Message("user", "hi")], longer):
-        assert why == template.rerun_reason(path)
+        assert reason == template.rerun_reason(path)
         tail = len(template.prompt(path)) - template.stable_prefix(path)
         assert tail > len(template.encode(template.opening(path)))
     assert template.rerun_reason(longer[1:]) is None
     assert template.rerun_reason([Message("system", ""), Message("user", "hi")]) is None
 
 
-def test_a_last_message_that_changes_is_told(load: Templates) -> None:
-    told = load("reminds").rerun_reason([*ANSWERED[0], Message("user", SYSTEM.content)])
-    assert "the template changes what was said before once another message follows" == told
+def test_a_changed_last_message_is_reported(load: Templates) -> None:
+    reason = load("reminds").rerun_reason([*ANSWERED[0], Message("user", SYSTEM.content)])
+    assert "the template changes what was said before once another message follows" == reason
 
 
-# What is remembered
+# TemplateCache
 
 
-class Counting:
-    """A tokenizer that counts how often its template is asked, and for how many characters."""
+class CountingTokenizer:
+    """A tokenizer that counts its renders and the characters that it encodes."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._inner = tokenizer
@@ -179,9 +181,9 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def apply_chat_template(self, *asked: Any, **options: Any) -> Any:
+    def apply_chat_template(self, *messages: Any, **options: Any) -> Any:
         self.renders += 1
-        return self._inner.apply_chat_template(*asked, **options)
+        return self._inner.apply_chat_template(*messages, **options)
 
     def encode(self, text: str, **options: Any) -> Any:
         self.characters += len(text)
@@ -189,59 +191,59 @@ class Counting:
 
 
 def turns(count: int) -> list[Message]:
-    said = [SYSTEM]
+    messages = [SYSTEM]
     for number in range(count):
-        said.append(Message("user", f"{number} My dog is called Biscuit. " * 9))
-        said.append(Message("assistant", f"{number} Noted.", "A dog. " * 9))
-    return said
+        messages.append(Message("user", f"{number} My dog is called Biscuit. " * 9))
+        messages.append(Message("assistant", f"{number} Noted.", "A dog. " * 9))
+    return messages
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
-    """Branches, thinking modes and dates take turns, as they do in a shell."""
+    """Branches, thinking modes and dates alternate, as in a shell."""
     fresh = load(name)
     tokenizer = fresh._tokenizer
     cache = TemplateCache.of(tokenizer)
     for date, think in [(DATE, None), (DATE, False), ("2024-01-31", None), (DATE, None)]:
         for path in (PATHS[0], ANSWERED[0], [*ANSWERED[0], *PATHS[1]], PATHS[6], PATHS[0]):
-            kept, alone = Template(tokenizer, date, think, cache), Template(tokenizer, date, think)
-            assert kept.key == alone.key
-            assert kept.boundaries(path, {}) == alone.boundaries(path, {})
-            assert kept.prompt(path) == in_full(alone, path)
-            assert kept.opening(path) == alone.opening(path)
+            cached, uncached = Template(tokenizer, date, think, cache), Template(tokenizer, date, think)
+            assert cached.key == uncached.key
+            assert cached.boundaries(path, {}) == uncached.boundaries(path, {})
+            assert cached.prompt(path) == in_full(uncached, path)
+            assert cached.opening(path) == uncached.opening(path)
 
 
-def test_a_turn_tokenizes_what_is_new_and_renders_little(load: Templates) -> None:
-    counting = Counting(load("qwen3.5")._tokenizer)
+def test_a_turn_tokenizes_only_new_text_and_renders_little(load: Templates) -> None:
+    counting = CountingTokenizer(load("qwen3.5")._tokenizer)
     cache = TemplateCache.of(counting)
-    said = turns(60)
-    Template(counting, DATE, None, cache).prompt([*said[:-1]])
-    asked = [*said, Message("user", "And now?")]
-    known = dict.fromkeys(range(len(asked)), 1)
+    messages = turns(60)
+    Template(counting, DATE, None, cache).prompt([*messages[:-1]])
+    path = [*messages, Message("user", "And now?")]
+    known = dict.fromkeys(range(len(path)), 1)
     for renders, characters in ((9, 6000), (0, 0)):
         counting.renders = counting.characters = 0
         template = Template(counting, DATE, None, cache)
-        template.prompt(asked)
-        template.boundaries(asked, known)
-        template.opening(asked)
-        template.rerun_reason(asked)
+        template.prompt(path)
+        template.boundaries(path, known)
+        template.opening(path)
+        template.rerun_reason(path)
         assert counting.renders <= renders
-        assert counting.characters <= characters < len(template.text(asked, generation=True)) / 2
+        assert counting.characters <= characters < len(template.text(path, generation=True)) / 2
 
 
-def test_a_conversation_that_was_measured_in_this_mode_is_not_measured_again(
+def test_boundaries_are_measured_once_for_each_thinking_mode(
     load: Templates,
 ) -> None:
-    counting = Counting(load("qwen3.5")._tokenizer)
+    counting = CountingTokenizer(load("qwen3.5")._tokenizer)
     cache = TemplateCache.of(counting)
-    said = turns(20)
-    found = Template(counting, DATE, True, cache).boundaries(said, {})
+    messages = turns(20)
+    boundaries = Template(counting, DATE, True, cache).boundaries(messages, {})
     counting.renders = 0
-    assert found == Template(counting, DATE, True, cache).boundaries(said, {})
+    assert boundaries == Template(counting, DATE, True, cache).boundaries(messages, {})
     assert 0 == counting.renders
-    assert found == Template(counting, DATE, False, cache).boundaries(said, {})
-    assert counting.renders > len(said)
+    assert boundaries == Template(counting, DATE, False, cache).boundaries(messages, {})
+    assert counting.renders > len(messages)
 
 
 def test_the_cache_stays_small(load: Templates) -> None:

@@ -1,4 +1,4 @@
-"""Tokens found piece by piece are those of the whole text, whatever the tokenizer does around marks."""
+"""Encoder and Seams: text encoded in pieces has the tokens of the whole, for every kind of tokenizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]
-# Pieces of text that meet at the seams: spaces, parts of marks, marks that others contain.
+# Texts that are joined: spaces, parts of control tokens, control tokens that contain others.
 FRAGMENTS = [
     *MARKS,
     "<|a",
@@ -63,32 +63,32 @@ def added(**flags: bool) -> list[AddedToken]:
 
 
 def byte_level(marks: list[AddedToken], prefix_space: bool = False) -> Tokenizer:
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+    tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=500, initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator([*tiny.CORPUS, *["\n\n >\n\n ** <| |> dog\n\n  dog 77"] * 4], trainer)
-    made.add_tokens(marks)
-    return made
+    tokenizer.train_from_iterator([*tiny.CORPUS, *["\n\n >\n\n ** <| |> dog\n\n  dog 77"] * 4], trainer)
+    tokenizer.add_tokens(marks)
+    return tokenizer
 
 
-def pieces(marks: list[AddedToken], scheme: str, model: str = "bpe") -> Tokenizer:
-    """As sentencepiece's tokenizers are: spaces become a sign, and a text may begin with one."""
+def metaspace(marks: list[AddedToken], scheme: str, model: str = "bpe") -> Tokenizer:
+    """Like a sentencepiece tokenizer: spaces become a symbol, and one may be put before the text."""
     unigram = model == "unigram"
-    made = Tokenizer(models.Unigram() if unigram else models.BPE(unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=unigram)
+    tokenizer = Tokenizer(models.Unigram() if unigram else models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=unigram)
     settings_ = {"vocab_size": 200, "show_progress": False, "special_tokens": ["<unk>"]}
     trainer = trainers.UnigramTrainer(unk_token="<unk>", **settings_) if unigram else None
-    made.train_from_iterator(tiny.CORPUS, trainer or trainers.BpeTrainer(**settings_))
-    made.add_tokens([*marks, AddedToken("<unk>", special=True, normalized=False)])
-    return made
+    tokenizer.train_from_iterator(tiny.CORPUS, trainer or trainers.BpeTrainer(**settings_))
+    tokenizer.add_tokens([*marks, AddedToken("<unk>", special=True, normalized=False)])
+    return tokenizer
 
 
 def normalized(marks: list[AddedToken], *steps: Any) -> Tokenizer:
-    made = byte_level(marks)
-    made.normalizer = normalizers.Sequence(list(steps))
-    return made
+    tokenizer = byte_level(marks)
+    tokenizer.normalizer = normalizers.Sequence(list(steps))
+    return tokenizer
 
 
 TOKENIZERS = {
@@ -96,15 +96,15 @@ TOKENIZERS = {
     "prefix space": byte_level(added(), prefix_space=True),
     "strips left": byte_level(added(lstrip=True)),
     "strips right": byte_level(added(rstrip=True)),
-    "strips both": pieces(added(lstrip=True, rstrip=True), "always"),
+    "strips both": metaspace(added(lstrip=True, rstrip=True), "always"),
     "one strips": byte_level([added()[0], added(lstrip=True)[1], added(rstrip=True)[2]]),
     "words": byte_level(added(single_word=True)),
     "one is a word": byte_level([added()[0], added(single_word=True)[1], added()[2]]),
     "ordinary": byte_level(added(special=False)),
-    "first": pieces(added(), "first"),
-    "always": pieces(added(), "always"),
-    "never": pieces(added(), "never"),
-    "unigram": pieces(added(), "first", "unigram"),
+    "first": metaspace(added(), "first"),
+    "always": metaspace(added(), "always"),
+    "never": metaspace(added(), "never"),
+    "unigram": metaspace(added(), "first", "unigram"),
     "normalized": normalized(added(normalized=True), normalizers.Lowercase()),
     "normalized and prepended": normalized(added(normalized=True), normalizers.Prepend("▁")),
     "NFC": normalized(added(), normalizers.NFC()),
@@ -122,8 +122,8 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[request.param])
 
 
-def whole(tokenizer: Any, text: str) -> list[int]:
-    """The text tokenized at once, and apart only at seams."""
+def encode_whole(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of the text encoded at once, split only at seams."""
     parts = [tokenizer.encode(part, add_special_tokens=False) for part in text.split(SEAM)]
     return [token for part in parts for token in part]
 
@@ -133,94 +133,94 @@ texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).
 
 @settings(max_examples=60, deadline=None)
 @given(beginnings=st.lists(texts, min_size=1, max_size=3), ends=st.lists(texts, min_size=1, max_size=4))
-def test_a_text_that_shares_a_beginning_has_the_tokens_of_the_whole(
+def test_texts_with_a_common_beginning_have_the_tokens_of_the_whole(
     tokenizer: Any, beginnings: list[str], ends: list[str]
 ) -> None:
     encoder = Encoder(tokenizer, MARKS)
     for end in ends:
         for beginning in beginnings:
-            assert whole(tokenizer, beginning + end) == encoder.encode(beginning + end)
+            assert encode_whole(tokenizer, beginning + end) == encoder.encode(beginning + end)
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4))
-def test_what_texts_share_is_what_their_tokens_share(tokenizer: Any, beginning: str, ends: list[str]) -> None:
-    asked = [beginning + end for end in ends]
-    first, *others = (whole(tokenizer, text) for text in asked)
+def test_shared_equals_the_common_prefix_of_tokens(tokenizer: Any, beginning: str, ends: list[str]) -> None:
+    joined = [beginning + end for end in ends]
+    first, *others = (encode_whole(tokenizer, text) for text in joined)
     shared = min(common_prefix(first, other) for other in others)
-    assert shared == Encoder(tokenizer, MARKS).shared(asked)
+    assert shared == Encoder(tokenizer, MARKS).shared(joined)
 
 
 @pytest.mark.parametrize("name", ["strips left", "strips both", "words", "normalized", "no marks"])
-def test_a_tokenizer_whose_marks_touch_their_neighbours_is_not_cut(name: str) -> None:
+def test_text_is_not_cut_at_marks_that_affect_their_neighbours(name: str) -> None:
     assert {} == cutting_marks(PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name]), MARKS)
 
 
 @pytest.mark.parametrize("name", ["bytes", "strips right", "first", "unigram", "NFC", "ordinary"])
-def test_other_tokenizers_are_cut_at_each_mark(name: str) -> None:
+def test_text_is_cut_at_each_other_mark(name: str) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name])
     assert {mark: tokenizer.convert_tokens_to_ids(mark) for mark in MARKS} == cutting_marks(tokenizer, MARKS)
     overlapping = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["overlapping"])
     assert ["<|a|>"] == list(cutting_marks(overlapping, MARKS))
 
 
-class Counting(PreTrainedTokenizerFast):
-    """Counts the characters that it is asked to tokenize."""
+class CountingTokenizer(PreTrainedTokenizerFast):
+    """A tokenizer that counts the characters that it encodes."""
 
-    asked = 0
+    encoded = 0
 
     def encode(self, text: str, **options: Any) -> list[int]:
-        self.asked += len(text)
+        self.encoded += len(text)
         return list(super().encode(text, **options))
 
 
 @pytest.fixture
-def counting() -> Counting:
-    return Counting(tokenizer_object=TOKENIZERS["bytes"])
+def counting() -> CountingTokenizer:
+    return CountingTokenizer(tokenizer_object=TOKENIZERS["bytes"])
 
 
-def said(turns: int) -> str:
+def transcript(turns: int) -> str:
     return "".join(f"<|a|>question {turn}<|b|>answer {turn}\n" for turn in range(turns))
 
 
-def test_only_what_is_new_is_tokenized(counting: Counting) -> None:
+def test_only_new_text_is_tokenized(counting: CountingTokenizer) -> None:
     encoder = Encoder(counting, MARKS)
-    encoder.encode(said(500))
+    encoder.encode(transcript(500))
     for other in ("<|a|>one more", "<|a|>two more", "", "<|a|>one more"):
-        counting.asked = 0
-        assert whole(counting, said(500) + other) == encoder.encode(said(500) + other)
-        assert counting.asked - len(said(500) + other) <= len("<|a|>one more")
+        counting.encoded = 0
+        assert encode_whole(counting, transcript(500) + other) == encoder.encode(transcript(500) + other)
+        assert counting.encoded - len(transcript(500) + other) <= len("<|a|>one more")
 
 
-def test_the_memory_is_no_longer_than_two_texts(counting: Counting) -> None:
+def test_the_memory_holds_the_last_two_texts(counting: CountingTokenizer) -> None:
     encoder = Encoder(counting, MARKS)
     for turns in (500, 400, 3, 2):
-        encoder.encode(said(turns))
-    counting.asked = 0
-    encoder.encode(said(500))
-    assert len(said(500)) - len(said(3)) == counting.asked
+        encoder.encode(transcript(turns))
+    counting.encoded = 0
+    encoder.encode(transcript(500))
+    assert len(transcript(500)) - len(transcript(3)) == counting.encoded
 
 
-def test_other_signs_that_are_unknown_are_the_same_tokens() -> None:
+def test_unknown_characters_are_one_token() -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["unigram"])
-    asked = [f"<|a|>dog*{sign}<|b|>is<c>{end}" for sign, end in (("日本", "a"), ("\t", "7"))]
-    first, second = (whole(tokenizer, text) for text in asked)
-    assert len(whole(tokenizer, "<|a|>dog*_<|b|>is<c>")) == common_prefix(first, second)
-    assert common_prefix(first, second) == Encoder(tokenizer, MARKS).shared(asked)
+    variants = [f"<|a|>dog*{unknown}<|b|>is<c>{end}" for unknown, end in (("日本", "a"), ("\t", "7"))]
+    first, second = (encode_whole(tokenizer, text) for text in variants)
+    assert len(encode_whole(tokenizer, "<|a|>dog*_<|b|>is<c>")) == common_prefix(first, second)
+    assert common_prefix(first, second) == Encoder(tokenizer, MARKS).shared(variants)
 
 
-def test_a_sign_that_merges_with_what_comes_before_it_is_thought_of() -> None:
-    """No text given begins with it, but any may."""
+def test_a_character_that_merges_with_the_text_before_it_limits_shared() -> None:
+    """None of the given texts begins with it, but a later one may."""
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["bytes"])
     beginning = "<|a|>dog <"
-    asked = [whole(tokenizer, beginning + word) for word in ("Yes", "no")]
-    signs = (whole(tokenizer, beginning + chr(code)) for code in range(33, 127))
-    least = min(common_prefix(asked[0], sign) for sign in signs)
-    assert least < common_prefix(*asked)
+    encoded = [encode_whole(tokenizer, beginning + word) for word in ("Yes", "no")]
+    variants = (encode_whole(tokenizer, beginning + chr(code)) for code in range(33, 127))
+    min_shared = min(common_prefix(encoded[0], variant) for variant in variants)
+    assert min_shared < common_prefix(*encoded)
     words = [f"{beginning}Yes", f"{beginning}no"]
-    assert common_prefix(*asked) == Encoder(tokenizer, MARKS).shared(words)
-    assert least == Encoder(tokenizer, MARKS).shared(words, any_text_follows=True)
+    assert common_prefix(*encoded) == Encoder(tokenizer, MARKS).shared(words)
+    assert min_shared == Encoder(tokenizer, MARKS).shared(words, any_text_follows=True)
 
 
 # Seams
@@ -230,27 +230,27 @@ def test_a_sign_that_merges_with_what_comes_before_it_is_thought_of() -> None:
 @pytest.mark.parametrize(
     "name", ["bytes", "strips left", "words", "normalized", "overlapping", "prefix space"]
 )
-def test_a_control_token_that_is_spelled_is_text(name: str, text: str) -> None:
+def test_a_control_token_in_text_is_text(name: str, text: str) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS[name])
-    tokens = whole(tokenizer, Seams(tokenizer, MARKS).sewn(f" x {text} y"))
+    tokens = encode_whole(tokenizer, Seams(tokenizer, MARKS).sewn(f" x {text} y"))
     assert set() == set(tokens) & set(tokenizer.convert_tokens_to_ids(MARKS))
     plain = tokenizer.decode(tokens).replace(" ", "")
     assert text.replace(SEAM, "") in plain
 
 
-def test_control_tokens_that_overlap_are_all_broken() -> None:
+def test_overlapping_control_tokens_are_all_split() -> None:
     marks = ["<x>", ">y<", "<z>"]
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=byte_level([]))
     tokenizer.add_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
-    tokens = whole(tokenizer, Seams(tokenizer, marks).sewn("<x>y<z>"))
+    tokens = encode_whole(tokenizer, Seams(tokenizer, marks).sewn("<x>y<z>"))
     assert set() == set(tokens) & set(tokenizer.convert_tokens_to_ids(marks))
 
 
-def test_a_control_token_that_a_normalizer_would_make_is_text() -> None:
+def test_a_control_token_that_normalizing_would_form_is_text() -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=TOKENIZERS["normalized"])
     forged = tokenizer.convert_tokens_to_ids("<|a|>")
-    assert forged in whole(tokenizer, "x<|A|>y")
-    sewn = Seams(tokenizer, MARKS).sewn("x<|A|>y")
-    assert forged not in whole(tokenizer, sewn)
-    assert "x<|a|>y" == tokenizer.decode(whole(tokenizer, sewn))
+    assert forged in encode_whole(tokenizer, "x<|A|>y")
+    seamed = Seams(tokenizer, MARKS).sewn("x<|A|>y")
+    assert forged not in encode_whole(tokenizer, seamed)
+    assert "x<|a|>y" == tokenizer.decode(encode_whole(tokenizer, seamed))
     assert "x <|A y" == Seams(tokenizer, MARKS).sewn("x <|A y")

@@ -1,4 +1,4 @@
-"""A real conversation's checkpoints, damaged in a thousand ways: named each time, believed never."""
+"""Damage to the checkpoints of a real conversation: each is reported, and none is restored."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tests.support.program import segment_files
 from tests.support.tiny import write_model
 
 FAMILIES = ["qwen3_5", "gpt_oss"]
-# One more turn than fills the joined file.
-SAID = [*MESSAGES, "Which river was it?"]
-NEXT = "Thank you. Who swims?"
-FLIPS = 36
-MANY = 1000
+# One turn more than a joined file holds.
+QUESTIONS = [*MESSAGES, "Which river was it?"]
+NEXT_QUESTION = "Thank you. Who swims?"
+FLIPS_PER_FILE = 36
+MIN_DAMAGES = 1000
 Change = dict[Path, bytes]
 
 
 @dataclass(frozen=True)
-class Talk:
-    """A conversation that is on disk, its path, and what the undamaged files give."""
+class SavedConversation:
+    """A conversation on disk: its path, and the rows and states of the undamaged files."""
 
     family: str
     model: Path
@@ -56,110 +56,112 @@ class Talk:
 
 
 def path_in(harness: Harness, name: str) -> TokenPath:
-    """The path of the checkpoints that a conversation's last turn left behind."""
+    """The path of the last checkpoint of a conversation."""
     chat = harness.chat(name)
     return render_history(chat, chat.session.conversation.path()[-1]).path
 
 
-def hold(model: Path, sessions: Path) -> Talk:
+def save_conversation(model: Path, sessions: Path) -> SavedConversation:
     with Harness(model, sessions, tokens=5) as harness:
         chat = harness.chat(model.name)
-        for message in SAID:
+        for message in QUESTIONS:
             harness.say(chat, message)
     with Harness(model, sessions) as harness:
         chain = path_in(harness, model.name)
         fingerprint = harness.runtime.loaded.fingerprint
     store = SegmentStore(sessions, fingerprint)
-    with store.rows(chain) as rows:
-        right = whole(rows)
-    having = [segment for segment in chain if store.has_state(segment.id)]
-    states = {segment.id: raw(store.state(segment)[0]) for segment in having}
+    with store.rows(chain) as stored_rows:
+        rows_read = whole(stored_rows)
+    with_state = [segment for segment in chain if store.has_state(segment.id)]
+    states = {segment.id: raw(store.state(segment)[0]) for segment in with_state}
     store.close()
-    return Talk(model.name, model, sessions, chain, fingerprint, right, states)
+    return SavedConversation(model.name, model, sessions, chain, fingerprint, rows_read, states)
 
 
 @pytest.fixture(scope="module")
-def talks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Talk]:
-    """A hybrid's conversation and a sliding window's, in one folder."""
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SavedConversation]:
+    """Conversations of a hybrid and of a sliding window model, in one folder."""
     folder = tmp_path_factory.mktemp("corruption")
     models = [write_model(folder / family, family) for family in FAMILIES]
-    return {model.name: hold(model, folder / "saved") for model in models}
+    return {model.name: save_conversation(model, folder / "saved") for model in models}
 
 
 @pytest.fixture(params=FAMILIES)
-def talk(request: pytest.FixtureRequest, talks: dict[str, Talk]) -> Talk:
-    return talks[request.param]
+def saved(request: pytest.FixtureRequest, conversations: dict[str, SavedConversation]) -> SavedConversation:
+    return conversations[request.param]
 
 
-def other_than(talk: Talk, talks: dict[str, Talk]) -> Talk:
-    return next(other for other in talks.values() if other is not talk)
+def other_conversation(
+    saved: SavedConversation, conversations: dict[str, SavedConversation]
+) -> SavedConversation:
+    return next(other for other in conversations.values() if other is not saved)
 
 
-def test_the_conversation_has_all_that_is_to_be_damaged(talk: Talk) -> None:
-    found = locate(talk.folder, talk.chain)
-    assert [1, 8] == [one.segments for one in found][:2]
-    assert len(talk.chain) == sum(one.segments for one in found)
-    assert (talk.family == "qwen3_5") == (len(talk.chain) == len(talk.states))
-    assert all(size for _, _, size in talk.rows.values())
-    assert [] == list(inventory.verify(talk.sessions))
+def test_the_conversation_has_every_kind_of_file(saved: SavedConversation) -> None:
+    files = locate(saved.folder, saved.chain)
+    assert [1, 8] == [file.segments for file in files][:2]
+    assert len(saved.chain) == sum(file.segments for file in files)
+    assert (saved.family == "qwen3_5") == (len(saved.chain) == len(saved.states))
+    assert all(size for _, _, size in saved.rows.values())
+    assert [] == list(inventory.verify(saved.sessions))
 
 
-# What can happen to a file
+# Kinds of damage
 
 
-def flips(path: Path, data: bytes, chance: random.Random) -> Iterator[Change]:
-    """Evenly spread, the first of them in the header."""
-    step = len(data) / FLIPS
-    for number in range(FLIPS):
+def flips(path: Path, data: bytes, rng: random.Random) -> Iterator[Change]:
+    """Single bit flips, evenly spread; the first is in the header."""
+    step = len(data) / FLIPS_PER_FILE
+    for number in range(FLIPS_PER_FILE):
         changed = bytearray(data)
-        changed[int(step * number + chance.random() * step)] ^= 1 << chance.randrange(8)
+        changed[int(step * number + rng.random() * step)] ^= 1 << rng.randrange(8)
         yield {path: bytes(changed)}
 
 
-def cuts(path: Path, data: bytes, chance: random.Random) -> Iterator[Change]:
-    for length in (0, 1, 7, 8, chance.randrange(9, len(data)), len(data) // 2, len(data) - 1):
+def cuts(path: Path, data: bytes, rng: random.Random) -> Iterator[Change]:
+    for length in (0, 1, 7, 8, rng.randrange(9, len(data)), len(data) // 2, len(data) - 1):
         yield {path: data[:length]}
 
 
-def zeros(path: Path, data: bytes, chance: random.Random) -> Iterator[Change]:
+def zeros(path: Path, data: bytes, rng: random.Random) -> Iterator[Change]:
     for length in (16, 512, len(data)):
-        start = chance.randrange(max(1, len(data) - length))
+        start = rng.randrange(max(1, len(data) - length))
         yield {path: data[:start] + bytes(min(length, len(data))) + data[start + length :]}
 
 
-def additions(path: Path, data: bytes, chance: random.Random) -> Iterator[Change]:
-    for more in (b"\0", chance.randbytes(4096), data):
-        yield {path: data + more}
+def additions(path: Path, data: bytes, rng: random.Random) -> Iterator[Change]:
+    for suffix in (b"\0", rng.randbytes(4096), data):
+        yield {path: data + suffix}
 
 
-def swaps(path: Path, data: bytes, others: list[Path], chance: random.Random) -> Iterator[Change]:
-    """The other file's bytes here, and each in the other's place."""
-    for other in chance.sample(others, 2):
+def swaps(path: Path, data: bytes, others: list[Path], rng: random.Random) -> Iterator[Change]:
+    """The content of another file in place of this one's, and the two contents exchanged."""
+    for other in rng.sample(others, 2):
         yield {path: other.read_bytes()}
         yield {path: other.read_bytes(), other: data}
 
 
-def damages(talk: Talk, foreign: Talk) -> Iterator[Change]:
-    for path in talk.files:
-        chance = random.Random(path.name)
+def all_damages(saved: SavedConversation, foreign: SavedConversation) -> Iterator[Change]:
+    for path in saved.files:
+        rng = random.Random(path.name)
         data = path.read_bytes()
         for kind in (flips, cuts, zeros, additions):
-            yield from (change for change in kind(path, data, chance) if change[path] != data)
-        others = [other for other in talk.files if other != path]
-        yield from swaps(path, data, others, chance)
-        yield {path: chance.choice(foreign.files).read_bytes()}
+            yield from (change for change in kind(path, data, rng) if change[path] != data)
+        others = [other for other in saved.files if other != path]
+        yield from swaps(path, data, others, rng)
+        yield {path: rng.choice(foreign.files).read_bytes()}
 
 
-def apply(change: Change) -> Change:
-    """Write it; what was there before comes back."""
+def write_change(change: Change) -> Change:
+    """Write the change. Returns the contents before it."""
     before = {path: path.read_bytes() for path in change}
     for path, data in change.items():
         path.write_bytes(data)
     return before
 
 
-def undo(talk: Talk, before: Change) -> None:
-    for path in list(talk.folder.glob(f"??/*{DAMAGED}")):
+def undo(saved: SavedConversation, before: Change) -> None:
+    for path in list(saved.folder.glob(f"??/*{DAMAGED}")):
         path.unlink()
     for path, data in before.items():
         path.write_bytes(data)
@@ -168,58 +170,58 @@ def undo(talk: Talk, before: Change) -> None:
 # The store
 
 
-def is_believed(talk: Talk, store: SegmentStore, change: Change) -> bool:
-    """Whether everything was read as if nothing had happened. What is read is right in any case."""
-    stateful = bool(talk.states)
-    assert 0 <= store.depth(talk.chain, stateful=stateful) <= len(talk.chain)
-    whole_rows = rows_are_right(talk, store)
-    states = [segment for segment in talk.chain if state_path(talk.folder, segment.id) in change]
-    return all([whole_rows, *(state_is_right(talk, store, one) for one in states)])
+def all_is_read(saved: SavedConversation, store: SegmentStore, change: Change) -> bool:
+    """Whether all rows and states are read without an error. Asserts that what is read is right."""
+    stateful = bool(saved.states)
+    assert 0 <= store.depth(saved.chain, stateful=stateful) <= len(saved.chain)
+    rows_read = rows_are_read(saved, store)
+    states = [segment for segment in saved.chain if state_path(saved.folder, segment.id) in change]
+    return all([rows_read, *(state_is_read(saved, store, state) for state in states)])
 
 
-def rows_are_right(talk: Talk, store: SegmentStore) -> bool:
+def rows_are_read(saved: SavedConversation, store: SegmentStore) -> bool:
     try:
-        with store.rows(talk.chain) as rows:
-            found = whole(rows)
+        with store.rows(saved.chain) as rows:
+            rows_read = whole(rows)
     except SegmentDamaged:
         return False
-    assert talk.rows == found
+    assert saved.rows == rows_read
     return True
 
 
-def state_is_right(talk: Talk, store: SegmentStore, segment: Segment) -> bool:
+def state_is_read(saved: SavedConversation, store: SegmentStore, segment: Segment) -> bool:
     try:
-        found = raw(store.state(segment)[0])
+        state = raw(store.state(segment)[0])
     except SegmentDamaged:
         return False
-    assert talk.states[segment.id] == found
+    assert saved.states[segment.id] == state
     return True
 
 
 @pytest.mark.slow
-def test_a_thousand_damages_are_named_and_never_believed(talks: dict[str, Talk]) -> None:
+def test_a_thousand_damages_are_reported_and_never_read(conversations: dict[str, SavedConversation]) -> None:
     count = 0
-    for talk in talks.values():
-        store = SegmentStore(talk.sessions, talk.fingerprint)
-        for change in list(damages(talk, other_than(talk, talks))):
-            before = apply(change)
-            named = {problem.path for problem in inventory.verify(talk.sessions)}
-            believed = is_believed(talk, store, change)
-            undo(talk, before)
-            assert (set(change), False) == (named, believed)
+    for saved in conversations.values():
+        store = SegmentStore(saved.sessions, saved.fingerprint)
+        for change in list(all_damages(saved, other_conversation(saved, conversations))):
+            before = write_change(change)
+            reported = {problem.path for problem in inventory.verify(saved.sessions)}
+            read = all_is_read(saved, store, change)
+            undo(saved, before)
+            assert (set(change), False) == (reported, read)
             count += 1
-        assert is_believed(talk, store, dict.fromkeys(talk.files, b""))
+        assert all_is_read(saved, store, dict.fromkeys(saved.files, b""))
         store.close()
-    assert [] == list(inventory.verify(talk.sessions))
-    assert count >= MANY
+    assert [] == list(inventory.verify(saved.sessions))
+    assert count >= MIN_DAMAGES
 
 
 def tensor_of(*values: int) -> Tensor:
     return Tensor.of(np.asarray(values, "<i4"))
 
 
-# Signed again with a right digest and right sums. What is wrong shows in the file itself.
-LIES: dict[str, Callable[[Path], None]] = {
+# Wrong metadata under a right digest: only a check of the metadata itself can find it.
+WRONG_METADATA: dict[str, Callable[[Path], None]] = {
     "another format": lambda path: rewrite(path, {"format": "other"}),
     "no format": lambda path: rewrite(path, {"format": None}),
     "another version": lambda path: rewrite(path, {"version": "3"}),
@@ -235,7 +237,7 @@ LIES: dict[str, Callable[[Path], None]] = {
     "no seconds": lambda path: rewrite(path, {"seconds": None}),
     "seconds that are none": lambda path: rewrite(path, {"seconds": "x"}),
 }
-ABOUT_ROWS: dict[str, Callable[[Path], None]] = {
+WRONG_ROWS_METADATA: dict[str, Callable[[Path], None]] = {
     "states' kind": lambda path: rewrite(path, {"kind": "state"}),
     "no parent": lambda path: rewrite(path, {"parent": None}),
     "an empty parent": lambda path: rewrite(path, {"parent": ""}),
@@ -261,7 +263,7 @@ ABOUT_ROWS: dict[str, Callable[[Path], None]] = {
     ),
     "a table of tokens": lambda path: rewrite(path, {}, **{TOKENS: Tensor.of(np.zeros((2, 2), "<i4"))}),
 }
-ABOUT_STATES: dict[str, Callable[[Path], None]] = {
+WRONG_STATE_METADATA: dict[str, Callable[[Path], None]] = {
     "rows' kind": lambda path: rewrite(path, {"kind": "rows"}),
     "no scalars": lambda path: rewrite(path, {"scalars": None}),
     "scalars that are none": lambda path: rewrite(path, {"scalars": "{"}),
@@ -273,44 +275,49 @@ def size_of(path: Path) -> int:
     return path.stat().st_size
 
 
-def lies_about(path: Path) -> dict[str, Callable[[Path], None]]:
-    return {**LIES, **(ABOUT_ROWS if ROWS_NAME.fullmatch(path.name) else ABOUT_STATES)}
+def wrong_metadata_for(path: Path) -> dict[str, Callable[[Path], None]]:
+    return {
+        **WRONG_METADATA,
+        **(WRONG_ROWS_METADATA if ROWS_NAME.fullmatch(path.name) else WRONG_STATE_METADATA),
+    }
 
 
-def test_a_signed_file_that_lies_about_itself_is_named_and_never_believed(talk: Talk) -> None:
-    store = SegmentStore(talk.sessions, talk.fingerprint)
-    rows = [path for path in talk.files if ROWS_NAME.fullmatch(path.name)]
-    states = [path for path in talk.files if STATE_NAME.fullmatch(path.name)]
-    # The joined file, a small one and a state.
+def test_a_file_with_wrong_metadata_is_reported_and_never_read(saved: SavedConversation) -> None:
+    store = SegmentStore(saved.sessions, saved.fingerprint)
+    rows = [path for path in saved.files if ROWS_NAME.fullmatch(path.name)]
+    states = [path for path in saved.files if STATE_NAME.fullmatch(path.name)]
+    # The joined file, a small one and a state file.
     for path in (max(rows, key=size_of), min(rows, key=size_of), *states[:1]):
-        for lie, tell in lies_about(path).items():
+        for kind, rewrite_file in wrong_metadata_for(path).items():
             before = {path: path.read_bytes()}
-            tell(path)
-            named = [problem.path for problem in inventory.verify(talk.sessions)]
-            list(inventory.usage(talk.sessions))
-            is_believed(talk, store, before)
-            undo(talk, before)
-            assert (lie, [path]) == (lie, named)
+            rewrite_file(path)
+            reported = [problem.path for problem in inventory.verify(saved.sessions)]
+            list(inventory.usage(saved.sessions))
+            all_is_read(saved, store, before)
+            undo(saved, before)
+            assert (kind, [path]) == (kind, reported)
     store.close()
 
 
-# The whole harness
+# Turns over damaged files
 
 
-def copy_of(talk: Talk, folder: Path) -> Talk:
-    shutil.copytree(talk.sessions, folder / "saved")
-    return Talk(**{**vars(talk), "sessions": folder / "saved"})
+def copy_of(saved: SavedConversation, folder: Path) -> SavedConversation:
+    shutil.copytree(saved.sessions, folder / "saved")
+    return SavedConversation(**{**vars(saved), "sessions": folder / "saved"})
 
 
-def go_on(talk: Talk) -> TurnRecord:
-    with Harness(talk.model, talk.sessions, tokens=5) as harness:
-        return harness.say(harness.chat(talk.family), NEXT)
+def next_turn(saved: SavedConversation) -> TurnRecord:
+    with Harness(saved.model, saved.sessions, tokens=5) as harness:
+        return harness.say(harness.chat(saved.family), NEXT_QUESTION)
 
 
 @pytest.fixture(scope="module")
-def undamaged(talks: dict[str, Talk], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TurnRecord]:
+def undamaged(
+    conversations: dict[str, SavedConversation], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, TurnRecord]:
     folder = tmp_path_factory.mktemp("undamaged")
-    return {name: go_on(copy_of(talk, folder / name)) for name, talk in talks.items()}
+    return {name: next_turn(copy_of(saved, folder / name)) for name, saved in conversations.items()}
 
 
 def flip_header(path: Path) -> None:
@@ -318,11 +325,11 @@ def flip_header(path: Path) -> None:
 
 
 def flip_rows(path: Path) -> None:
-    """In the full attention of either model, which needs every row, or in the first state."""
+    """Flip a bit in a full attention layer, which needs every row, or in the first state."""
     with Container(path) as file:
         name = next(name for name in ("3.keys", "1.keys", *sorted(file.tensors)) if name in file.tensors)
-        at = file.tensors[name].offset
-    flip(path, at + 5)
+        position = file.tensors[name].offset
+    flip(path, position + 5)
 
 
 def flip(path: Path, position: int) -> None:
@@ -339,61 +346,63 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def needed(talk: Talk) -> list[Path]:
+def files_of_next_turn(saved: SavedConversation) -> list[Path]:
     """The files that the next turn reads."""
-    rows = [found.path for found in locate(talk.folder, talk.chain)]
-    last = state_path(talk.folder, talk.chain[-1].id)
-    return [*rows, *([last] if talk.states else [])]
+    rows = [located.path for located in locate(saved.folder, saved.chain)]
+    last_state = state_path(saved.folder, saved.chain[-1].id)
+    return [*rows, *([last_state] if saved.states else [])]
 
 
 @pytest.mark.parametrize("damage", [at_night(flip_header), flip_rows, halve, at_night(empty)])
-def test_a_turn_over_damaged_files_says_the_same_and_why_it_took_longer(
-    talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path, damage: Callable[[Path], None]
+def test_a_turn_over_damaged_files_gives_the_same_reply_and_a_miss_reason(
+    saved: SavedConversation, undamaged: dict[str, TurnRecord], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    right = undamaged[talk.family]
-    assert None is right.miss_reason
-    for number in range(len(needed(talk))):
-        mine = copy_of(talk, tmp_path / str(number))
-        damage(needed(mine)[number])
-        record = go_on(mine)
-        assert (right.tokens, right.logprobs) == (record.tokens, record.logprobs)
+    expected = undamaged[saved.family]
+    assert None is expected.miss_reason
+    for number in range(len(files_of_next_turn(saved))):
+        damaged = copy_of(saved, tmp_path / str(number))
+        damage(files_of_next_turn(damaged)[number])
+        record = next_turn(damaged)
+        assert (expected.tokens, expected.logprobs) == (record.tokens, record.logprobs)
         assert record.miss_reason
-        assert record.reused_tokens < right.reused_tokens
+        assert record.reused_tokens < expected.reused_tokens
 
 
-def test_swapped_files_cost_time_only(talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path) -> None:
-    right = undamaged[talk.family]
-    mine = copy_of(talk, tmp_path)
-    one, other = needed(mine)[1:3]
-    apply({one: other.read_bytes(), other: one.read_bytes()})
-    record = go_on(mine)
-    assert (right.tokens, right.logprobs) == (record.tokens, record.logprobs)
+def test_swapped_files_cost_time_only(
+    saved: SavedConversation, undamaged: dict[str, TurnRecord], tmp_path: Path
+) -> None:
+    expected = undamaged[saved.family]
+    damaged = copy_of(saved, tmp_path)
+    first, second = files_of_next_turn(damaged)[1:3]
+    write_change({first: second.read_bytes(), second: first.read_bytes()})
+    record = next_turn(damaged)
+    assert (expected.tokens, expected.logprobs) == (record.tokens, record.logprobs)
     assert record.miss_reason
 
 
-def test_what_a_repair_set_aside_is_written_anew(
-    talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path
+def test_segments_set_aside_by_a_repair_are_written_again(
+    saved: SavedConversation, undamaged: dict[str, TurnRecord], tmp_path: Path
 ) -> None:
-    mine = copy_of(talk, tmp_path)
-    for path, damage in zip(needed(mine), (flip_rows, halve, flip_rows), strict=False):
+    damaged = copy_of(saved, tmp_path)
+    for path, damage in zip(files_of_next_turn(damaged), (flip_rows, halve, flip_rows), strict=False):
         damage(path)
-    for problem in list(inventory.verify(mine.sessions)):
+    for problem in list(inventory.verify(damaged.sessions)):
         segments.set_aside(problem.path)
-    assert [] == list(inventory.verify(mine.sessions))
-    first, second = go_on(mine), go_on(mine)
-    assert undamaged[talk.family].tokens == first.tokens
+    assert [] == list(inventory.verify(damaged.sessions))
+    first, second = next_turn(damaged), next_turn(damaged)
+    assert undamaged[saved.family].tokens == first.tokens
     assert first.miss_reason
     assert None is second.miss_reason
-    assert second.reused_tokens > undamaged[talk.family].reused_tokens
-    assert [] == list(inventory.verify(mine.sessions))
+    assert second.reused_tokens > undamaged[saved.family].reused_tokens
+    assert [] == list(inventory.verify(damaged.sessions))
 
 
-def test_a_folder_of_nothing_but_damage_is_a_cold_start(
-    talk: Talk, undamaged: dict[str, TurnRecord], tmp_path: Path
+def test_a_wholly_damaged_folder_is_a_cold_start(
+    saved: SavedConversation, undamaged: dict[str, TurnRecord], tmp_path: Path
 ) -> None:
-    mine = copy_of(talk, tmp_path)
-    for number, path in enumerate(segment_files(mine.sessions)):
+    damaged = copy_of(saved, tmp_path)
+    for number, path in enumerate(segment_files(damaged.sessions)):
         (flip_header, halve, empty)[number % 3](path)
-    record = go_on(mine)
-    assert undamaged[talk.family].tokens == record.tokens
+    record = next_turn(damaged)
+    assert undamaged[saved.family].tokens == record.tokens
     assert (0, True) == (record.reused_tokens, bool(record.miss_reason))

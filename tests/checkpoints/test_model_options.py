@@ -1,4 +1,4 @@
-"""Other caches, chunks and adapters: reopened is as open, to the bit, and no checkpoint is shared."""
+"""Quantized and limited caches, chunk sizes and adapters: reopened sessions are the same to the bit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, re
 from tests.support.program import Program
 from tests.support.tiny import write_model
 
-# Quantized numbers come in groups of 32 at least.
+# Families that get heads of 32: quantization groups hold at least 32 numbers.
 WIDE = ("qwen3", "qwen3_5")
 FOUR_BITS = ModelOptions(kv_bits=4, kv_group_size=32)
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models whose heads hold a whole group."""
+    """Models with heads as wide as the smallest quantization group."""
     folder = tmp_path_factory.mktemp("wide")
     for family in WIDE:
         write_model(folder / family, family, head_dim=32)
@@ -36,14 +36,14 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def same_reopened(model: Path, folder: Path, model_options: ModelOptions) -> list[int]:
-    """A conversation that was open all along and one reopened at every turn agree; its tokens."""
-    whole = open_all_along(model, folder / "open", model_options=model_options)
-    closed = reopened(model, folder / "closed", model_options=model_options)
-    assert list(map(outcome, whole)) == list(map(outcome, closed))
-    counts = [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in whole]
-    assert counts == [(r.prompt_tokens, r.reused_tokens, r.miss_reason) for r in closed]
-    assert all(record.reused_tokens for record in whole[1:])
-    return [token for record in whole for token in record.tokens]
+    """Assert that an open conversation and one reopened at every turn agree. Returns its tokens."""
+    live = open_all_along(model, folder / "open", model_options=model_options)
+    fresh = reopened(model, folder / "closed", model_options=model_options)
+    assert list(map(outcome, live)) == list(map(outcome, fresh))
+    counts = [(record.prompt_tokens, record.reused_tokens, record.miss_reason) for record in live]
+    assert counts == [(record.prompt_tokens, record.reused_tokens, record.miss_reason) for record in fresh]
+    assert all(record.reused_tokens for record in live[1:])
+    return [token for record in live for token in record.tokens]
 
 
 def fingerprint(model: Path, model_options: ModelOptions = DEFAULTS) -> str:
@@ -53,7 +53,7 @@ def fingerprint(model: Path, model_options: ModelOptions = DEFAULTS) -> str:
 # Quantized caches
 
 
-def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> None:
+def test_the_memory_of_a_quantized_cache_is_predicted(wide: Path) -> None:
     loaded = models_.load(str(wide / "qwen3"), model_options=FOUR_BITS)
     predicted = growth.predict(loaded.model, FOUR_BITS)
     cache = prompt_cache.new(loaded.model, FOUR_BITS)
@@ -63,7 +63,9 @@ def test_the_memory_that_a_quantized_cache_takes_is_known_before(wide: Path) -> 
 
 
 @pytest.mark.parametrize(("family", "bits"), in_turn_by_day([4, 8], WIDE))
-def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, family: str, bits: int) -> None:
+def test_a_quantized_cache_reopened_gives_the_same_replies(
+    wide: Path, tmp_path: Path, family: str, bits: int
+) -> None:
     model_options = ModelOptions(kv_bits=bits, kv_group_size=32)
     same_reopened(wide / family, tmp_path, model_options)
     with Harness(wide / family, tmp_path / "cold", model_options=model_options, cache=False) as harness:
@@ -80,12 +82,12 @@ def test_a_quantized_cache_reopened_says_the_same(wide: Path, tmp_path: Path, fa
 def test_a_quantized_cache_is_smaller_and_holds_other_numbers(
     wide: Path, tmp_path: Path, family: str
 ) -> None:
-    said = {}
+    records = {}
     for model_options in (DEFAULTS, FOUR_BITS):
         with Harness(wide / family, tmp_path / "saved", model_options=model_options) as harness:
             record = harness.say(harness.chat(str(model_options.kv_bits)), MESSAGES[1])
-            said[model_options] = record
-    plain, quantized = said.values()
+            records[model_options] = record
+    plain, quantized = records.values()
     assert plain.logprobs != quantized.logprobs
     assert 0 == quantized.reused_tokens
     assert quantized.checkpoint_bytes < plain.checkpoint_bytes
@@ -117,12 +119,12 @@ def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
 # A cache of limited size
 
 
-def test_a_cache_of_limited_size_reopened_says_the_same(models: Path, tmp_path: Path) -> None:
-    """Long before the end of the conversation most of its tokens are out of the cache."""
+def test_a_cache_of_limited_size_reopened_gives_the_same_replies(models: Path, tmp_path: Path) -> None:
+    """The conversation outgrows the cache several times."""
     limited = same_reopened(models / "qwen3", tmp_path, ModelOptions(max_kv_size=48))
-    whole = open_all_along(models / "qwen3", tmp_path / "whole")
-    assert whole[-1].prompt_tokens > 4 * 48
-    assert limited != [token for record in whole for token in record.tokens]
+    unlimited = open_all_along(models / "qwen3", tmp_path / "whole")
+    assert unlimited[-1].prompt_tokens > 4 * 48
+    assert limited != [token for record in unlimited for token in record.tokens]
 
 
 @pytest.mark.parametrize("family", ["qwen3_5", "gpt_oss"])
@@ -135,7 +137,7 @@ def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: st
 
 
 @pytest.mark.parametrize("family", all_but_one_at_night("gpt_oss"))
-def test_a_conversation_in_other_chunks_reopened_says_the_same(
+def test_another_prefill_step_size_reopened_gives_the_same_replies(
     models: Path, tmp_path: Path, family: str
 ) -> None:
     same_reopened(models / family, tmp_path, ModelOptions(prefill_step_size=7))
@@ -150,7 +152,7 @@ def test_a_prefill_runs_as_many_tokens_at_a_time_as_asked_for(models: Path, tmp_
 
 
 @pytest.mark.parametrize("family", all_but_one_at_night("qwen3_5"))
-def test_an_adapted_model_reopened_says_the_same_and_not_what_it_said_without(
+def test_an_adapted_model_reopened_gives_the_same_replies_unlike_the_plain_model(
     models: Path, tmp_path: Path, family: str
 ) -> None:
     model = models / family
@@ -159,14 +161,14 @@ def test_an_adapted_model_reopened_says_the_same_and_not_what_it_said_without(
     assert adapted != [token for record in plain for token in record.tokens]
 
 
-def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tmp_path: Path) -> None:
+def test_an_adapter_is_fingerprinted_by_content_not_path(models: Path, tmp_path: Path) -> None:
     model = models / "qwen3"
     first = write_adapter(tmp_path / "first", model)
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
     copy = ModelOptions(adapter_path=str(tmp_path / "copy"))
     other = write_adapter(tmp_path / "other", model, seed=2)
     assert fingerprint(model, first) == fingerprint(model, copy)
-    assert 3 == len({fingerprint(model, one) for one in (DEFAULTS, first, other)})
+    assert 3 == len({fingerprint(model, options) for options in (DEFAULTS, first, other)})
     stronger = {**ADAPTER_CONFIG["lora_parameters"], "scale": 1.0}  # type: ignore[dict-item]
     config = {**ADAPTER_CONFIG, "lora_parameters": stronger}
     (tmp_path / "copy" / "adapter_config.json").write_text(json.dumps(config))
@@ -176,8 +178,8 @@ def test_an_adapter_counts_by_its_contents_and_not_by_its_place(models: Path, tm
 @pytest.mark.parametrize("lost", ["adapter_config.json", "adapters.safetensors", "."])
 def test_a_folder_without_an_adapter_is_one_sentence(models: Path, tmp_path: Path, lost: str) -> None:
     model_options = write_adapter(tmp_path / "adapter", models / "qwen3")
-    gone = tmp_path / "adapter" / lost
-    shutil.rmtree(gone) if lost == "." else gone.unlink()
+    missing = tmp_path / "adapter" / lost
+    shutil.rmtree(missing) if lost == "." else missing.unlink()
     with pytest.raises(ModelNotFound, match="--adapter-path takes a folder with adapter_config"):
         models_.load(str(models / "qwen3"), model_options=model_options)
 
@@ -185,9 +187,9 @@ def test_a_folder_without_an_adapter_is_one_sentence(models: Path, tmp_path: Pat
 def test_an_adapter_of_another_model_is_one_sentence(models: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "wide", "qwen3", head_dim=32)
     model_options = write_adapter(tmp_path / "adapter", tmp_path / "wide")
-    with pytest.raises(ModelBroken, match=r"cannot be used with the model .*incompatible") as said:
+    with pytest.raises(ModelBroken, match=r"cannot be used with the model .*incompatible") as caught:
         models_.load(str(models / "qwen3"), model_options=model_options)
-    assert 1 == len(str(said.value).splitlines())
+    assert 1 == len(str(caught.value).splitlines())
 
 
 @pytest.mark.parametrize("config", ["{", "{}", "[]"])
@@ -200,7 +202,7 @@ def test_a_wrong_configuration_of_an_adapter_is_one_sentence(
         models_.load(str(models / "qwen3"), model_options=model_options)
 
 
-# All of them
+# All options
 
 
 def test_every_option_has_a_fingerprint_of_its_own(wide: Path, tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_every_option_has_a_fingerprint_of_its_own(wide: Path, tmp_path: Path) -
         ModelOptions(prefill_step_size=32),
         write_adapter(tmp_path / "adapter", wide / "qwen3"),
     ]
-    assert len(options) == len({fingerprint(wide / "qwen3", one) for one in options})
+    assert len(options) == len({fingerprint(wide / "qwen3", model_options) for model_options in options})
 
 
 def test_a_group_size_without_bits_changes_nothing(models: Path) -> None:
@@ -224,16 +226,16 @@ def test_a_group_size_without_bits_changes_nothing(models: Path) -> None:
 
 @pytest.mark.slow
 def test_other_options_reuse_nothing_and_say_why(chatcli: Program, wide: Path) -> None:
-    first = ["-S", "talk", "-m", wide / "qwen3_5", "-n", 4]
-    chatcli.ask("My dog is called Biscuit.", *first)
-    four = chatcli.ask("What is my dog's name?", *first, "--kv-bits", 4, "--kv-group-size", 32)
-    assert 0 == four["reused_tokens"] and "cache settings changed" in four["miss_reason"]
-    again = chatcli.ask("And mine?", *first, "--kv-bits", 4, "--kv-group-size", 32)
+    arguments = ["-S", "talk", "-m", wide / "qwen3_5", "-n", 4]
+    chatcli.ask("My dog is called Biscuit.", *arguments)
+    quantized = chatcli.ask("What is my dog's name?", *arguments, "--kv-bits", 4, "--kv-group-size", 32)
+    assert 0 == quantized["reused_tokens"] and "cache settings changed" in quantized["miss_reason"]
+    again = chatcli.ask("And mine?", *arguments, "--kv-bits", 4, "--kv-group-size", 32)
     assert again["reused_tokens"] > 0 and again["miss_reason"] is None
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "message"),
     [
         (("--kv-bits", 7), 2, "--kv-bits has to be one of 2, 3, 4, 5, 6, 8, not '7'"),
         (("--kv-group-size", 60), 2, "--kv-group-size has to be one of 32, 64, 128"),
@@ -242,8 +244,8 @@ def test_other_options_reuse_nothing_and_say_why(chatcli: Program, wide: Path) -
         at_night(("--adapter-path", "nowhere"), 1, "The adapter in"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
-    chatcli: Program, words: tuple[object, ...], code: int, says: str
+def test_a_refusal_is_one_sentence(
+    chatcli: Program, words: tuple[object, ...], code: int, message: str
 ) -> None:
-    done = chatcli.run("ask", "Hello", *words, expect=code)
-    assert says in done.errors and 1 == len(done.errors.splitlines())
+    result = chatcli.run("ask", "Hello", *words, expect=code)
+    assert message in result.errors and 1 == len(result.errors.splitlines())
