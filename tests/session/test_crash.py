@@ -1,6 +1,6 @@
-"""Kill -9 at any instant: no message that was on disk is lost, and no token comes out wrong.
+"""kill -9 at any instant loses no message that was on disk, and changes no token.
 
-CHATCLI_KILLS is how many processes are killed (default 12, nightly 200), CHATCLI_SEED where.
+CHATCLI_KILLS is the number of processes to kill (default 12, nightly 200), CHATCLI_SEED the random seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crash_harness import Harness, Victim, size
+from tests.support.crash_harness import Harness, Victim, kill_count
 from tests.support.program import Program
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
@@ -21,20 +21,24 @@ def test_killed_processes_lose_no_message_and_change_no_token(
     family: str, models: Path, tmp_path: Path
 ) -> None:
     harness = Harness(Program(tmp_path / "home", models / family), SEED)
-    print(f"CHATCLI_SEED={SEED} CHATCLI_KILLS={size()}")
-    harness.kills(size() // 2)
-    harness.go_on()
+    print(f"CHATCLI_SEED={SEED} CHATCLI_KILLS={kill_count()}")
+    harness.kills(kill_count() // 2)
+    harness.take_another_turn()
     harness.check()
     harness.program.run("cache", "verify")
     assert [] == harness.litter()
-    print(dict(harness.seen))
-    assert harness.seen["struck"] >= harness.seen["kills"] * 2 // 3
+    print(dict(harness.counts))
+    assert harness.counts["struck"] >= harness.counts["kills"] * 2 // 3
     reused = 0
-    for acknowledged, calm in harness.replayed(tmp_path / "copies"):
+    for acknowledged, undisturbed in harness.replayed(tmp_path / "copies"):
         for key in ("prompt_tokens", "text", "tokens", "logprobs"):
-            assert calm[key] == acknowledged.turn[key], (key, acknowledged.message, acknowledged.sampled)
+            assert undisturbed[key] == acknowledged.turn[key], (
+                key,
+                acknowledged.message,
+                acknowledged.sampled,
+            )
         reused += acknowledged.turn["reused_tokens"]
-    # The turns before a kill were not computed again.
+    # Turns after a kill reuse the checkpoints before it.
     assert reused > 0
 
 
@@ -42,11 +46,11 @@ def test_killed_processes_lose_no_message_and_change_no_token(
 def test_processes_killed_while_they_begin_a_session_leave_no_litter(chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "first", "-n", "2")
     harness = Harness(chatcli, SEED)
-    for number in range(4 + size() // 10):
+    for number in range(4 + kill_count() // 10):
         victim = Victim(harness.start("branch", "first", "--as", f"copy-{number}"))
         harness.wait(victim, lambda: harness.unnamed())
         harness.kill(victim, 0.0005)
-    print(dict(harness.seen), harness.unnamed())
+    print(dict(harness.counts), harness.unnamed())
     harness.check()
     chatcli.run("branch", "first", "--as", "last")
     assert [] == harness.litter()

@@ -1,4 +1,4 @@
-"""The model loads behind the prompt and says how far it is; the checkpoint is read meanwhile."""
+"""The model loads in the background with progress, while readahead reads the checkpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.shell import open_shell, ready
 from tests.support.terminal import CTRL_C, CTRL_D
 from tests.support.tiny import write_model
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 # Progress
@@ -45,16 +45,16 @@ def test_weights_read_in_groups_are_those_read_at_once(models: Path, at_once: in
     folder, fractions = models / "qwen3_5", list[float]()
     lazy, _, _ = mlx_lm.load(str(folder), lazy=True, return_config=True)
     assert "" == load.read_weights(folder, lazy, fractions.append, at_once)
-    whole, _ = mlx_lm.load(str(folder))
-    ours, theirs = dict(tree_flatten(lazy.parameters())), dict(tree_flatten(whole.parameters()))
-    assert ours.keys() == theirs.keys()
+    reference, _ = mlx_lm.load(str(folder))
+    read, expected = dict(tree_flatten(lazy.parameters())), dict(tree_flatten(reference.parameters()))
+    assert read.keys() == expected.keys()
     assert all(
-        ours[name].dtype == weight.dtype and mx.array_equal(ours[name], weight)
-        for name, weight in theirs.items()
+        read[name].dtype == weight.dtype and mx.array_equal(read[name], weight)
+        for name, weight in expected.items()
     )
     assert sorted(set(fractions)) == fractions and 1.0 == fractions[-1] and fractions[0] > 0
-    size = sum(weight.nbytes for weight in theirs.values())
-    assert (len(theirs) if at_once == 1 else 1) <= len(fractions) <= 1 + size // at_once
+    size = sum(weight.nbytes for weight in expected.values())
+    assert (len(expected) if at_once == 1 else 1) <= len(fractions) <= 1 + size // at_once
 
 
 def test_the_digest_of_large_weights_does_not_depend_on_their_groups(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_digest_of_large_weights_does_not_depend_on_their_groups(tmp_path: P
 
 
 @pytest.mark.parametrize("key", [CTRL_D, CTRL_C])
-def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(chatcli: Program, key: str) -> None:
+def test_the_prompt_can_be_left_while_the_model_loads(chatcli: Program, key: str) -> None:
     with open_shell(chatcli, "-m", chatcli.model) as terminal:
         terminal.wait_for("loading qwen3_5…")
         terminal.wait_for(lambda: ready(terminal))
@@ -80,11 +80,11 @@ def test_the_prompt_is_there_while_the_model_loads_and_can_be_left(chatcli: Prog
         assert "Traceback" not in terminal.all_text()
 
 
-def opened(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> LiveChat:
+def open_chat(model: Path, sessions: Path, name: str | None = None, *, cache: bool = True) -> LiveChat:
     return LiveChat(Settings(sessions=sessions, cache=cache), SessionRequest(name), str(model))
 
 
-def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Path, tmp_path: Path) -> None:
+def test_the_toolbar_shows_the_model_name_and_progress(models: Path, tmp_path: Path) -> None:
     work = RecordedWork()
     assert "" == work.activity
     slot = ModelSlot(Settings(sessions=tmp_path), str(models / "qwen3"), DEFAULTS, work, lambda _: None)
@@ -93,7 +93,7 @@ def test_the_toolbar_tells_the_models_own_name_and_how_much_is_there(models: Pat
     assert ["loading qwen3…", "loading qwen3… 100 %", ""] == work.reports
 
 
-def test_a_model_that_fails_half_way_leaves_no_word_about_loading(tmp_path: Path) -> None:
+def test_a_model_that_fails_to_load_clears_the_activity(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "broken", "qwen3")
     os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
     work = RecordedWork()
@@ -127,24 +127,24 @@ def saved(
     return model, sessions
 
 
-def chosen(model: Path, sessions: Path, name: str, at: int | None = None) -> list[Path]:
-    """What is read while the model loads for this session, opened at this turn."""
-    opened_ = opening.open_existing(SessionFolder(sessions), SessionRequest(name, at=at))
-    assert opened_ is not None
-    with opened_:
-        needed = readahead.needed(opened_.conversation, str(model))
+def files_to_read(model: Path, sessions: Path, name: str, at: int | None = None) -> list[Path]:
+    """The files that readahead chooses for this session, opened at turn `at`."""
+    session = opening.open_existing(SessionFolder(sessions), SessionRequest(name, at=at))
+    assert session is not None
+    with session:
+        needed = readahead.needed(session.conversation, str(model))
     assert needed is not None
     return readahead.paths(sessions, needed)
 
 
-def reused(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
-    """The tokens that the next turn takes from the disk."""
+def reused_tokens(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
+    """The reused tokens of the next turn in a new process."""
     with Harness(model, sessions) as harness:
         return harness.say(harness.chat(name, at=at), "Go on.", settle=False).reused_tokens
 
 
-def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
-    """A copy of the folder, with these of its checkpoints only."""
+def copy_folder(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
+    """A copy of the folder with only the checkpoints in `kept` (None: all)."""
     shutil.copytree(sessions, copy)
     names = {path.name for path in kept or segment_files(sessions)}
     for path in segment_files(copy):
@@ -156,31 +156,31 @@ def copied(sessions: Path, copy: Path, kept: list[Path] | None = None) -> Path:
 @pytest.mark.parametrize(
     ("name", "at"), [("talk", None), at_night("other", None), at_night("aside", None), ("talk", 2)]
 )
-def test_what_is_read_is_all_that_the_next_turn_needs(
+def test_readahead_reads_all_that_the_next_turn_needs(
     saved: tuple[Path, Path], tmp_path: Path, name: str, at: int | None
 ) -> None:
     model, sessions = saved
-    files = chosen(model, sessions, name, at)
+    files = files_to_read(model, sessions, name, at)
     assert len(segment_files(sessions)) > len(files) == len(set(files)) > 1
     assert sum(".state." in path.name for path in files) == (model.name == "qwen3_5")
-    few = reused(model, copied(sessions, tmp_path / "few", files), name, at)
-    assert few == reused(model, copied(sessions, tmp_path / "all"), name, at) > 40
+    expected = reused_tokens(model, copy_folder(sessions, tmp_path / "few", files), name, at)
+    assert expected == reused_tokens(model, copy_folder(sessions, tmp_path / "all"), name, at) > 40
 
 
 @pytest.mark.slow
-def test_nothing_is_read_that_the_next_turn_does_not_need(saved: tuple[Path, Path], tmp_path: Path) -> None:
+def test_readahead_reads_only_what_the_next_turn_needs(saved: tuple[Path, Path], tmp_path: Path) -> None:
     model, sessions = saved
-    files = chosen(model, sessions, "talk")
-    whole = reused(model, copied(sessions, tmp_path / "all"), "talk")
+    files = files_to_read(model, sessions, "talk")
+    whole = reused_tokens(model, copy_folder(sessions, tmp_path / "all"), "talk")
     for number, left_out in enumerate(files):
         kept = [path for path in files if path != left_out]
-        assert reused(model, copied(sessions, tmp_path / str(number), kept), "talk") < whole
+        assert reused_tokens(model, copy_folder(sessions, tmp_path / str(number), kept), "talk") < whole
 
 
-def test_of_files_that_begin_alike_the_one_that_goes_on_longest_on_the_path_is_read(
+def test_of_files_with_one_start_the_longest_on_the_path_is_read(
     tmp_path: Path,
 ) -> None:
-    """A shorter one that was joined since, and another conversation's that goes on elsewhere."""
+    """The others: a shorter file from before a join, and one of another conversation."""
     first, second, third, other = (digit * 64 for digit in "1234")
     folder = catalog.model_folder(tmp_path, "f" * 32)
     ends = {(first, first), (first, third), (first, other), (second, other), (other, third)}
@@ -197,7 +197,7 @@ def test_of_files_that_begin_alike_the_one_that_goes_on_longest_on_the_path_is_r
     ]
 
 
-def test_another_model_or_a_session_without_replies_needs_nothing(
+def test_another_model_or_no_reply_needs_no_readahead(
     saved: tuple[Path, Path],
 ) -> None:
     model, sessions = saved
@@ -206,30 +206,28 @@ def test_another_model_or_a_session_without_replies_needs_nothing(
     assert None is readahead.needed(Conversation("2025-03-01"), str(model))
 
 
-def test_checkpoints_that_are_gone_or_damaged_are_left_to_the_turn(
-    saved: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_readahead_ignores_missing_and_damaged_checkpoints(saved: tuple[Path, Path], tmp_path: Path) -> None:
     model, original = saved
-    sessions = copied(original, tmp_path / "copy")
-    files = chosen(model, sessions, "talk")
-    gone, damaged, pipe, *_ = [*files, tmp_path / "none"]
-    gone.unlink()
+    sessions = copy_folder(original, tmp_path / "copy")
+    files = files_to_read(model, sessions, "talk")
+    missing, damaged, pipe, *_ = [*files, tmp_path / "none"]
+    missing.unlink()
     damaged.write_bytes(b"no tensors")
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    assert gone not in chosen(model, sessions, "talk")
+    assert missing not in files_to_read(model, sessions, "talk")
     readahead.read([*files, sessions], threading.Event())
     shutil.rmtree(sessions / "kv")
-    assert [] == chosen(model, sessions, "talk")
+    assert [] == files_to_read(model, sessions, "talk")
 
 
-only_linux = pytest.mark.skipif(
+needs_fadvise = pytest.mark.skipif(
     not hasattr(os, "posix_fadvise"), reason="nothing makes this system forget a file"
 )
 
 
-def cold(files: list[Path]) -> None:
-    """Have the system forget what it read of these files; skips where it cannot be seen."""
+def drop_from_page_cache(files: list[Path]) -> None:
+    """Drop these files from the page cache; skips the test where the file system keeps them."""
     for path in files:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -242,7 +240,7 @@ def cold(files: list[Path]) -> None:
 
 
 def in_memory(path: Path) -> bool:
-    """Whether the system has all of a file in memory; to ask reads nothing."""
+    """Whether all of a file is in the page cache; asking reads nothing."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
         pages = (ctypes.c_ubyte * (len(mapped) // mmap.PAGESIZE + 1))()
         begin = ctypes.c_char.from_buffer(mapped)
@@ -254,58 +252,56 @@ def in_memory(path: Path) -> bool:
     return all(page & 1 for page in pages[: -(-path.stat().st_size // mmap.PAGESIZE)])
 
 
-@only_linux
-def test_opening_a_session_has_its_checkpoint_read_unless_the_cache_is_off(
+@needs_fadvise
+def test_opening_a_session_reads_its_checkpoint_unless_the_cache_is_off(
     saved: tuple[Path, Path], tmp_path: Path
 ) -> None:
     model, original = saved
-    sessions = copied(original, tmp_path / "copy")
-    files = chosen(model, sessions, "talk")
-    cold(segment_files(sessions))
-    off = opened(model, sessions, "talk", cache=False)
-    off.model.wait()
-    off.close()
+    sessions = copy_folder(original, tmp_path / "copy")
+    files = files_to_read(model, sessions, "talk")
+    drop_from_page_cache(segment_files(sessions))
+    uncached = open_chat(model, sessions, "talk", cache=False)
+    uncached.model.wait()
+    uncached.close()
     assert not any(map(in_memory, files))
-    on = opened(model, sessions, "talk")
-    deadline = time.monotonic() + PATIENCE
+    cached = open_chat(model, sessions, "talk")
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not all(map(in_memory, files)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    on.model.wait()
-    on.close()
-    others = {path.name for path in segment_files(sessions)} - {path.name for path in files}
-    assert others
-    assert not any(in_memory(path) for path in segment_files(sessions) if path.name in others)
+    cached.model.wait()
+    cached.close()
+    unneeded = {path.name for path in segment_files(sessions)} - {path.name for path in files}
+    assert unneeded
+    assert not any(in_memory(path) for path in segment_files(sessions) if path.name in unneeded)
 
 
-@only_linux
-def test_a_session_that_is_resumed_in_the_shell_has_its_checkpoint_read(
-    saved: tuple[Path, Path], tmp_path: Path
-) -> None:
+@needs_fadvise
+def test_resuming_in_the_shell_reads_the_checkpoint(saved: tuple[Path, Path], tmp_path: Path) -> None:
     model, original = saved
-    sessions = copied(original, tmp_path / "copy")
-    newest, *_ = chosen(model, sessions, "aside")
+    sessions = copy_folder(original, tmp_path / "copy")
+    newest, *_ = files_to_read(model, sessions, "aside")
     with SessionFolder(sessions).open("aside") as session:
         session.set_model(str(model))
-    cold(segment_files(sessions))
-    chat = opened(model, sessions)
+    drop_from_page_cache(segment_files(sessions))
+    chat = open_chat(model, sessions)
     chat.model.wait()
     assert not in_memory(newest)
     registry.run(chat, "/resume aside")
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not in_memory(newest):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     chat.close()
 
 
-@only_linux
+@needs_fadvise
 def test_reading_ends_when_the_process_closes(saved: tuple[Path, Path], tmp_path: Path) -> None:
     model, original = saved
-    files = chosen(model, copied(original, tmp_path / "copy"), "talk")
+    files = files_to_read(model, copy_folder(original, tmp_path / "copy"), "talk")
     stop = threading.Event()
     stop.set()
-    cold(files)
+    drop_from_page_cache(files)
     readahead.read(files, stop)
     time.sleep(0.05)
     assert not any(map(in_memory, files))

@@ -1,4 +1,4 @@
-"""A chat without a terminal: sessions that change, a model change that is cancelled, summaries."""
+"""LiveChat without a terminal: changing sessions, cancelling a model change, compaction."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.support.program import folder_contents
 from tests.support.tiny import write_model
 from tests.support.waiting import wait_until
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 NEVER = threading.Event()
 
 
 @pytest.fixture
 def chat(models: Path, tmp_path: Path) -> Iterator[LiveChat]:
-    opened = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
-    yield opened
-    opened.close()
+    live_chat_ = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"))
+    yield live_chat_
+    live_chat_.close()
 
 
 def settings(folder: Path, tokens: int | None = 4) -> Settings:
@@ -61,7 +61,7 @@ def stream(chat: LiveChat, line: str) -> list[Event]:
 # Sessions
 
 
-def test_the_system_prompt_is_said_to_change_only_where_it_does(chat: LiveChat) -> None:
+def test_system_reports_a_change_only_where_there_is_one(chat: LiveChat) -> None:
     def answer(argument: str) -> str:
         result = registry.run(chat, f"/system {argument}")
         assert isinstance(result, PlainText)
@@ -77,12 +77,12 @@ def test_the_system_prompt_is_said_to_change_only_where_it_does(chat: LiveChat) 
         say(chat, "Hello.")
 
 
-def test_a_session_that_is_not_there_is_told_with_what_lists_them_here(chat: LiveChat) -> None:
+def test_a_missing_session_names_the_command_that_lists_sessions(chat: LiveChat) -> None:
     with pytest.raises(SessionNotFound, match="in a chat, /resume does"):
         registry.run(chat, "/resume nosuch")
 
 
-def test_what_a_conversation_that_never_began_was_to_be_told_reaches_no_other(
+def test_the_system_prompt_of_an_unsaved_conversation_reaches_no_other(
     chat: LiveChat,
 ) -> None:
     say(chat, "The quick brown fox.")
@@ -96,8 +96,8 @@ def test_what_a_conversation_that_never_began_was_to_be_told_reaches_no_other(
     assert None is chat.session.folder.read(name).conversation.system
 
 
-class Unflushed(SessionFile):
-    """A session whose last words the disk refuses when it is closed."""
+class FailingClose(SessionFile):
+    """A session file whose last write fails when it is closed."""
 
     def close(self) -> None:
         super().close()
@@ -105,7 +105,7 @@ class Unflushed(SessionFile):
 
 
 @pytest.mark.parametrize("line", ["/new", "/fork", "/resume other"])
-def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_told(
+def test_an_error_while_closing_a_session_is_reported_and_the_chat_moves_on(
     chat: LiveChat, line: str
 ) -> None:
     chat.session.folder.create("other", model=None, system=None).close()
@@ -114,39 +114,37 @@ def test_a_session_that_cannot_be_closed_well_is_left_all_the_same_and_that_is_t
     before = chat.session.file
     assert before is not None
     chat.session.switch(None)
-    chat.session.switch(Unflushed(before.path))
+    chat.session.switch(FailingClose(before.path))
     result = registry.run(chat, line)
     assert isinstance(result, PlainText | Opened)
     note = result.text if isinstance(result, PlainText) else "".join(result.notes)
     assert note.endswith("Cannot save to the session: the disk is full.")
     say(chat, "two")
     assert "two" == messages(chat)[-1] and name != chat.session.name
-    with SessionFolder(chat.model.settings.sessions).open(name) as left:
-        assert 1 == len(left.conversation.turns())
+    with SessionFolder(chat.model.settings.sessions).open(name) as session:
+        assert 1 == len(session.conversation.turns())
 
 
 # Models
 
 
-def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_further(
-    models: Path, tmp_path: Path
-) -> None:
+def test_a_model_change_can_be_cancelled_and_stops_loading(models: Path, tmp_path: Path) -> None:
     work = RecordedWork()
     chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"), background=work)
     say(chat, "one")
-    # It cannot be read beyond this file before someone writes there.
+    # Loading blocks at this pipe until the test writes to it.
     pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     model, stop = chat.model.name, threading.Event()
     chat.model.cancel_on(stop)
-    with ThreadPoolExecutor() as behind:
-        changing = behind.submit(registry.run, chat, f"/model {pipe.parent}")
+    with ThreadPoolExecutor() as executor:
+        changing = executor.submit(registry.run, chat, f"/model {pipe.parent}")
         with pipe.open("w") as file:  # once it is opened for reading
             pipe.unlink()
             stop.set()
             with pytest.raises(KeyboardInterrupt):
-                changing.result(PATIENCE)
+                changing.result(TIMEOUT_SECONDS)
             assert "" == work.activity and model == chat.model.name
             file.write("{}")
     say(chat, "two")
@@ -158,7 +156,7 @@ def test_waiting_for_another_model_can_be_given_up_and_it_is_not_read_any_furthe
     chat.close()
 
 
-# Summaries
+# Compaction
 
 
 @pytest.fixture(scope="module")
@@ -183,17 +181,17 @@ MESSAGES = (
 @pytest.fixture
 def full(small: Path, tmp_path: Path) -> Iterator[LiveChat]:
     """A conversation whose next message does not fit."""
-    opened = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
+    chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in MESSAGES:
-        say(opened, message)
+        say(chat, message)
     with pytest.raises(ContextFull):
-        say(opened, MESSAGES[-1] * 2)
-    yield opened
-    opened.close()
+        say(chat, MESSAGES[-1] * 2)
+    yield chat
+    chat.close()
 
 
 @pytest.mark.slow
-def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept(
+def test_compaction_summarizes_what_fits_and_keeps_the_last_turns(
     full: LiveChat,
 ) -> None:
     before = folder_contents(full.model.settings.sessions)["talk.jsonl"]
@@ -214,7 +212,7 @@ def test_a_full_conversation_is_summarized_as_far_as_it_fits_and_its_end_is_kept
 
 
 @pytest.mark.slow
-def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_path: Path) -> None:
+def test_compaction_names_a_turn_that_fits_nowhere(small: Path, tmp_path: Path) -> None:
     chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
         say(chat, message)
@@ -228,7 +226,7 @@ def test_what_fits_neither_the_summary_nor_beside_it_is_told(small: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_conversation_that_leaves_no_room_at_all_is_not_summarized(small: Path, tmp_path: Path) -> None:
+def test_a_conversation_without_room_for_a_summary_is_not_compacted(small: Path, tmp_path: Path) -> None:
     chat = LiveChat(settings(tmp_path, None), SessionRequest("talk"), str(small))
     say(chat, "Remember it well. " * 75)
     with pytest.raises(ContextFull, match="/rewind goes back"):
@@ -250,11 +248,9 @@ def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     assert summaries[0] == summaries[1] and {"e", "a", " "} & set(summaries[0])
 
 
-def test_a_typeahead_that_gave_way_to_another_has_ended_when_a_turn_begins(
-    models: Path, tmp_path: Path
-) -> None:
-    in_chunks = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
-    chat = LiveChat(in_chunks, SessionRequest(), str(models / "qwen3"))
+def test_a_replaced_typeahead_has_ended_when_a_turn_begins(models: Path, tmp_path: Path) -> None:
+    small_chunks = replace(settings(tmp_path), model_options=ModelOptions(prefill_step_size=1024))
+    chat = LiveChat(small_chunks, SessionRequest(), str(models / "qwen3"))
     say(chat, "hello")
     chat.background.stop()
     chat.type_ahead("river " * 900)

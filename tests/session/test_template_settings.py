@@ -1,4 +1,4 @@
-"""What a session tells its template: effort and arguments are in the tokens, kept on resume, or refused."""
+"""Template settings of a session: effort and arguments reach the prompt, are saved, or are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EFFORT = (
 
 @pytest.fixture(scope="module")
 def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose template knows an effort and an option."""
+    """A model whose template reads reasoning_effort and preserve_thinking."""
     return tiny.write_model(tmp_path_factory.mktemp("m") / "thinker", "qwen3_5", template=EFFORT)
 
 
@@ -56,14 +56,14 @@ def tokenizer(thinker: Path) -> Any:
     return load_tokenizer(thinker)
 
 
-class Shell:
-    """A chat without a terminal, one process's worth."""
+class ChatSession:
+    """A live chat without a terminal; closing it is the end of its process."""
 
     def __init__(self, folder: Path, model: Path, request: SessionRequest | None = None) -> None:
         settings = Settings(sessions=folder, sampling=Sampling(max_tokens=6))
         self.chat = LiveChat(settings, request or SessionRequest("talk"), str(model))
 
-    def __enter__(self) -> Shell:
+    def __enter__(self) -> ChatSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,7 +89,7 @@ def rendered(tokenizer: Any, **options: Any) -> str:
     return Template(tokenizer, DATE, **options).text(PATHS[1], generation=True)
 
 
-def test_the_effort_is_told_under_the_name_that_the_template_reads(tokenizer: Any) -> None:
+def test_the_effort_has_the_name_that_the_template_reads(tokenizer: Any) -> None:
     assert "Reasoning: medium" in rendered(tokenizer)
     assert "Reasoning: high" in rendered(tokenizer, effort="high")
     for name in ("thinking_effort", "reasoning_effort"):
@@ -98,7 +98,7 @@ def test_the_effort_is_told_under_the_name_that_the_template_reads(tokenizer: An
         assert "Reasoning: low" in rendered(other, effort="low")
 
 
-def test_a_switch_of_another_name_is_told_too(tmp_path: Path) -> None:
+def test_a_thinking_switch_of_another_name_is_set(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, tiny.OPEN_THINK.replace("enable_thinking", "thinking"))
     assert "</think>" in rendered(load_tokenizer(tmp_path), think=False)
 
@@ -117,7 +117,7 @@ def test_variables_are_those_that_a_session_can_set(tokenizer: Any) -> None:
     assert rendered(python, arguments={"level": 7, "other": 1}).startswith("7")
 
 
-def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
+def test_template_settings_are_part_of_the_cache_key(tokenizer: Any) -> None:
     memory = TemplateCache.of(tokenizer)
     keys = [
         Template(tokenizer, DATE, None, memory, **options).key
@@ -134,28 +134,35 @@ def test_what_a_template_is_told_is_part_of_its_key(tokenizer: Any) -> None:
     assert keys[0] == unknown.key
 
 
-def test_effort_and_arguments_are_kept_and_reopened_is_open(thinker: Path, tmp_path: Path) -> None:
+def test_effort_and_arguments_are_saved_and_a_reopened_session_is_the_same(
+    thinker: Path, tmp_path: Path
+) -> None:
     request = SessionRequest("talk", template_args={"preserve_thinking": True})
-    with Shell(tmp_path / "open", thinker, request) as shell:
+    with ChatSession(tmp_path / "open", thinker, request) as shell:
         assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
-        told_first, whole = shell.say("One."), shell.say("Two.")
+        first, second = shell.say("One."), shell.say("Two.")
         prompt = shell.prompt()
     assert "Reasoning: low\nAll thinking.\n" in prompt
-    with Shell(tmp_path / "closed", thinker, request) as shell:
+    with ChatSession(tmp_path / "closed", thinker, request) as shell:
         shell.run("/think low")
-        assert told_first.tokens == shell.say("One.").tokens
-    (kept,) = [line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"]
-    assert ("low", {"preserve_thinking": True}) == (kept["effort"], kept["args"])
-    with Shell(tmp_path / "closed", thinker) as shell:
-        again = shell.say("Two.")
+        assert first.tokens == shell.say("One.").tokens
+    (saved,) = [line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"]
+    assert ("low", {"preserve_thinking": True}) == (saved["effort"], saved["args"])
+    with ChatSession(tmp_path / "closed", thinker) as shell:
+        reopened = shell.say("Two.")
         assert prompt == shell.prompt()
-    numbers = [(r.tokens, r.logprobs, r.prompt_tokens, r.reused_tokens) for r in (whole, again)]
-    assert numbers[0] == numbers[1]
-    assert again.reused_tokens > 0 and again.miss_reason is None
+    outcomes = [
+        (record.tokens, record.logprobs, record.prompt_tokens, record.reused_tokens)
+        for record in (second, reopened)
+    ]
+    assert outcomes[0] == outcomes[1]
+    assert reopened.reused_tokens > 0 and reopened.miss_reason is None
 
 
-def test_another_effort_is_another_prompt_and_can_be_taken_back(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"reasoning_effort": "x"})) as shell:
+def test_another_effort_changes_the_prompt_and_can_be_reset(thinker: Path, tmp_path: Path) -> None:
+    with ChatSession(
+        tmp_path, thinker, SessionRequest("talk", template_args={"reasoning_effort": "x"})
+    ) as shell:
         shell.say("One.")
         assert "Reasoning: x" in shell.prompt()
         shell.run("/think off")
@@ -169,34 +176,36 @@ def test_another_effort_is_another_prompt_and_can_be_taken_back(thinker: Path, t
             shell.run("/think much")
 
 
-def test_a_branch_and_an_export_tell_it_too(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})) as shell:
+def test_branches_and_exports_keep_template_settings(thinker: Path, tmp_path: Path) -> None:
+    with ChatSession(
+        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})
+    ) as shell:
         shell.run("/think high")
         shell.say("One.")
     folder = SessionFolder(tmp_path)
     with opening.branch(folder, "talk", None, "twin") as twin:
-        assert ("high", {"preserve_thinking": True}) == facts(twin.conversation)
+        assert ("high", {"preserve_thinking": True}) == saved_settings(twin.conversation)
     exported = export.to_json(export.to_dict("talk", folder.read("talk").conversation))
     with importing.save(folder, importing.read(exported.encode()), "copy") as copy:
-        assert ("high", {"preserve_thinking": True}) == facts(copy.conversation)
+        assert ("high", {"preserve_thinking": True}) == saved_settings(copy.conversation)
 
 
-def facts(conversation: Conversation) -> tuple[str | None, dict[str, Any]]:
+def saved_settings(conversation: Conversation) -> tuple[str | None, dict[str, Any]]:
     return conversation.effort, dict(conversation.template_args)
 
 
-def test_what_was_said_before_a_first_message_is_not_for_another_session(
+def test_an_effort_set_before_the_first_message_reaches_no_other_session(
     thinker: Path, tmp_path: Path
 ) -> None:
     SessionFolder(tmp_path).create("other", model=str(thinker), system=None).close()
-    with Shell(tmp_path, thinker, SessionRequest()) as shell:
+    with ChatSession(tmp_path, thinker, SessionRequest()) as shell:
         shell.run("/think high")
         registry.run(shell.chat, "/resume other")
         assert shell.chat.session.effort is None
 
 
 def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, models / "qwen3") as shell:
+    with ChatSession(tmp_path, models / "qwen3") as shell:
         with pytest.raises(UsageError, match="has no thinking effort: /think on and /think off"):
             shell.run("/think high")
         assert "Thinking is on." == shell.run("/think on")
@@ -205,10 +214,10 @@ def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_
 def test_a_model_without_an_effort_still_opens_a_session_with_one(
     thinker: Path, models: Path, tmp_path: Path
 ) -> None:
-    with Shell(tmp_path, thinker) as shell:
+    with ChatSession(tmp_path, thinker) as shell:
         shell.run("/think low")
         shell.say("One.")
-    with Shell(tmp_path, models / "qwen3") as shell:
+    with ChatSession(tmp_path, models / "qwen3") as shell:
         assert shell.say("Two.").tokens
         assert "low" == shell.chat.session.effort
 
@@ -246,19 +255,21 @@ def test_arguments_are_json_where_they_parse() -> None:
             parse_argument(wrong)
 
 
-def test_an_argument_that_is_null_is_taken_back(thinker: Path, tmp_path: Path) -> None:
-    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})) as shell:
+def test_a_null_argument_removes_the_saved_one(thinker: Path, tmp_path: Path) -> None:
+    with ChatSession(
+        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})
+    ) as shell:
         shell.say("One.")
-    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": None})) as shell:
+    with ChatSession(
+        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": None})
+    ) as shell:
         shell.say("Two.")
         assert "All thinking." not in shell.prompt()
 
 
-def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
-    thinker: Path, tmp_path: Path
-) -> None:
+def test_tools_reach_the_template_and_calls_in_history_render(thinker: Path, tmp_path: Path) -> None:
     tools = [{"type": "function", "function": {"name": "search"}}]
-    with Shell(tmp_path, thinker, SessionRequest("talk", template_args={"tools": tools})) as shell:
+    with ChatSession(tmp_path, thinker, SessionRequest("talk", template_args={"tools": tools})) as shell:
         shell.say("One.")
         assert "\nsearch\n" in shell.prompt()
         head = shell.chat.session.conversation.head
@@ -273,17 +284,17 @@ def test_tools_may_be_told_and_calls_of_them_stay_in_a_history_that_renders(
 @pytest.mark.slow
 def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, thinker)
-    few = ("-S", "talk", "--think-budget", "2", "-n", "5")
-    done = program.ask("One.", "--template-arg", "preserve_thinking=true", *few)
+    options = ("-S", "talk", "--think-budget", "2", "-n", "5")
+    reply = program.ask("One.", "--template-arg", "preserve_thinking=true", *options)
     close = tiny.SPECIAL.index("</think>")
-    assert 2 == done["tokens"].index(close)
-    kept = [line for line in entries(program.sessions / "talk.jsonl") if line["type"] == "template"]
-    assert [{"preserve_thinking": True}] == [line["args"] for line in kept]
-    no = program.run("ask", "Hi", "-S", "new", "--template-arg", "nope=1", expect=2)
+    assert 2 == reply["tokens"].index(close)
+    saved = [line for line in entries(program.sessions / "talk.jsonl") if line["type"] == "template"]
+    assert [{"preserve_thinking": True}] == [line["args"] for line in saved]
+    refused = program.run("ask", "Hi", "-S", "new", "--template-arg", "nope=1", expect=2)
     assert (
         "chatcli: This model's chat template does not know 'nope': it knows preserve_thinking, "
         "reasoning_effort, tools.\n"
-    ) == no.errors
+    ) == refused.errors
     assert not (program.sessions / "new.jsonl").exists()
 
 
@@ -301,7 +312,7 @@ def test_a_damaged_line_is_skipped(line: dict[str, Any], tmp_path: Path) -> None
     with (tmp_path / "talk.jsonl").open("a") as file:
         file.write(json.dumps({"type": "template", **line}) + "\n")
     read = folder.read("talk")
-    assert (None, {}) == facts(read.conversation)
+    assert (None, {}) == saved_settings(read.conversation)
     assert ["line 2 of the session 'talk' is damaged: skipped"] == read.problems
 
 
@@ -309,7 +320,7 @@ CALL = ToolCalled("<tool_call>…</tool_call>", (ToolCall("search", '{"q": "\x1b
 SHOWN = '⚙ calls search({"q": "␛[2J"}), which chatcli does not run'
 
 
-def shown(screen: Any, events: list[Event]) -> None:
+def draw(screen: Any, events: list[Event]) -> None:
     for event in events:
         screen.event(event)
 
@@ -322,8 +333,8 @@ def test_a_call_is_a_line_of_its_own_in_the_shell_and_in_a_pipe() -> None:
         TurnDone(TurnRecord("a", 1)),
     ]
     out, err, drawn = io.StringIO(), io.StringIO(), io.StringIO()
-    shown(Pipe(out, err), events)
+    draw(Pipe(out, err), events)
     assert (f"Wait.\n{SHOWN}\nDone.\n", "") == (out.getvalue(), err.getvalue())
-    shown(Screen(Console(file=drawn, width=100), "off"), events)
+    draw(Screen(Console(file=drawn, width=100), "off"), events)
     lines = [line.strip() for line in drawn.getvalue().splitlines() if line.strip()]
     assert ["Wait.", SHOWN, "Done."] == lines[:3]

@@ -1,8 +1,8 @@
-"""Real processes in conversations, killed at random instants, and what has to hold afterwards.
+"""Kill real processes at random instants, and check their folder of sessions afterwards.
 
-A `Harness` is one folder of sessions. Each kill starts a process (or two), waits for something to be
-seen on disk, then for a random moment, and kills. What was acknowledged until then is remembered:
-every whole line of a transcript, and every turn whose JSON line was printed.
+Each kill starts a process (or two), waits until a phase shows on disk, then for a random time, and
+kills. The `Harness` records what was acknowledged before: every whole line of a transcript, and every
+turn whose JSON line was printed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tests.support.program import Program, segment_files
 PATIENCE = 60.0
 SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were told."
 LONG = " Remember what you were told." * 20
-# A conversation this long is deleted: a tiny model's context ends somewhere.
-LONGEST = 14
-LIMIT = "120kB"
+# A conversation with more turns is deleted: it would fill the context of a tiny model.
+MAX_TURNS = 14
+CACHE_LIMIT = "120kB"
 SAMPLED = ("--temp", "1", "--seed", "4")
-TALKS = ["loading", "question", "generating", "temporary", "written", "joined", "reply", "anywhen"]
-KINDS = [*TALKS, "evicting", "evicting", "two at once", "branch", "rename", "delete", "collect"]
+PHASES = ["loading", "question", "generating", "temporary", "written", "joined", "reply", "anywhen"]
+KINDS = [*PHASES, "evicting", "evicting", "two at once", "branch", "rename", "delete", "collect"]
 
 
 @dataclass(frozen=True)
-class Told:
-    """A turn that was acknowledged: the transcript before it, the message and the JSON line."""
+class AcknowledgedTurn:
+    """The transcript before a turn, its message, and the JSON line that was printed for it."""
 
-    before: bytes
+    transcript: bytes
     message: str
     turn: dict[str, Any]
     sampled: bool
@@ -46,7 +46,7 @@ class Told:
 
 @dataclass
 class Victim:
-    """A process that is to be killed, and the session that it writes to (None: no conversation)."""
+    """A process to kill, and the session that it writes to (None: it has no conversation)."""
 
     process: subprocess.Popen[bytes]
     session: str | None = None
@@ -56,30 +56,30 @@ class Victim:
 
 @dataclass
 class Harness:
-    """One folder of sessions, in which processes live and die."""
+    """A folder of sessions whose processes are killed."""
 
     program: Program
     seed: int
-    chance: random.Random = field(init=False)
+    rng: random.Random = field(init=False)
     sessions: list[str] = field(default_factory=list)
-    kept: dict[str, bytes] = field(default_factory=dict)
-    told: list[Told] = field(default_factory=list)
-    seen: Counter[str] = field(default_factory=Counter)
+    transcripts: dict[str, bytes] = field(default_factory=dict)
+    acknowledged: list[AcknowledgedTurn] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
     number: int = 0
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)
+        self.rng = random.Random(self.seed)
         self.program.sessions.mkdir(exist_ok=True)
 
-    # What a process does until it is killed
+    # Kinds of kills
 
-    def kills(self, wanted: int) -> None:
-        """Kill this many processes, in every phase about equally often."""
+    def kills(self, count: int) -> None:
+        """Kill `count` processes, about equally often in every phase."""
         kinds: list[str] = []
-        while self.seen["kills"] < wanted:
-            kinds = kinds or self.chance.sample(KINDS, len(KINDS))
+        while self.counts["kills"] < count:
+            kinds = kinds or self.rng.sample(KINDS, len(KINDS))
             kind = kinds.pop()
-            print(f"kill {self.seen['kills'] + 1}: {kind}")
+            print(f"kill {self.counts['kills'] + 1}: {kind}")
             {
                 "evicting": self.kill_evicting,
                 "two at once": self.kill_two,
@@ -87,29 +87,29 @@ class Harness:
                 "rename": self.kill_rename,
                 "delete": self.kill_delete,
                 "collect": self.kill_collecting,
-            }.get(kind, lambda kind=kind: self.kill_talking(kind))()
+            }.get(kind, lambda kind=kind: self.kill_chat(kind))()
             self.check()
 
-    def kill_talking(self, phase: str, *options: str) -> None:
-        # Files are joined when there are many of them.
-        count = 9 if phase == "joined" else self.chance.randint(3, 6)
-        self.strike(self.talk(self.any_session(), *options, count=count), phase)
+    def kill_chat(self, phase: str, *options: str) -> None:
+        # Segment files are joined only when there are many.
+        count = 9 if phase == "joined" else self.rng.randint(3, 6)
+        self.kill_in_phase(self.start_chat(self.any_session(), *options, count=count), phase)
 
     def kill_evicting(self) -> None:
-        self.kill_talking("evicting", "--cache-limit", LIMIT)
+        self.kill_chat("evicting", "--cache-limit", CACHE_LIMIT)
 
     def kill_two(self) -> None:
-        """Two conversations with the same beginning at once; the first is killed in the second's."""
-        one, other = self.talk(self.any_session()), self.talk(self.new_session())
-        self.strike(one, self.chance.choice(TALKS))
-        self.strike(other, self.chance.choice(TALKS))
+        """Kill two conversations that run at the same time and begin alike, one after the other."""
+        first, second = self.start_chat(self.any_session()), self.start_chat(self.new_session())
+        self.kill_in_phase(first, self.rng.choice(PHASES))
+        self.kill_in_phase(second, self.rng.choice(PHASES))
 
     def kill_branch(self) -> None:
-        source, made = self.any_session(), self.new_name("branch")
-        victim = Victim(self.start("branch", source, "--as", made))
-        self.wait(victim, lambda: self.path(made).exists() or self.unnamed())
+        source, branch = self.any_session(), self.new_name("branch")
+        victim = Victim(self.start("branch", source, "--as", branch))
+        self.wait(victim, lambda: self.path(branch).exists() or self.unnamed())
         self.kill(victim, 0.01)
-        self.sessions += [made] * self.path(made).exists()
+        self.sessions += [branch] * self.path(branch).exists()
 
     def kill_rename(self) -> None:
         old, new = self.any_session(), self.new_name("renamed")
@@ -117,10 +117,10 @@ class Harness:
         self.wait(victim, self.path(new).exists)
         self.kill(victim, 0.001)
         if self.path(new).exists():
-            self.seen["renamed by half"] += self.path(old).exists()
+            self.counts["renamed by half"] += self.path(old).exists()
             self.path(old).unlink(missing_ok=True)
             self.sessions[self.sessions.index(old)] = new
-            self.kept[new] = self.kept.pop(old, b"")
+            self.transcripts[new] = self.transcripts.pop(old, b"")
 
     def kill_delete(self) -> None:
         name = self.any_session()
@@ -131,15 +131,15 @@ class Harness:
             self.forget(name)
 
     def kill_collecting(self) -> None:
-        """`cache gc` clears away under a conversation that goes on; one of them is killed first."""
-        talker = self.talk(self.any_session())
-        self.wait(talker, lambda: self.process_began(talker))
+        """Kill `cache gc` while a conversation runs in the same folder, then the conversation."""
+        chat = self.start_chat(self.any_session())
+        self.wait(chat, lambda: self.process_began(chat))
         files = len(segment_files(self.program.sessions))
-        limit = ("--cache-limit", self.chance.choice(["0", LIMIT]))
+        limit = ("--cache-limit", self.rng.choice(["0", CACHE_LIMIT]))
         collector = Victim(self.start("cache", "gc", *limit))
         self.wait(collector, lambda: len(segment_files(self.program.sessions)) < files)
         self.kill(collector, 0.01)
-        self.strike(talker, "anywhen")
+        self.kill_in_phase(chat, "anywhen")
 
     # Sessions
 
@@ -151,28 +151,28 @@ class Harness:
         return f"{kind}-{self.number}"
 
     def new_session(self) -> str:
-        """A name that is a session's as soon as something is said there."""
+        """The name of a session that begins with its first message."""
         name = self.new_name("talk")
         self.sessions.append(name)
         return name
 
     def any_session(self) -> str:
-        """One of the sessions that exist, or now and then a new one."""
-        there = [name for name in self.sessions if self.turns(name)]
-        for name in there:
-            if self.turns(name) > LONGEST:
+        """The name of an existing session or, one time in five, of a new one."""
+        existing = [name for name in self.sessions if self.turns(name)]
+        for name in existing:
+            if self.turns(name) > MAX_TURNS:
                 self.program.run("delete", "--yes", name)
                 self.forget(name)
-        there = [name for name in there if name in self.sessions]
-        if there and self.chance.random() < 0.8:
-            return self.chance.choice(there)
+        existing = [name for name in existing if name in self.sessions]
+        if existing and self.rng.random() < 0.8:
+            return self.rng.choice(existing)
         name = self.new_session()
         self.program.ask("Begin.", *self.common(name), "-n", "4")
         return name
 
     def forget(self, name: str) -> None:
         self.sessions.remove(name)
-        self.kept.pop(name, None)
+        self.transcripts.pop(name, None)
 
     def turns(self, name: str) -> int:
         return self.data(name).count(b'\n{"type": "user"')
@@ -191,11 +191,11 @@ class Harness:
         known = self.path(session).exists()
         return ("-S", session, *(() if known else ("-s", SYSTEM)))
 
-    def talk(self, session: str, *options: str, count: int = 4) -> Victim:
-        """A conversation of some messages on a pipe."""
-        sampled = self.chance.random() < 0.5
-        given = (*SAMPLED, *options) if sampled else options
-        process = self.start("chat", "--json", *self.common(session), "-n", "24", *given)
+    def start_chat(self, session: str, *options: str, count: int = 4) -> Victim:
+        """Start a chat on pipes and write it `count` messages."""
+        sampled = self.rng.random() < 0.5
+        arguments = (*SAMPLED, *options) if sampled else options
+        process = self.start("chat", "--json", *self.common(session), "-n", "24", *arguments)
         messages = [self.message() for _ in range(count)]
         assert process.stdin is not None
         process.stdin.write("".join(f"{message}\n" for message in messages).encode())
@@ -204,24 +204,24 @@ class Harness:
 
     def message(self) -> str:
         self.number += 1
-        return f"Message {self.number}." + LONG * (self.chance.random() < 0.2)
+        return f"Message {self.number}." + LONG * (self.rng.random() < 0.2)
 
     def process_began(self, victim: Victim) -> bool:
         return victim.messages[0].encode() in self.data(str(victim.session))
 
-    def strike(self, victim: Victim, phase: str) -> None:
-        """Wait until `phase` is seen on disk, then a random moment, then kill."""
-        session, number = str(victim.session), self.chance.randint(2, len(victim.messages))
+    def kill_in_phase(self, victim: Victim, phase: str) -> None:
+        """Wait until `phase` shows on disk, then a random time, then kill."""
+        session, number = str(victim.session), self.rng.randint(2, len(victim.messages))
         question = f'"{victim.messages[number - 1]}"'.encode()
-        place = len(self.kept.get(session, b""))
+        length_before = len(self.transcripts.get(session, b""))
         files = {"most": 0, "changes": 0}
-        long_joined = self.joined()
+        joined_before = self.joined()
 
         def asked() -> bool:
             return question in self.data(session)
 
         def answered() -> bool:
-            return self.data(session)[place:].count(b'\n{"type": "assistant"') >= number
+            return self.data(session)[length_before:].count(b'\n{"type": "assistant"') >= number
 
         def written() -> bool:
             count = len(segment_files(self.program.sessions))
@@ -238,9 +238,9 @@ class Harness:
             return count < files["most"]
 
         def joined() -> bool:
-            return bool(self.joined() - long_joined)
+            return bool(self.joined() - joined_before)
 
-        moments: dict[str, tuple[Callable[[], bool], float]] = {
+        phases: dict[str, tuple[Callable[[], bool], float]] = {
             "loading": (lambda: True, 1.6),
             "question": (asked, 0.02),
             "generating": (asked, 0.2),
@@ -251,18 +251,18 @@ class Harness:
             "anywhen": (lambda: self.process_began(victim), 0.8),
             "evicting": (shrunk, 0.01),
         }
-        begun, spread = moments[phase]
-        self.wait(victim, begun)
-        self.seen[phase] += not self.idle(victim)
+        phase_began, spread = phases[phase]
+        self.wait(victim, phase_began)
+        self.counts[phase] += not self.idle(victim)
         self.kill(victim, spread)
 
     def wait(self, victim: Victim, happened: Callable[[], Any]) -> None:
-        """Until it happens, or nothing more will."""
+        """Wait until `happened`, or the process ends or is idle."""
         deadline = time.monotonic() + PATIENCE
         while victim.process.poll() is None and not happened():
             if victim.session and self.idle(victim):
                 return
-            assert time.monotonic() < deadline, "it never came to that"
+            assert time.monotonic() < deadline, "the phase never began"
             time.sleep(0.0005)
 
     def idle(self, victim: Victim) -> bool:
@@ -272,13 +272,13 @@ class Harness:
         return asked >= 0 and b'\n{"type": "assistant"' in data[asked:]
 
     def kill(self, victim: Victim, spread: float) -> None:
-        """Kill within `spread` seconds, and remember what was acknowledged."""
-        time.sleep(self.chance.uniform(0, spread))  # the random instant itself, not a wait
+        """Kill within `spread` seconds, and record what was acknowledged."""
+        time.sleep(self.rng.uniform(0, spread))  # the random instant itself, not a wait
         victim.process.kill()
         out, err = victim.process.communicate()
         code = victim.process.returncode
-        self.seen["kills"] += 1
-        self.seen["struck"] += code == -9
+        self.counts["kills"] += 1
+        self.counts["struck"] += code == -9
         assert code in (0, -9), err.decode()
         assert b"unexpected" not in err and b"Traceback" not in err, err.decode()
         if victim.session:
@@ -288,10 +288,12 @@ class Harness:
 
     def remember(self, victim: Victim, turns: list[dict[str, Any]]) -> None:
         data = self.data(str(victim.session))
-        self.seen["turns"] += len(turns)
+        self.counts["turns"] += len(turns)
         for message, turn in zip(victim.messages, turns, strict=False):
-            self.told.append(Told(before(data, message), message, turn, victim.sampled))
-            assert turn["text"] == answer(data, message), f"reply to {message!r} is lost"
+            self.acknowledged.append(
+                AcknowledgedTurn(transcript_before(data, message), message, turn, victim.sampled)
+            )
+            assert turn["text"] == reply_to(data, message), f"reply to {message!r} is lost"
 
     def joined(self) -> set[Path]:
         return set(filter(is_joined, segment_files(self.program.sessions)))
@@ -299,54 +301,64 @@ class Harness:
     def unnamed(self) -> list[Path]:
         return list(self.program.sessions.glob(".*.new"))
 
-    # What has to hold
+    # Checks
 
     def check(self) -> None:
-        """Every session opens with all that it ever held, and no checkpoint is damaged."""
+        """Assert that no session has lost a line and no checkpoint is damaged."""
         folder = SessionFolder(self.program.sessions)
         for name in list(self.sessions):
             if not self.path(name).exists():
-                assert name not in self.kept, f"the session {name} is gone"
+                assert name not in self.transcripts, f"the session {name} is gone"
                 self.forget(name)
                 continue
             problems = folder.read(name).problems
             assert [] == [text for text in problems if "unfinished last line" not in text]
-            self.seen["torn"] += bool(problems)
-            whole = self.data(name).rpartition(b"\n")[0] + b"\n"
-            assert whole.startswith(self.kept.get(name, b"")), f"lines of {name} are lost"
-            self.kept[name] = whole
-            self.seen["unanswered, summed over checks"] += last_type(whole) == "user"
+            self.counts["torn"] += bool(problems)
+            whole_lines = self.data(name).rpartition(b"\n")[0] + b"\n"
+            assert whole_lines.startswith(self.transcripts.get(name, b"")), f"lines of {name} are lost"
+            self.transcripts[name] = whole_lines
+            self.counts["unanswered, summed over checks"] += last_type(whole_lines) == "user"
         assert [] == list(inventory.verify(self.program.sessions))
-        self.seen["unfinished"] += len(self.litter())
+        self.counts["unfinished"] += len(self.litter())
 
     def litter(self) -> list[Path]:
         return [*self.program.sessions.glob("kv/*/tmp/*"), *self.unnamed()]
 
-    def go_on(self) -> None:
-        """A fresh process says one thing in every session, and in a new one."""
-        there = [name for name in self.sessions if self.path(name).exists()]
-        messages = [self.message() for _ in there]
+    def take_another_turn(self) -> None:
+        """Send a message in every session, and in a new one, from a fresh process."""
+        existing = [name for name in self.sessions if self.path(name).exists()]
+        messages = [self.message() for _ in existing]
         lines = [
             line
-            for name, message in zip(there, messages, strict=True)
+            for name, message in zip(existing, messages, strict=True)
             for line in (f"/resume {name}", message)
         ]
         turns = self.program.chat([*lines, "/new", "Once more."], "-n", "24")
-        assert len(there) + 1 == len(turns)
-        for name, message, turn in zip(there, messages, turns, strict=False):
-            self.told.append(Told(before(self.data(name), message), message, turn, False))
+        assert len(existing) + 1 == len(turns)
+        for name, message, turn in zip(existing, messages, turns, strict=False):
+            self.acknowledged.append(
+                AcknowledgedTurn(transcript_before(self.data(name), message), message, turn, False)
+            )
 
-    def replayed(self, copies: Path) -> Iterator[tuple[Told, dict[str, Any]]]:
-        """Every acknowledged turn, and the same turn of an undisturbed process without a cache."""
+    def replayed(self, copies: Path) -> Iterator[tuple[AcknowledgedTurn, dict[str, Any]]]:
+        """Yield every acknowledged turn, and the same turn of an undisturbed process without a cache."""
         copies.mkdir()
-        for number, told in enumerate(self.told):
-            (copies / f"c{number}.jsonl").write_bytes(told.before)
+        for number, acknowledged in enumerate(self.acknowledged):
+            (copies / f"c{number}.jsonl").write_bytes(acknowledged.transcript)
         for sampled in (False, True):
-            chosen = [(number, told) for number, told in enumerate(self.told) if told.sampled == sampled]
-            script = [line for number, told in chosen for line in (f"/resume c{number}", told.message)]
+            turns = [
+                (number, acknowledged)
+                for number, acknowledged in enumerate(self.acknowledged)
+                if acknowledged.sampled == sampled
+            ]
+            script = [
+                line
+                for number, acknowledged in turns
+                for line in (f"/resume c{number}", acknowledged.message)
+            ]
             options = ("-n", "24", "--no-cache", "--sessions", copies, *SAMPLED[: 4 * sampled])
-            calm = self.program.chat(script, *options) if script else []
-            yield from zip([told for _, told in chosen], calm, strict=True)
+            undisturbed = self.program.chat(script, *options) if script else []
+            yield from zip([acknowledged for _, acknowledged in turns], undisturbed, strict=True)
 
 
 def is_joined(path: Path) -> bool:
@@ -362,22 +374,26 @@ def last_type(data: bytes) -> str:
     return str(json.loads(lines_of(data)[-1])["type"])
 
 
-def before(data: bytes, message: str) -> bytes:
-    """A transcript up to the line of this message."""
+def transcript_before(data: bytes, message: str) -> bytes:
+    """The transcript up to the line of this message."""
     lines = lines_of(data)
-    facts = [json.loads(line) for line in lines]
-    at = next(n for n, fact in enumerate(facts) if fact.get("content") == message)
-    return b"".join(lines[:at])
+    records = [json.loads(line) for line in lines]
+    index = next(number for number, record in enumerate(records) if record.get("content") == message)
+    return b"".join(lines[:index])
 
 
-def answer(data: bytes, message: str) -> str | None:
+def reply_to(data: bytes, message: str) -> str | None:
     """The reply to this message."""
-    facts = [json.loads(line) for line in lines_of(data)]
-    asked = next(fact["id"] for fact in facts if fact.get("content") == message)
-    found = [fact["content"] for fact in facts if fact["type"] == "assistant" and fact["parent"] == asked]
-    return found[0] if found else None
+    records = [json.loads(line) for line in lines_of(data)]
+    question_id = next(record["id"] for record in records if record.get("content") == message)
+    replies = [
+        record["content"]
+        for record in records
+        if record["type"] == "assistant" and record["parent"] == question_id
+    ]
+    return replies[0] if replies else None
 
 
-def size() -> int:
-    """How many kills: CHATCLI_KILLS, 12 where nobody asks, 200 at night."""
+def kill_count() -> int:
+    """The number of kills: CHATCLI_KILLS, by default 12 (nightly: 200)."""
     return int(os.environ.get("CHATCLI_KILLS", "12"))
