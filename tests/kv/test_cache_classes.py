@@ -1,4 +1,4 @@
-"""Every cache class of mlx-lm by itself: what goes on from a restored one is what went on before."""
+"""Every cache class of mlx-lm alone: a restored or rewound cache continues exactly as the original."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAKERS: dict[str, Callable[[], Any]] = {
     "mixed": lambda: CacheList(ArraysCache(2), KVCache()),
 }
 if version("mlx-lm") < "0.32":
-    # That release cuts the padding of its own buffer for rows: it fails without chatcli too.
+    # Its ChunkedKVCache takes padding of its buffer for rows, which fails without chatcli too.
     MAKERS.pop("chunked")
 PIECES = {
     "one": [[30]],
@@ -58,8 +58,8 @@ def make(request: pytest.FixtureRequest) -> Callable[[], list[Any]]:
     return lambda: [MAKERS[request.param]()]
 
 
-def step(cache: list[Any], seed: int, count: int, dtype: mx.Dtype) -> list[mx.array]:
-    """Feed `count` tokens of random rows to every leaf; what attention would see comes back."""
+def feed(cache: list[Any], seed: int, count: int, dtype: mx.Dtype) -> list[mx.array]:
+    """Feed `count` tokens of random rows to every leaf. Returns the arrays that attention would see."""
     mx.random.seed(seed)
     seen: list[mx.array] = []
     for leaf in prompt_cache.leaves(cache):
@@ -74,7 +74,7 @@ def step(cache: list[Any], seed: int, count: int, dtype: mx.Dtype) -> list[mx.ar
     return seen
 
 
-def same(left: list[mx.array], right: list[mx.array]) -> bool:
+def all_equal(left: list[mx.array], right: list[mx.array]) -> bool:
     return all(
         a.dtype == b.dtype and a.shape == b.shape and mx.array_equal(a, b).item()
         for a, b in zip(left, right, strict=True)
@@ -83,7 +83,7 @@ def same(left: list[mx.array], right: list[mx.array]) -> bool:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
-def test_a_restored_cache_goes_on_as_the_original(
+def test_a_restored_cache_continues_as_the_original(
     make: Callable[[], list[Any]], pieces: list[list[int]], dtype: mx.Dtype, tmp_path: Path
 ) -> None:
     ends = list(itertools.accumulate(map(sum, pieces)))
@@ -91,32 +91,32 @@ def test_a_restored_cache_goes_on_as_the_original(
     chain = path_of(prompt, ends)
     cache, store = make(), SegmentStore(tmp_path, FINGERPRINT)
     for number, counts in enumerate(pieces):
-        keep(store, cache, chain.upto(number + 1), counts, dtype)
+        checkpoint_segment(store, cache, chain.upto(number + 1), counts, dtype)
     restored = make()
-    bring_back(store, restored, chain)
+    restore(store, restored, chain)
     store.close()
     for seed, count in enumerate([5, 1, 1, 20, 1], start=9000):
-        assert same(step(cache, seed, count, dtype), step(restored, seed, count, dtype))
+        assert all_equal(feed(cache, seed, count, dtype), feed(restored, seed, count, dtype))
 
 
-def keep(
+def checkpoint_segment(
     store: SegmentStore,
     cache: list[Any],
     chain: TokenPath,
     counts: list[int],
     dtype: mx.Dtype,
 ) -> None:
-    """Feed the last segment's tokens piece by piece, and checkpoint it."""
+    """Feed the tokens of the last segment in pieces of `counts`, and write its checkpoint."""
     log = RowLog()
     for number, count in enumerate(counts):
-        step(cache, 100 * len(chain) + number, count, dtype)
+        feed(cache, 100 * len(chain) + number, count, dtype)
         log.record(cache, count)
     rows = prompt_cache.segment_rows(cache, log, chain[-1].start, chain[-1].end)
     store.put(Checkpoint(chain, rows, *prompt_cache.state(cache), 0.0))
 
 
-def bring_back(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
-    """Fill an empty cache from the files."""
+def restore(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
+    """Fill an empty cache from the store."""
     store.flush()
     stateful = prompt_cache.has_state(cache)
     assert len(chain) == store.depth(chain, stateful=stateful)
@@ -126,14 +126,14 @@ def bring_back(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
 
 
 class Pair(NamedTuple):
-    """Two arrays under names."""
+    """A named tuple of two arrays."""
 
     left: mx.array
     right: mx.array
 
 
-class Odd:
-    """A cache of a class that nobody has seen, which holds all kinds of things."""
+class UnknownCache:
+    """A cache of an unknown class, with attributes of many kinds."""
 
     __slots__ = ("__dict__", "__own", "__weakref__", "slot")
 
@@ -147,8 +147,8 @@ class Odd:
         self.inner.caches[0].update_and_fetch(*mx.random.normal((2, 1, 2, seed, 8)))
 
 
-class Knot:
-    """A cache that holds itself."""
+class SelfReferencingCache:
+    """A cache of an unknown class that refers to itself."""
 
     __slots__ = ("inside", "rows")
 
@@ -162,77 +162,77 @@ def arrays(cache: list[Any]) -> list[mx.array]:
     return list(arrays_in(cache))
 
 
-def test_a_class_that_nobody_has_seen_comes_back_from_disk(tmp_path: Path) -> None:
-    cache, restored, store = [Odd(5)], [Odd(9)], SegmentStore(tmp_path, FINGERPRINT)
+def test_an_unknown_class_is_restored_from_disk(tmp_path: Path) -> None:
+    cache, restored, store = [UnknownCache(5)], [UnknownCache(9)], SegmentStore(tmp_path, FINGERPRINT)
     prompt = prompt_of(3)
     chain = path_of(prompt, [3])
     store.put(Checkpoint(chain, {}, *prompt_cache.state(cache), 0.0))
-    bring_back(store, restored, chain)
+    restore(store, restored, chain)
     store.close()
     assert 7 == len(arrays(cache))
-    assert same(arrays(cache), arrays(restored))
+    assert all_equal(arrays(cache), arrays(restored))
     assert list(cache[0].by_place) == list(restored[0].by_place)
     assert cache[0].by_place[3] == restored[0].by_place[3]
     assert (Pair, 5) == (type(restored[0].pair), restored[0].inner.caches[0].offset)
 
 
-def test_a_named_tuple_that_the_empty_cache_does_not_have_does_not_fit() -> None:
-    empty = Odd(1)
+def test_a_named_tuple_that_the_empty_cache_lacks_is_refused() -> None:
+    empty = UnknownCache(1)
     empty.pair = None
-    state, scalars = prompt_cache.state([Odd(5)])
+    state, scalars = prompt_cache.state([UnknownCache(5)])
     with pytest.raises(TypeError, match="Pair"):
         prompt_cache.fill([empty], Rows([]), state, scalars)
 
 
-@pytest.mark.parametrize("cache_class", [Odd, Knot])
-def test_a_class_that_nobody_has_seen_is_rewound(cache_class: type) -> None:
+@pytest.mark.parametrize("cache_class", [UnknownCache, SelfReferencingCache])
+def test_an_unknown_class_is_rewound(cache_class: type) -> None:
     cache, same_seed = [cache_class(5)], [cache_class(5)]
-    taken = prompt_cache.snapshot(cache, 5)
+    snapshot = prompt_cache.snapshot(cache, 5)
     for array in arrays(cache):
         array[...] = 7
-    assert not same(arrays(same_seed), arrays(cache))
-    prompt_cache.rewind(cache, taken)
-    assert same(arrays(same_seed), arrays(cache))
+    assert not all_equal(arrays(same_seed), arrays(cache))
+    prompt_cache.rewind(cache, snapshot)
+    assert all_equal(arrays(same_seed), arrays(cache))
 
 
-def test_a_cache_that_holds_itself_cannot_be_written_and_says_so() -> None:
+def test_a_cache_that_refers_to_itself_cannot_be_written() -> None:
     with pytest.raises(TypeError):
-        prompt_cache.state([Knot(5)])
+        prompt_cache.state([SelfReferencingCache(5)])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "bfloat16", "float32", "complex64"])
 @pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)], ids=str)
-def test_states_of_every_type_and_shape_come_back(dtype: str, shape: tuple[int, ...]) -> None:
+def test_states_of_every_dtype_and_shape_are_restored(dtype: str, shape: tuple[int, ...]) -> None:
     cache, restored = [ArraysCache(1)], [ArraysCache(1)]
     cache[0][0] = mx.random.randint(0, 100, shape).astype(getattr(mx, dtype))
     prompt_cache.fill(restored, Rows([]), *prompt_cache.state(cache))
-    assert same([cache[0][0]], [restored[0][0]])
+    assert all_equal([cache[0][0]], [restored[0][0]])
 
 
 @pytest.mark.parametrize("before", [1, 5, 12, 40])
-def test_a_rewound_cache_goes_on_as_if_nothing_had_come(make: Callable[[], list[Any]], before: int) -> None:
+def test_a_rewound_cache_continues_as_if_nothing_was_fed(make: Callable[[], list[Any]], before: int) -> None:
     cache, plain = make(), make()
-    for used in (cache, plain):
-        step(used, 1, before, mx.float32)
-        RowLog().record(used, before)
-    taken = prompt_cache.snapshot(cache, before)
+    for each in (cache, plain):
+        feed(each, 1, before, mx.float32)
+        RowLog().record(each, before)
+    snapshot = prompt_cache.snapshot(cache, before)
     for _ in range(2):
         for seed in range(20):
-            step(cache, seed, 1 + seed % 2, mx.float32)
-        prompt_cache.rewind(cache, taken)
+            feed(cache, seed, 1 + seed % 2, mx.float32)
+        prompt_cache.rewind(cache, snapshot)
     for seed, count in enumerate([1, 6, 1], start=50):
-        assert same(step(cache, seed, count, mx.float32), step(plain, seed, count, mx.float32))
+        assert all_equal(feed(cache, seed, count, mx.float32), feed(plain, seed, count, mx.float32))
 
 
 def test_rows_are_cut_to_their_tokens_and_keep_their_dtype() -> None:
     cache, log = [KVCache(), RotatingKVCache(max_size=4)], RowLog()
-    step(cache, 1, 9, mx.bfloat16)
+    feed(cache, 1, 9, mx.bfloat16)
     log.record(cache, 9)
     rows = prompt_cache.segment_rows(cache, log, 0, 9)
     assert {"0.keys", "0.values", "1.keys", "1.values"} == set(rows)
     assert {("bfloat16", (1, 2, 9, 32))} == {(part.dtype, part.shape) for part in rows.values()}
 
 
-def test_layouts_differ_where_caches_cannot_be_exchanged() -> None:
+def test_incompatible_caches_have_different_layouts() -> None:
     layouts = {prompt_cache.layout([maker()]) for maker in MAKERS.values()}
     assert len(MAKERS) == len(layouts)

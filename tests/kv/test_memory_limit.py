@@ -1,4 +1,4 @@
-"""What a conversation will take of the memory is known before, and refused where there is not enough."""
+"""The memory that a conversation needs is predicted, and refused where it exceeds the limit."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ LONG = "The quick brown fox jumps over the lazy dog. " * 30
 
 
 @pytest.mark.parametrize("tokens", [1, 31, 200, 700])
-def test_the_cache_takes_what_was_predicted(model: Path, tokens: int) -> None:
+def test_the_memory_of_a_cache_is_predicted(model: Path, tokens: int) -> None:
     loaded = models_.load(str(model))
     predicted = growth.predict(loaded.model)
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in generate.prefill(loaded, cache, [5] * tokens, log):
         pass
-    real = sum(array.nbytes for leaf in prompt_cache.leaves(cache) for array in arrays_in(leaf))
-    assert real == pytest.approx(predicted.cache_bytes(tokens), rel=0.02)
+    used = sum(array.nbytes for leaf in prompt_cache.leaves(cache) for array in arrays_in(leaf))
+    assert used == pytest.approx(predicted.cache_bytes(tokens), rel=0.02)
 
 
-def test_writing_a_checkpoint_takes_what_was_predicted(model: Path) -> None:
+def test_the_memory_of_writing_a_checkpoint_is_predicted(model: Path) -> None:
     loaded = models_.load(str(model))
     cache, log = prompt_cache.new(loaded.model), RowLog()
     for _ in generate.prefill(loaded, cache, [5] * 700, log):
@@ -51,7 +51,7 @@ def test_writing_a_checkpoint_takes_what_was_predicted(model: Path) -> None:
     assert predicted == pytest.approx(logged + sum(part.data.nbytes for part in rows.values()), rel=0.02)
 
 
-def test_nothing_is_computed_to_know_how_a_cache_grows(models: Path) -> None:
+def test_predicting_the_growth_computes_nothing(models: Path) -> None:
     loaded = models_.load(str(models / "qwen3_5"))
     mx.synchronize()
     before = mx.get_active_memory()
@@ -70,20 +70,20 @@ def test_rows_grow_windows_fill_up_and_states_stay() -> None:
     assert 100 * 5 == growth.checkpoint_bytes(100, written=False)
 
 
-def test_as_many_tokens_fit_as_are_said_to_fit() -> None:
+def test_max_tokens_is_what_fits() -> None:
     limit = MemoryLimit(60_000, 20_000, Growth(1000, 10, (Window(2, 32),), step=256))
-    most = limit.max_tokens(10**6)
-    assert limit.needed_bytes(most) <= 60_000 < limit.needed_bytes(most + 1)
-    limit.check(most - 1)
+    max_tokens = limit.max_tokens(10**6)
+    assert limit.needed_bytes(max_tokens) <= 60_000 < limit.needed_bytes(max_tokens + 1)
+    limit.check(max_tokens - 1)
     with pytest.raises(MemoryFull, match=r"tokens need .* of 60,000 .*--memory-limit"):
-        limit.check(most)
+        limit.check(max_tokens)
     assert 0 == replace(limit, max_bytes=19_000).max_tokens(100)
     assert 50 == limit.max_tokens(50)
 
 
 def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
-    enough = needed_bytes(model, tmp_path / "measured", LONG)
-    with Harness(model, tmp_path, memory_limit=enough - 1) as harness:
+    max_bytes = needed_bytes(model, tmp_path / "measured", LONG)
+    with Harness(model, tmp_path, memory_limit=max_bytes - 1) as harness:
         chat = harness.chat("talk")
         first = harness.say(chat, SHORT_MESSAGE)
         head = chat.conversation.head
@@ -95,24 +95,22 @@ def test_a_prompt_that_does_not_fit_is_refused_and_nothing_is_lost(model: Path, 
         assert 2 == again.turn
 
 
-def test_the_same_prompt_is_answered_where_there_is_as_much_as_it_needs(
-    recurrent: Path, tmp_path: Path
-) -> None:
-    enough = needed_bytes(recurrent, tmp_path / "measured", LONG)
-    with Harness(recurrent, tmp_path / "little", memory_limit=enough) as harness:
-        tight = harness.say(harness.chat("talk"), LONG, settle=False)
-    with Harness(recurrent, tmp_path / "much", tokens=len(tight.tokens)) as harness:
-        free = harness.say(harness.chat("talk"), LONG, settle=False)
-    assert outcome(tight) == outcome(free)
-    assert tight.tokens
+def test_a_prompt_that_just_fits_is_answered(recurrent: Path, tmp_path: Path) -> None:
+    max_bytes = needed_bytes(recurrent, tmp_path / "measured", LONG)
+    with Harness(recurrent, tmp_path / "little", memory_limit=max_bytes) as harness:
+        limited = harness.say(harness.chat("talk"), LONG, settle=False)
+    with Harness(recurrent, tmp_path / "much", tokens=len(limited.tokens)) as harness:
+        unlimited = harness.say(harness.chat("talk"), LONG, settle=False)
+    assert outcome(limited) == outcome(unlimited)
+    assert limited.tokens
 
 
 def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Path, tmp_path: Path) -> None:
     with Harness(model, tmp_path) as harness:
         harness.say(harness.chat("talk"), LONG)
     before = folder_contents(tmp_path / "kv")
-    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE)
-    with Harness(model, tmp_path, memory_limit=enough) as harness:
+    max_bytes = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE)
+    with Harness(model, tmp_path, memory_limit=max_bytes) as harness:
         chat = harness.chat("talk")
         never = threading.Event()
         assert [] == list(turn.settle(chat, never))
@@ -125,19 +123,19 @@ def test_a_checkpoint_larger_than_the_limit_is_not_restored_and_stays(model: Pat
         assert 200 < harness.say(harness.chat("talk"), SHORT_MESSAGE).reused_tokens
 
 
-def test_a_draft_that_does_not_fit_stops_quietly(recurrent: Path, tmp_path: Path) -> None:
-    enough = needed_bytes(recurrent, tmp_path / "measured", LONG)
-    with Harness(recurrent, tmp_path, memory_limit=enough - 1) as harness:
+def test_typeahead_that_does_not_fit_stops_silently(recurrent: Path, tmp_path: Path) -> None:
+    max_bytes = needed_bytes(recurrent, tmp_path / "measured", LONG)
+    with Harness(recurrent, tmp_path, memory_limit=max_bytes - 1) as harness:
         chat = harness.chat("talk")
         harness.say(chat, SHORT_MESSAGE)
         assert [] == list(typeahead.typeahead(chat, LONG, threading.Event()))
         assert list(typeahead.typeahead(chat, SHORT_MESSAGE * 3, threading.Event()))
 
 
-def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> None:
+def test_a_reply_ends_at_the_memory_limit(models: Path, tmp_path: Path) -> None:
     model = models / "speaker"
-    enough = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
-    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=enough) as harness:
+    max_bytes = needed_bytes(model, tmp_path / "measured", SHORT_MESSAGE, cache=False)
+    with Harness(model, tmp_path, tokens=600, cache=False, memory_limit=max_bytes) as harness:
         chat = harness.chat("talk")
         limit = chat.checkpoints.memory
         assert limit is not None
@@ -149,7 +147,7 @@ def test_a_reply_ends_where_the_memory_does(models: Path, tmp_path: Path) -> Non
 
 
 class Exhausted(nn.Module):
-    """`inner`, but on its call number `last` the memory is full, as MLX says it."""
+    """`inner`, but call number `last` raises MLX's error for full memory."""
 
     def __init__(self, inner: Any, last: int) -> None:
         super().__init__()
@@ -167,7 +165,7 @@ class Exhausted(nn.Module):
 
 
 @pytest.mark.parametrize("last", [2, 8])
-def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path, last: int) -> None:
+def test_full_memory_in_a_prefill_loses_nothing(model: Path, tmp_path: Path, last: int) -> None:
     with Harness(model, tmp_path / "free") as harness:
         expected = outcome(harness.say(harness.chat("talk"), SHORT_MESSAGE, settle=False))
     with Harness(model, tmp_path / "full") as harness:
@@ -193,7 +191,7 @@ def test_memory_that_ends_in_a_prefill_loses_nothing(model: Path, tmp_path: Path
         "cudaMallocManaged failed: out of memory",
     ],
 )
-def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(message: str) -> None:
+def test_mlx_errors_of_full_memory_become_one_sentence(message: str) -> None:
     with pytest.raises(MemoryFull) as caught, device.explained():
         raise RuntimeError(message)
     assert message.rstrip(".") in str(caught.value)
@@ -201,7 +199,7 @@ def test_what_mlx_says_of_a_full_memory_becomes_one_clear_sentence(message: str)
         raise RuntimeError("[broadcast_shapes] Shapes (1) and (2) cannot be broadcast.")
 
 
-def test_mlx_keeps_to_the_limit_while_the_model_is_there(models: Path, tmp_path: Path) -> None:
+def test_mlx_has_the_limit_while_the_model_is_loaded(models: Path, tmp_path: Path) -> None:
     before = mx.set_memory_limit(1 << 40)
     try:
         with Harness(models / "qwen3", tmp_path, memory_limit=123 << 20):
@@ -213,25 +211,25 @@ def test_mlx_keeps_to_the_limit_while_the_model_is_there(models: Path, tmp_path:
 
 
 def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
-    small = chatcli.environment(CHATCLI_MEMORY_LIMIT="400KB")
-    done = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=small, expect=1)
-    assert b"" == done.out and 1 == len(done.errors.splitlines())
-    assert "of 400,000 that it may take" in done.errors
-    assert "tokens need" in done.errors and "--memory-limit" in done.errors
+    environment = chatcli.environment(CHATCLI_MEMORY_LIMIT="400KB")
+    refused = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=environment, expect=1)
+    assert b"" == refused.out and 1 == len(refused.errors.splitlines())
+    assert "of 400,000 that it may take" in refused.errors
+    assert "tokens need" in refused.errors and "--memory-limit" in refused.errors
     assert ["talk.jsonl"] == list(folder_contents(chatcli.sessions))
-    turn = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=small)
-    assert (1, 2) == (turn["turn"], len(turn["tokens"]))
+    reply = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=environment)
+    assert (1, 2) == (reply["turn"], len(reply["tokens"]))
 
 
 def test_a_limit_that_is_no_size_is_refused_before_anything_is_loaded(chatcli: Program) -> None:
-    done = chatcli.run("ask", "x", "--memory-limit", "much", expect=2)
-    assert "--memory-limit" in done.errors and 1 == len(done.errors.splitlines())
+    refused = chatcli.run("ask", "x", "--memory-limit", "much", expect=2)
+    assert "--memory-limit" in refused.errors and 1 == len(refused.errors.splitlines())
 
 
-def test_of_several_gpus_the_first_is_shown_unless_the_person_chose() -> None:
-    alone, chosen = {"HOME": "/"}, {"CUDA_VISIBLE_DEVICES": "2,3"}
-    device.show_one_gpu(alone)
+def test_only_the_first_gpu_is_visible_unless_the_user_chose() -> None:
+    default, chosen = {"HOME": "/"}, {"CUDA_VISIBLE_DEVICES": "2,3"}
+    device.show_one_gpu(default)
     device.show_one_gpu(chosen)
 
-    assert {"HOME": "/", "CUDA_VISIBLE_DEVICES": "0"} == alone
+    assert {"HOME": "/", "CUDA_VISIBLE_DEVICES": "0"} == default
     assert {"CUDA_VISIBLE_DEVICES": "2,3"} == chosen

@@ -32,7 +32,7 @@ TOKENS = [5 + (number * 37 + number**2 // 3) % 300 for number in range(400)]
 TAIL = [11, 200, 7, 42, 99]
 DENSE = [name for name in CONFIGS if "num_local_experts" not in CONFIGS[name]]
 # Lengths of the segments; the window holds 32 tokens, a buffer 256.
-CUTS = {
+SEGMENT_LENGTHS = {
     "one": [40],
     "single tokens": [1, 1, 1, 30, 1, 1],
     "uneven": [17, 1, 46, 2, 64, 1],
@@ -56,8 +56,8 @@ Tensors = dict[str, Tensor]
 
 
 @dataclass
-class Kept:
-    """A file of one segment's rows, and the state at its end."""
+class SegmentFile:
+    """The file of a segment's rows, and the state at its end."""
 
     file: Path
     state: Tensors
@@ -69,8 +69,8 @@ class Kept:
         return tensors_in(self.file)
 
 
-class Disk:
-    """Files in a folder of their own."""
+class TensorFolder:
+    """Writes tensors to numbered files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,8 +82,8 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Disk:
-    return Disk(tmp_path)
+def disk(tmp_path: Path) -> TensorFolder:
+    return TensorFolder(tmp_path)
 
 
 def tensors_in(path: Path) -> Tensors:
@@ -91,23 +91,23 @@ def tensors_in(path: Path) -> Tensors:
         return {name: file.read(name) for name in file.tensors}
 
 
-def opened(files: list[Path], count: int | None = None) -> Rows:
-    """The rows of these files, the first `count` tokens of them."""
+def open_rows(files: list[Path], count: int | None = None) -> Rows:
+    """The rows of these files, or of their first `count` tokens."""
     pieces: list[Piece] = []
-    left = 1 << 30 if count is None else count
+    remaining = 1 << 30 if count is None else count
     for path in files:
         file = Container(path)
         length = next(iter(file.tensors.values())).shape[2]
-        pieces.append(Piece(file, min(length, left), length))
-        left -= pieces[-1].count
+        pieces.append(Piece(file, min(length, remaining), length))
+        remaining -= pieces[-1].count
     return Rows(pieces)
 
 
 def prefill(
-    loaded: LoadedModel, lengths: list[int], disk: Disk, step: int = 16
-) -> tuple[list[Any], list[Kept]]:
-    """A cache after these segments, each prefilled in chunks of `step`, and what was kept."""
-    cache, kept, start = prompt_cache.new(loaded.model), [], 0
+    loaded: LoadedModel, lengths: list[int], disk: TensorFolder, step: int = 16
+) -> tuple[list[Any], list[SegmentFile]]:
+    """Prefill segments of these lengths in chunks of `step`. Returns the cache and the segment files."""
+    cache, segments, start = prompt_cache.new(loaded.model), [], 0
     for length in lengths:
         log, end = RowLog(), start + length
         chunks = engine.prefill(replace(loaded, prefill_step=step), cache, TOKENS[start:end], log)
@@ -115,14 +115,14 @@ def prefill(
         rows = prompt_cache.segment_rows(cache, log, start, end)
         state, scalars = prompt_cache.state(cache)
         on_disk = tensors_in(disk.write(state))
-        kept.append(Kept(disk.write(rows), on_disk, scalars, end))
+        segments.append(SegmentFile(disk.write(rows), on_disk, scalars, end))
         start = end
-    return cache, kept
+    return cache, segments
 
 
-def restored(loaded: LoadedModel, kept: list[Kept]) -> list[Any]:
-    cache, last = prompt_cache.new(loaded.model), kept[-1]
-    with opened([segment.file for segment in kept]) as rows:
+def restored_cache(loaded: LoadedModel, segments: list[SegmentFile]) -> list[Any]:
+    cache, last = prompt_cache.new(loaded.model), segments[-1]
+    with open_rows([segment.file for segment in segments]) as rows:
         assert last.end == rows.count
         prompt_cache.fill(cache, rows, last.state, last.scalars)
     return cache
@@ -140,9 +140,9 @@ def logits(loaded: LoadedModel, cache: list[Any], pieces: list[list[int]]) -> li
     return outputs
 
 
-# Single tokens until a window of 32 has rotated, and in one piece.
-CONTINUED = [TAIL, *([token] for token in TAIL * 7), TAIL * 9, [3]]
-BRIEFLY = [TAIL, [3], TAIL * 9, [4]]
+# Single tokens until a window of 32 has rotated, and the same many in one piece.
+CONTINUATION = [TAIL, *([token] for token in TAIL * 7), TAIL * 9, [3]]
+SHORT_CONTINUATION = [TAIL, [3], TAIL * 9, [4]]
 
 
 def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int) -> list[int]:
@@ -151,58 +151,62 @@ def generate(loaded: LoadedModel, cache: list[Any], tail: list[int], count: int)
     return [token.id for token in reply]
 
 
-@pytest.mark.parametrize("lengths", CUTS.values(), ids=CUTS)
-def test_a_cache_filled_from_its_segments_goes_on_with_the_same_bits(
-    loaded: LoadedModel, lengths: list[int], disk: Disk
+@pytest.mark.parametrize("lengths", SEGMENT_LENGTHS.values(), ids=SEGMENT_LENGTHS)
+def test_a_cache_filled_from_its_segments_continues_with_the_same_bits(
+    loaded: LoadedModel, lengths: list[int], disk: TensorFolder
 ) -> None:
-    live, kept = prefill(loaded, lengths, disk)
-    expected = logits(loaded, live, CONTINUED)
+    live, segments = prefill(loaded, lengths, disk)
+    expected = logits(loaded, live, CONTINUATION)
     assert len(expected) == len(set(expected))
-    assert expected == logits(loaded, restored(loaded, kept), CONTINUED)
+    assert expected == logits(loaded, restored_cache(loaded, segments), CONTINUATION)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 7, 64])
-def test_the_chunks_of_a_prefill_are_all_kept(loaded: LoadedModel, step: int, disk: Disk) -> None:
-    live, kept = prefill(loaded, [50, 61], disk, step)
-    assert logits(loaded, live, CONTINUED) == logits(loaded, restored(loaded, kept), CONTINUED)
+def test_every_chunk_of_a_prefill_is_saved(loaded: LoadedModel, step: int, disk: TensorFolder) -> None:
+    live, segments = prefill(loaded, [50, 61], disk, step)
+    assert logits(loaded, live, CONTINUATION) == logits(
+        loaded, restored_cache(loaded, segments), CONTINUATION
+    )
 
 
-def test_every_checkpoint_on_the_way_can_be_restored(loaded: LoadedModel, disk: Disk) -> None:
+def test_every_checkpoint_of_a_path_can_be_restored(loaded: LoadedModel, disk: TensorFolder) -> None:
     lengths = [17, 1, 46, 2]
-    _, kept = prefill(loaded, lengths, disk)
+    _, segments = prefill(loaded, lengths, disk)
     for depth in range(1, len(lengths) + 1):
         cold, _ = prefill(loaded, lengths[:depth], disk)
-        assert logits(loaded, cold, BRIEFLY) == logits(loaded, restored(loaded, kept[:depth]), BRIEFLY)
+        assert logits(loaded, cold, SHORT_CONTINUATION) == logits(
+            loaded, restored_cache(loaded, segments[:depth]), SHORT_CONTINUATION
+        )
 
 
-def test_a_restored_cache_can_be_prefilled_further_and_kept_again(loaded: LoadedModel, disk: Disk) -> None:
+def test_a_restored_cache_can_be_extended_and_saved_again(loaded: LoadedModel, disk: TensorFolder) -> None:
     lengths = [45, 3, 50]
-    live, kept = prefill(loaded, lengths, disk)
-    cache, log = restored(loaded, kept[:2]), RowLog()
+    live, segments = prefill(loaded, lengths, disk)
+    cache, log = restored_cache(loaded, segments[:2]), RowLog()
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[48:98], log))
-    again = prompt_cache.segment_rows(cache, log, 48, 98)
-    assert raw(kept[2].rows) == raw(again)
-    assert raw(kept[2].state) == raw(prompt_cache.state(cache)[0])
-    assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+    rows = prompt_cache.segment_rows(cache, log, 48, 98)
+    assert raw(segments[2].rows) == raw(rows)
+    assert raw(segments[2].state) == raw(prompt_cache.state(cache)[0])
+    assert logits(loaded, live, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
 
 
-def test_a_segments_rows_are_its_own_tokens_and_no_more(loaded: LoadedModel, disk: Disk) -> None:
-    lengths = CUTS["uneven"]
-    _, kept = prefill(loaded, lengths, disk)
-    assert all(segment.rows for segment in kept)
-    assert lengths == [{part.shape[2] for part in segment.rows.values()}.pop() for segment in kept]
-    assert {1} == {len({part.shape[2] for part in segment.rows.values()}) for segment in kept}
+def test_a_segment_has_the_rows_of_its_own_tokens_only(loaded: LoadedModel, disk: TensorFolder) -> None:
+    lengths = SEGMENT_LENGTHS["uneven"]
+    _, segments = prefill(loaded, lengths, disk)
+    assert all(segment.rows for segment in segments)
+    assert lengths == [{part.shape[2] for part in segment.rows.values()}.pop() for segment in segments]
+    assert {1} == {len({part.shape[2] for part in segment.rows.values()}) for segment in segments}
 
 
-def test_rows_do_not_depend_on_what_came_later(loaded: LoadedModel, disk: Disk) -> None:
+def test_rows_do_not_depend_on_later_tokens(loaded: LoadedModel, disk: TensorFolder) -> None:
     short, long = prefill(loaded, [40, 20], disk)[1], prefill(loaded, [40, 20, 90], disk)[1]
     for left, right in itertools.zip_longest(short, long[:2]):
         assert raw(left.rows) == raw(right.rows)
         assert raw(left.state) == raw(right.state)
 
 
-def test_bytes_that_wait_to_be_written_are_those_of_their_moment(loaded: LoadedModel) -> None:
+def test_rows_to_be_written_do_not_change_with_the_cache(loaded: LoadedModel) -> None:
     cache, log = prompt_cache.new(loaded.model), RowLog()
     list(engine.prefill(loaded, cache, TOKENS[:300], log))
     rows = prompt_cache.segment_rows(cache, log, 0, 300)
@@ -220,52 +224,52 @@ def test_an_empty_cache_has_no_rows_and_can_be_filled_with_nothing(loaded: Loade
     state, scalars = prompt_cache.state(cache)
     prompt_cache.fill(fresh, Rows([]), state, scalars)
     plain = prompt_cache.new(loaded.model)
-    assert logits(loaded, plain, BRIEFLY) == logits(loaded, fresh, BRIEFLY)
+    assert logits(loaded, plain, SHORT_CONTINUATION) == logits(loaded, fresh, SHORT_CONTINUATION)
 
 
 @pytest.mark.parametrize("tail", [TAIL, [7]], ids=["tail", "one token"])
 @pytest.mark.parametrize("before", [1, at_night(31), 33, at_night(150)])
 def test_generation_that_is_rewound_leaves_no_trace(
-    loaded: LoadedModel, before: int, tail: list[int], disk: Disk
+    loaded: LoadedModel, before: int, tail: list[int], disk: TensorFolder
 ) -> None:
     cache, _ = prefill(loaded, [before], disk)
     untouched, _ = prefill(loaded, [before], disk)
-    taken = prompt_cache.snapshot(cache, before)
-    assert before == taken.position
+    snapshot = prompt_cache.snapshot(cache, before)
+    assert before == snapshot.position
     reply = generate(loaded, cache, tail, 34)
-    prompt_cache.rewind(cache, taken)
+    prompt_cache.rewind(cache, snapshot)
     assert reply == generate(loaded, cache, tail, 34)
     assert 34 == len(reply) or loaded.tokenizer.eos_token_id in reply
-    prompt_cache.rewind(cache, taken)
-    assert logits(loaded, untouched, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+    prompt_cache.rewind(cache, snapshot)
+    assert logits(loaded, untouched, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
 
 
-def test_an_older_snapshot_can_be_gone_back_to_after_a_newer(loaded: LoadedModel, disk: Disk) -> None:
+def test_a_cache_can_be_rewound_to_an_older_snapshot(loaded: LoadedModel, disk: TensorFolder) -> None:
     cache = prompt_cache.new(loaded.model)
-    taken = [prompt_cache.snapshot(cache, 0)]
+    snapshots = [prompt_cache.snapshot(cache, 0)]
     for start, end in ((0, 40), (40, 90)):
         list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[start:end], RowLog()))
-        taken.append(prompt_cache.snapshot(cache, end))
+        snapshots.append(prompt_cache.snapshot(cache, end))
     for depth, lengths in ((2, [40, 50]), (1, [40]), (0, [])):
         generate(loaded, cache, TAIL, 20)
-        prompt_cache.rewind(cache, taken[depth])
+        prompt_cache.rewind(cache, snapshots[depth])
         cold, _ = prefill(loaded, lengths, disk)
-        assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
-        prompt_cache.rewind(cache, taken[depth])
+        assert logits(loaded, cold, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
+        prompt_cache.rewind(cache, snapshots[depth])
 
 
-def test_rows_kept_after_generation_and_rewind_are_the_same(loaded: LoadedModel, disk: Disk) -> None:
+def test_rows_after_generation_and_rewind_are_the_same(loaded: LoadedModel, disk: TensorFolder) -> None:
     _, expected = prefill(loaded, [40, 60], disk)
     cache, _ = prefill(loaded, [40], disk)
-    taken, log = prompt_cache.snapshot(cache, 40), RowLog()
+    snapshot, log = prompt_cache.snapshot(cache, 40), RowLog()
     generate(loaded, cache, TAIL, 60)
-    prompt_cache.rewind(cache, taken)
+    prompt_cache.rewind(cache, snapshot)
     list(engine.prefill(replace(loaded, prefill_step=16), cache, TOKENS[40:100], log))
     assert raw(expected[1].rows) == raw(prompt_cache.segment_rows(cache, log, 40, 100))
 
 
 @pytest.fixture(scope="module")
-def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
+def half_precision(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     """The models in bfloat16, without experts: MLX multiplies those in float32 only on a CPU."""
     folder = tmp_path_factory.mktemp("half")
     models = {name: load(str(write_model(folder / name, name))) for name in DENSE}
@@ -275,64 +279,70 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
 
 
 @pytest.mark.parametrize("family", DENSE)
-def test_bfloat16_stays_bfloat16_byte_for_byte(half: dict[str, LoadedModel], family: str, disk: Disk) -> None:
-    loaded = half[family]
-    live, kept = prefill(loaded, [40, 1, 30], disk)
-    assert {"bfloat16"} == {part.dtype for segment in kept for part in segment.rows.values()}
-    back = restored(loaded, kept)
-    for mine, other in zip(prompt_cache.leaves(live), prompt_cache.leaves(back), strict=True):
-        if type(mine) is KVCache:
-            assert mine.keys.dtype == other.keys.dtype == mx.bfloat16
-            assert mx.array_equal(mine.keys[..., :71, :], other.keys[..., :71, :]).item()
-            assert mx.array_equal(mine.values[..., :71, :], other.values[..., :71, :]).item()
+def test_bfloat16_stays_bfloat16_byte_for_byte(
+    half_precision: dict[str, LoadedModel], family: str, disk: TensorFolder
+) -> None:
+    loaded = half_precision[family]
+    live, segments = prefill(loaded, [40, 1, 30], disk)
+    assert {"bfloat16"} == {part.dtype for segment in segments for part in segment.rows.values()}
+    restored = restored_cache(loaded, segments)
+    for left, right in zip(prompt_cache.leaves(live), prompt_cache.leaves(restored), strict=True):
+        if type(left) is KVCache:
+            assert left.keys.dtype == right.keys.dtype == mx.bfloat16
+            assert mx.array_equal(left.keys[..., :71, :], right.keys[..., :71, :]).item()
+            assert mx.array_equal(left.values[..., :71, :], right.values[..., :71, :]).item()
         else:
-            pairs = zip(tree_flatten(mine.state), tree_flatten(other.state), strict=True)
+            pairs = zip(tree_flatten(left.state), tree_flatten(right.state), strict=True)
             arrays = [(a, b) for (_, a), (_, b) in pairs if isinstance(a, mx.array)]
             assert arrays
             assert all(a.dtype == b.dtype and mx.array_equal(a, b).item() for a, b in arrays)
-    assert logits(loaded, live, BRIEFLY) == logits(loaded, back, BRIEFLY)
+    assert logits(loaded, live, SHORT_CONTINUATION) == logits(loaded, restored, SHORT_CONTINUATION)
 
 
 @pytest.mark.parametrize("family", [name for name in CONFIGS if name != "qwen3_5"])
 @pytest.mark.parametrize(("before", "borrowed"), [(0, 16), (0, 48), (20, 32), (100, 64), (0, 80)])
-def test_rows_borrowed_from_the_start_of_a_segment_are_as_good_as_a_prefill(
-    families: dict[str, LoadedModel], family: str, before: int, borrowed: int, disk: Disk
+def test_rows_borrowed_from_a_segment_equal_a_prefill(
+    families: dict[str, LoadedModel], family: str, before: int, borrowed: int, disk: TensorFolder
 ) -> None:
     loaded = families[family]
     lengths = [before, 97] if before else [97]
     cold, expected = prefill(loaded, lengths, disk)
-    _, kept = prefill(loaded, [*lengths[:-1], 50, 47] if borrowed > 50 else lengths, disk)
+    _, segments = prefill(loaded, [*lengths[:-1], 50, 47] if borrowed > 50 else lengths, disk)
     cache, log = prompt_cache.new(loaded.model), RowLog()
     if before:
-        with opened([kept[0].file]) as own:
-            prompt_cache.fill(cache, own, {}, "{}")
-    with opened([segment.file for segment in kept[len(lengths) - 1 :]], borrowed) as lent:
-        prompt_cache.append(cache, log, lent)
-    # A cold run in one segment has other bits after token 50: only the same chunks compare.
+        with open_rows([segments[0].file]) as own_rows:
+            prompt_cache.fill(cache, own_rows, {}, "{}")
+    with open_rows([segment.file for segment in segments[len(lengths) - 1 :]], borrowed) as borrowed_rows:
+        prompt_cache.append(cache, log, borrowed_rows)
+    # Only runs with the same chunks have the same bits: a cold run in one segment differs after token 50.
     rest = TOKENS[before + borrowed : before + 97]
     list(engine.prefill(replace(loaded, prefill_step=16), cache, rest, log))
     rows = prompt_cache.segment_rows(cache, log, before, before + 97)
     assert [97] == list({part.shape[2] for part in rows.values()})
     if borrowed <= 50:
         assert raw(expected[-1].rows) == raw(rows)
-        assert logits(loaded, cold, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+        assert logits(loaded, cold, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
     else:
-        last = Kept(disk.write(rows), {}, "{}", before + 97)
-        live = restored(loaded, [*kept[: len(lengths) - 1], last])
-        assert logits(loaded, live, BRIEFLY) == logits(loaded, cache, BRIEFLY)
+        last = SegmentFile(disk.write(rows), {}, "{}", before + 97)
+        live = restored_cache(loaded, [*segments[: len(lengths) - 1], last])
+        assert logits(loaded, live, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
 
 
-def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: Disk) -> None:
-    stateful = {name: prompt_cache.has_state(prompt_cache.new(m.model)) for name, m in families.items()}
+def test_only_recurrent_layers_have_state(families: dict[str, LoadedModel], disk: TensorFolder) -> None:
+    stateful = {
+        name: prompt_cache.has_state(prompt_cache.new(family.model)) for name, family in families.items()
+    }
     assert {name: name == "qwen3_5" for name in CONFIGS} == stateful
     for name, loaded in families.items():
         assert (name == "qwen3_5") == bool(prefill(loaded, [20], disk)[1][0].state)
 
 
-def test_a_layout_tells_models_apart_and_not_moments(families: dict[str, LoadedModel], disk: Disk) -> None:
-    fresh = {n: prompt_cache.layout(prompt_cache.new(m.model)) for n, m in families.items()}
+def test_a_layout_depends_on_the_model_and_not_on_the_tokens(
+    families: dict[str, LoadedModel], disk: TensorFolder
+) -> None:
+    fresh = {name: prompt_cache.layout(prompt_cache.new(family.model)) for name, family in families.items()}
     assert len(CONFIGS) == len(set(fresh.values()))
-    used = {name: prompt_cache.layout(prefill(m, [40], disk)[0]) for name, m in families.items()}
+    used = {name: prompt_cache.layout(prefill(family, [40], disk)[0]) for name, family in families.items()}
     assert fresh == used
 
 
@@ -347,10 +357,10 @@ def test_rows_of_no_width_are_stored_and_restored(tmp_path: Path) -> None:
     rows = prompt_cache.segment_rows(cache, RowLog(), 0, 20)
     assert 0 < store.put(Checkpoint(path, rows, {}, "", 0.0))
     store.close()
-    back: list[Any] = [CacheList(KVCache(), KVCache())]
+    restored: list[Any] = [CacheList(KVCache(), KVCache())]
     with store.rows(path) as rows:
-        prompt_cache.fill(back, rows, {}, "{}")
-    for leaf in back[0].caches:
+        prompt_cache.fill(restored, rows, {}, "{}")
+    for leaf in restored[0].caches:
         assert mx.array_equal(keys, leaf.keys[..., : leaf.offset, :]).item()
         assert ((1, 1, 20, 0), mx.bfloat16) == (
             leaf.values[..., : leaf.offset, :].shape,

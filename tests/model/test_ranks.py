@@ -1,4 +1,4 @@
-"""Several real processes that share one model: the same replies, and each its own shard's segments."""
+"""Several real processes that share one model: the same replies, and segments of each rank's own shard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
 from chatcli.model.ranks import EXPLANATION_SECONDS, Place, Ranks
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness
-from tests.support.launch import PIPES, Together, ends, free_ports, some_output
+from tests.support.launch import PIPES, LaunchedRanks, free_ports, read_output, wait_for_all
 from tests.support.program import DEADLINE, entries, segment_files
 from tests.support.shell import PANEL, check_terminal_restored, ready
 from tests.support.terminal import CTRL_C, CTRL_D, ENTER, ESCAPE, Terminal, pasted
@@ -29,92 +29,92 @@ from tests.support.waiting import wait_until
 
 TOKENS = 12
 LINES = [" ".join(message.split()) for message in MESSAGES[:4]]
-# The tokens that would end a reply, or begin a thinking, made impossible.
+# Bias against the tokens that end a reply or begin its thinking.
 ENDLESS = ("--logit-bias", "2:-100,3:-100", "--temp", "0", "--no-think")
 GREEDY = ("--temp", "0", "-n", TOKENS, "-S", "talk", "-s", SYSTEM)
 
 
 @pytest.fixture
-def together(models: Path, tmp_path: Path) -> Together:
-    return Together(tmp_path, models / "qwen3")
+def together(models: Path, tmp_path: Path) -> LaunchedRanks:
+    return LaunchedRanks(tmp_path, models / "qwen3")
 
 
-def alone(model: Path, folder: Path) -> list[Any]:
-    """The conversation in one process, open all along."""
+def single_process(model: Path, folder: Path) -> list[Any]:
+    """The JSON records of the conversation in one process."""
     with Harness(model, folder / "alone", tokens=TOKENS) as harness:
         chat = harness.chat("talk")
         return [harness.say(chat, line).as_json() for line in LINES]
 
 
-def same(one: dict[str, Any], other: dict[str, Any], *, reused: bool = True) -> None:
-    """The same words, of which as much was at hand."""
+def assert_same_reply(left: dict[str, Any], right: dict[str, Any], *, reused: bool = True) -> None:
+    """Assert that two records have the same reply and, if `reused`, the same reuse."""
     keys = ["text", "thinking", "tokens", "finish_reason", "prompt_tokens"]
     keys += ["reused_tokens", "prefilled_tokens", "settled_tokens"] if reused else []
-    assert {key: one[key] for key in keys} == {key: other[key] for key in keys}
+    assert {key: left[key] for key in keys} == {key: right[key] for key in keys}
 
 
 @pytest.mark.parametrize(
     ("family", "args"),
     [("qwen3", ()), at_night("qwen3_5", ()), at_night("qwen3_5", ("--pipeline",))],
 )
-def test_shared_by_two_a_model_says_what_it_says_alone_and_each_keeps_its_shard(
+def test_two_ranks_reply_as_one_process_and_each_saves_its_shard(
     family: str, args: tuple[str, ...], models: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "model"
-    # Of a pipeline each rank has layers of both kinds.
+    # Enough layers that each rank of a pipeline has both kinds.
     write_model(model, family, num_hidden_layers=4)
-    index(model)
-    expected = alone(model, tmp_path)
-    pair = Together(tmp_path, model, *args)
+    write_weight_index(model)
+    expected = single_process(model, tmp_path)
+    pair = LaunchedRanks(tmp_path, model, *args)
     chat = pair.start("chat", "--json", *GREEDY, stdin=subprocess.PIPE)
     before = [say(chat[0], LINES[0])]
-    wait_until(lambda: all(pair.kept()) and len({*map(frozenset, pair.kept())}) == 1)
+    wait_until(lambda: all(pair.segment_names()) and len({*map(frozenset, pair.segment_names())}) == 1)
     assert 2 == len({path.name for rank in pair.ranks for path in rank.sessions.glob("kv/*")})
     kept = shutil.copytree(pair.ranks[1].sessions, tmp_path / "kept")
     before.append(say(chat[0], LINES[1]))
-    assert [0, 0] == [done.code for done in ends(chat, "")]
-    # Rank 1 has lost what came last: what is reused is what both have.
+    assert [0, 0] == [result.code for result in wait_for_all(chat, "")]
+    # Rank 1 has lost its last segments: only segments that both have are reused.
     shutil.rmtree(pair.ranks[1].sessions)
     shutil.copytree(kept, pair.ranks[1].sessions)
     after = pair.chat(LINES[2:], *GREEDY)
-    for mine, theirs in zip([*before, *after], expected, strict=True):
-        same(mine, theirs, reused=mine is not after[0])
+    for reply, single in zip([*before, *after], expected, strict=True):
+        assert_same_reply(reply, single, reused=reply is not after[0])
     assert 0 < after[0]["reused_tokens"] < expected[2]["reused_tokens"]
     assert "evicted" in after[0]["miss_reason"]
     assert [] == [*pair.ranks[1].sessions.glob("*.jsonl")]
 
 
 def say(process: subprocess.Popen[bytes], line: str) -> Any:
-    """What a chat with --json answers to a line."""
+    """The record that a `chat --json` prints for a line."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{line}\n".encode())
     process.stdin.flush()
     return json.loads(process.stdout.readline())
 
 
-def index(model: Path) -> None:
-    """The list of weights that mlx-lm looks at for a pipeline."""
+def write_weight_index(model: Path) -> None:
+    """Write the index of weights that mlx-lm needs for a pipeline."""
     header = (model / "model.safetensors").read_bytes()
     size = int.from_bytes(header[:8], "little")
     names = [name for name in json.loads(header[8 : 8 + size]) if name != "__metadata__"]
-    told = {"weight_map": dict.fromkeys(names, "model.safetensors")}
-    (model / "model.safetensors.index.json").write_text(json.dumps(told))
+    index = {"weight_map": dict.fromkeys(names, "model.safetensors")}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def test_a_rank_that_is_killed_in_mid_reply_ends_all_and_no_word_is_lost(
-    together: Together,
+def test_a_rank_killed_during_a_reply_ends_all_and_the_reply_is_saved(
+    together: LaunchedRanks,
 ) -> None:
     processes = together.start("ask", "A long story.", "-S", "talk", *ENDLESS)
-    came = some_output(processes[0], 100)
+    output = read_output(processes[0], 100)
     processes[1].kill()
-    first, _ = ends(processes)
-    assert (1, GONE) == (first.code, first.errors)
+    first, _ = wait_for_all(processes)
+    assert (1, RANK_GONE_MESSAGE) == (first.code, first.errors)
     user, reply = entries(together.first.sessions / "talk.jsonl")[1:]
     assert ("A long story.", "cancelled") == (user["content"], reply["finish_reason"])
-    assert reply["content"].startswith(came.decode(errors="ignore")[:20])
+    assert reply["content"].startswith(output.decode(errors="ignore")[:20])
 
 
-GONE = (
+RANK_GONE_MESSAGE = (
     "chatcli: Rank 1 is gone, and the model cannot go on without it. "
     "What was said is kept; start all ranks again to go on.\n"
 )
@@ -128,17 +128,17 @@ GONE = (
     ],
 )
 @pytest.mark.slow
-def test_what_stops_rank_0_stops_the_others_in_silence(
-    number: int, code: int, how: str | None, together: Together
+def test_a_signal_to_rank_0_stops_the_others_silently(
+    number: int, code: int, how: str | None, together: LaunchedRanks
 ) -> None:
     processes = together.start("ask", LINES[1], "-S", "talk", *ENDLESS)
-    some_output(processes[0], 100)
+    read_output(processes[0], 100)
     processes[0].send_signal(number)
-    first, second = ends(processes)
+    first, second = wait_for_all(processes)
     assert (code, b"") == (first.code, first.err)
     assert (0, b"", b"") == (second.code, second.out, second.err)
-    said = entries(together.first.sessions / "talk.jsonl")[1:]
-    assert [None, how][: len(said)] == [entry.get("finish_reason") for entry in said]
+    saved = entries(together.first.sessions / "talk.jsonl")[1:]
+    assert [None, how][: len(saved)] == [entry.get("finish_reason") for entry in saved]
     if how is not None:
         (after,) = together.chat(["And then?"], "-S", "talk", "-n", 5, "--no-think")
         assert 0 < after["reused_tokens"]
@@ -146,12 +146,12 @@ def test_what_stops_rank_0_stops_the_others_in_silence(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["qwen3", "gpt_oss", "qwen3_5"])
-def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_drafted(
+def test_in_the_shell_replies_and_prefills_stop_and_typeahead_runs(
     family: str, models: Path, tmp_path: Path
 ) -> None:
     step = ("--prefill-step-size", 2)
     args = ["chat", "-m", models / family, "-S", "talk", *ENDLESS, *step]
-    pair = Together(tmp_path, models / family)
+    pair = LaunchedRanks(tmp_path, models / family)
     shell, follower = pair.environments()
     command = [sys.executable, "-m", "chatcli", *map(str, args)]
     with Terminal(command, shell, pair.first.home) as terminal:
@@ -163,7 +163,7 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
         terminal.wait_for(lambda: terminal.count(r"(?m)^  \S") > 4)
         terminal.send(ESCAPE)
         terminal.wait_for("(stopped: what came is kept")
-        # A prefill of many chunks: what is done of it is kept for the next time.
+        # A prefill of many chunks: those that are done are saved.
         terminal.wait_for(lambda: ready(terminal))
         long = " ".join(LINES[1:] * 4)
         terminal.send(pasted(long) + ENTER)
@@ -175,7 +175,7 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
         terminal.wait_for(lambda: ready(terminal) and "other" in terminal.text())
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
-        assert (0, b"", b"") == ((done := ends([other])[0]).code, done.out, done.err)
+        assert (0, b"", b"") == ((done := wait_for_all([other])[0]).code, done.out, done.err)
     lines = entries(pair.first.sessions / "talk.jsonl")
     first = next(line for line in lines if line["type"] == "assistant")
     assert 0 < first["record"]["drafted_tokens"]
@@ -184,24 +184,24 @@ def test_in_the_shell_a_reply_and_a_prefill_are_stopped_and_what_is_typed_is_dra
 
 
 @pytest.mark.slow
-def test_reopened_for_every_message_ranks_say_the_same_to_the_bit(models: Path, tmp_path: Path) -> None:
-    drawn = ("--temp", "0.9", "--seed", 11, "-n", TOKENS, "-S", "talk")
-    whole = Together(tmp_path / "open", models / "qwen3_5").chat(LINES, *drawn)
-    parts = Together(tmp_path / "reopened", models / "qwen3_5")
-    pieces = [parts.chat([line], *drawn)[0] for line in LINES]
+def test_ranks_reopened_for_every_message_reply_the_same_to_the_bit(models: Path, tmp_path: Path) -> None:
+    options = ("--temp", "0.9", "--seed", 11, "-n", TOKENS, "-S", "talk")
+    live = LaunchedRanks(tmp_path / "open", models / "qwen3_5").chat(LINES, *options)
+    ranks = LaunchedRanks(tmp_path / "reopened", models / "qwen3_5")
+    fresh = [ranks.chat([line], *options)[0] for line in LINES]
     keys = ("tokens", "logprobs", "reused_tokens", "prefilled_tokens")
-    assert [[reply[key] for key in keys] for reply in whole] == [
-        [reply[key] for key in keys] for reply in pieces
+    assert [[reply[key] for key in keys] for reply in live] == [
+        [reply[key] for key in keys] for reply in fresh
     ]
 
 
 @pytest.mark.slow
-def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
-    together: Together,
+def test_ranks_sample_alike_without_a_seed_and_do_not_batch(
+    together: LaunchedRanks,
 ) -> None:
     script = "Hello\n/regenerate 2\n/regenerate\n/continue\n/branch\nBye\n"
-    done = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
-    assert "one by one" in done[0].errors + done[0].text
+    results = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
+    assert "one by one" in results[0].errors + results[0].text
     lines = entries(together.first.sessions / "talk.jsonl")[1:]
     replies = [entry for entry in lines if entry["type"] == "assistant"]
     assert 5 <= len(replies)
@@ -209,8 +209,8 @@ def test_ranks_draw_alike_without_a_seed_and_answer_several_one_by_one(
 
 
 @pytest.mark.slow
-def test_ranks_may_share_a_folder_of_sessions_and_segments_are_never_mixed_up(
-    together: Together,
+def test_ranks_may_share_a_sessions_folder(
+    together: LaunchedRanks,
 ) -> None:
     folder = ("--sessions", together.first.home / "both")
     first = together.chat(LINES[:1], *GREEDY, *folder)
@@ -218,9 +218,9 @@ def test_ranks_may_share_a_folder_of_sessions_and_segments_are_never_mixed_up(
     assert 0 < again[0]["reused_tokens"]
     marks = sorted(path.name for path in (together.first.home / "both" / "kv").iterdir())
     assert 2 == len(marks)
-    # One process has another fingerprint: it finds nothing of theirs, and says the same.
-    alone = together.first.chat(LINES[:1], *GREEDY[:-4], "-s", SYSTEM, "-S", "other", *folder)
-    same(alone[0], first[0])
+    # A single process has another fingerprint: it reuses nothing of theirs, and replies the same.
+    single = together.first.chat(LINES[:1], *GREEDY[:-4], "-s", SYSTEM, "-S", "other", *folder)
+    assert_same_reply(single[0], first[0])
     assert 3 == len([*(together.first.home / "both" / "kv").iterdir()])
 
 
@@ -233,40 +233,40 @@ def test_ranks_may_share_a_folder_of_sessions_and_segments_are_never_mixed_up(
         pytest.param(("-m", "nowhere"), "There is no model folder 'nowhere'", id="nowhere"),
     ],
 )
-def test_what_cannot_be_shared_is_refused_in_one_sentence(
-    args: tuple[str, ...], sentence: str, together: Together
+def test_a_model_that_cannot_be_shared_is_refused_in_one_sentence(
+    args: tuple[str, ...], sentence: str, together: LaunchedRanks
 ) -> None:
     processes = together.start("ask", "Hello", *args)
-    first, second = ends(processes)
+    first, second = wait_for_all(processes)
     assert (1, b"") == (first.code, first.out)
     assert sentence in first.errors and 1 == first.errors.count("\n")
     assert (b"", b"") == (second.out, second.err)
 
 
 @pytest.mark.slow
-def test_a_rank_with_another_model_is_told_from_the_others(tmp_path: Path) -> None:
-    pair = Together(tmp_path, Path("~/model"))
-    for one, seed in zip(pair.ranks, (7, 8), strict=True):
-        write_model(one.home / "model", "qwen3", seed=seed)
-    done = ends(pair.start("ask", "Hello"))
-    assert 1 == done[0].code
-    assert "of rank 1 is another one than that of rank 0" in done[0].errors
+def test_a_rank_with_another_model_is_refused(tmp_path: Path) -> None:
+    pair = LaunchedRanks(tmp_path, Path("~/model"))
+    for program, seed in zip(pair.ranks, (7, 8), strict=True):
+        write_model(program.home / "model", "qwen3", seed=seed)
+    results = wait_for_all(pair.start("ask", "Hello"))
+    assert 1 == results[0].code
+    assert "of rank 1 is another one than that of rank 0" in results[0].errors
 
 
-def launched() -> list[object]:
-    """mlx.launch with two local processes, up to the command."""
+def launch_command() -> list[object]:
+    """The start of a command line: mlx.launch with two local processes that run chatcli."""
     launch = [Path(sys.executable).with_name("mlx.launch"), "-n", "2", "--backend", "ring"]
     port = free_ports(1)[0]
     return [*launch, "--starting-port", port, "--", sys.executable, "-m", "chatcli"]
 
 
 @pytest.mark.slow
-def test_mlx_launch_starts_them_and_only_rank_0_is_heard(together: Together) -> None:
+def test_under_mlx_launch_only_rank_0_prints(together: LaunchedRanks) -> None:
     model = ["-m", together.first.model]
 
     def run(*args: object) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [*map(str, [*launched(), *args])],
+            [*map(str, [*launch_command(), *args])],
             env=together.first.environment(),
             check=True,
             stdin=subprocess.DEVNULL,
@@ -274,19 +274,19 @@ def test_mlx_launch_starts_them_and_only_rank_0_is_heard(together: Together) -> 
             timeout=DEADLINE,
         )
 
-    said = json.loads(run("ask", "Hello", "--json", "-n", 4, "-S", "talk", *model).stdout)
-    assert 4 == len(said["tokens"])
+    reply = json.loads(run("ask", "Hello", "--json", "-n", 4, "-S", "talk", *model).stdout)
+    assert 4 == len(reply["tokens"])
     assert 1 == run("list").stdout.count(b"talk")
     assert 1 == run("--version").stdout.count(b"chatcli")
 
 
-def test_a_process_finds_its_place_in_what_its_launcher_left(tmp_path: Path) -> None:
+def test_a_process_reads_its_place_from_the_launchers_environment(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.json"
     hosts.write_text('[["192.168.7.1:5000", "192.168.7.1:5001"], ["192.168.7.2:5000"]]')
     devices = tmp_path / "devices.json"
     devices.write_text('[[null, "rdma_en3"], ["rdma_en3", null]]')
-    nobody = tmp_path / "empty.json"
-    nobody.write_text("")
+    empty = tmp_path / "empty.json"
+    empty.write_text("")
     ring = {"MLX_RANK": "1", "MLX_HOSTFILE": str(hosts)}
     assert Place(1, 2, "192.168.7.1") == Place.from_environment(ring)
     jaccl = {"MLX_RANK": "0", "MLX_IBV_DEVICES": str(devices)}
@@ -294,26 +294,30 @@ def test_a_process_finds_its_place_in_what_its_launcher_left(tmp_path: Path) -> 
     assert Place(0, 2, "10.0.0.1") == Place.from_environment(jaccl)
     nccl = {"MLX_RANK": "3", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.2"}
     assert Place(3, 4, "10.0.0.2") == Place.from_environment(nccl)
-    alone: list[dict[str, str]] = [{}, {"MLX_RANK": "0", "MLX_HOSTFILE": str(nobody)}, {"MLX_RANK": "0"}]
-    assert [Place(0, 1, "")] * 3 == [Place.from_environment(one) for one in alone]
+    environments: list[dict[str, str]] = [
+        {},
+        {"MLX_RANK": "0", "MLX_HOSTFILE": str(empty)},
+        {"MLX_RANK": "0"},
+    ]
+    assert [Place(0, 1, "")] * 3 == [Place.from_environment(environment) for environment in environments]
 
 
 @pytest.mark.slow
-def test_what_is_damaged_at_one_rank_is_reused_by_none(together: Together, models: Path) -> None:
-    expected = alone(models / "qwen3", together.hosts.parent)
+def test_a_segment_damaged_at_one_rank_is_reused_by_none(together: LaunchedRanks, models: Path) -> None:
+    expected = single_process(models / "qwen3", together.hosts.parent)
     together.chat(LINES[:2], *GREEDY)
     for path in segment_files(together.ranks[1].sessions):
         data = bytearray(path.read_bytes())
         data[-5] ^= 1
         path.write_bytes(data)
     after = together.chat(LINES[2:], *GREEDY)
-    same(after[0], expected[2], reused=False)
-    same(after[1], expected[3])
+    assert_same_reply(after[0], expected[2], reused=False)
+    assert_same_reply(after[1], expected[3])
     assert "(rank 1)" in after[0]["miss_reason"]
 
 
 @pytest.mark.slow
-def test_a_stop_text_ends_a_reply_on_every_rank(together: Together) -> None:
+def test_a_stop_text_ends_a_reply_on_every_rank(together: LaunchedRanks) -> None:
     whole = together.chat(LINES[:2], *GREEDY)
     stop = whole[0]["text"][3:5]
     cut = together.chat(LINES[:2], *GREEDY[:-4], "-S", "cut", "-s", SYSTEM, "--stop", stop)
@@ -323,7 +327,7 @@ def test_a_stop_text_ends_a_reply_on_every_rank(together: Together) -> None:
 
 
 @pytest.mark.slow
-def test_a_rank_that_goes_while_nothing_is_said_ends_the_shell(together: Together) -> None:
+def test_a_rank_that_ends_between_turns_ends_the_shell(together: LaunchedRanks) -> None:
     args = ["chat", "-m", together.first.model, "-S", "talk", "-n", "4"]
     shell, follower = together.environments()
     command = [sys.executable, "-m", "chatcli", *map(str, args)]
@@ -336,13 +340,13 @@ def test_a_rank_that_goes_while_nothing_is_said_ends_the_shell(together: Togethe
         assert 1 == terminal.wait_for_exit()
         assert "Rank 1 is gone" in " ".join(terminal.all_text().split())
         check_terminal_restored(terminal)
-    ends([other])
+    wait_for_all([other])
 
 
 @pytest.mark.slow
-def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) -> None:
+def test_under_mlx_launch_a_terminal_has_the_whole_shell(together: LaunchedRanks) -> None:
     model = ["-m", together.first.model, "-S", "talk", *ENDLESS]
-    command = [*launched(), "chat", *model]
+    command = [*launch_command(), "chat", *model]
     with Terminal([*map(str, command)], together.first.environment(), together.first.home) as terminal:
         for number, (line, stop) in enumerate([("Hello", ESCAPE), ("And again?", CTRL_C)], 1):
             terminal.wait_for(lambda: ready(terminal))
@@ -355,8 +359,8 @@ def test_behind_mlx_launch_a_terminal_has_the_whole_shell(together: Together) ->
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
         check_terminal_restored(terminal)
-    said = entries(together.first.sessions / "talk.jsonl")
-    assert ["Hello", "And again?"] == [one["content"] for one in said if one["type"] == "user"]
+    saved = entries(together.first.sessions / "talk.jsonl")
+    assert ["Hello", "And again?"] == [entry["content"] for entry in saved if entry["type"] == "user"]
 
 
 def test_a_single_process_is_a_world_of_one_rank_that_opens_no_socket(
@@ -380,7 +384,7 @@ def test_a_single_process_is_a_world_of_one_rank_that_opens_no_socket(
     assert (0, 1, True, None) == (ranks.rank, ranks.size, ranks.leads, ranks.lost)
 
 
-def test_of_several_machines_the_one_with_the_least_memory_decides() -> None:
+def test_of_several_machines_the_smallest_memory_limit_decides() -> None:
     wide = MemoryLimit(1 << 30, 1000, Growth(0, 100, (Window(10, 32),), 8))
     narrow = MemoryLimit(9000, 1000, Growth(50, 100))
     sent = [MemoryLimit.from_dict(json.loads(json.dumps(asdict(limit)))) for limit in (wide, narrow)]

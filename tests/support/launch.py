@@ -1,4 +1,4 @@
-"""Real processes that share one model: what mlx.launch starts, on MLX's ring of local sockets."""
+"""Real processes that share one model, as mlx.launch starts them, on MLX's ring backend."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens at."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+    """Free ports of this machine."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for socket_ in sockets:
+            socket_.bind(("127.0.0.1", 0))
+        return [int(socket_.getsockname()[1]) for socket_ in sockets]
 
 
-class Together:
-    """Several ranks, each with a home and a sessions folder of its own, as on several machines."""
+class LaunchedRanks:
+    """Ranks that each have a home and a sessions folder of their own, as on several machines."""
 
     def __init__(self, folder: Path, model: Path, *args: object, size: int = 2) -> None:
         self.args = args
@@ -35,61 +35,63 @@ class Together:
 
     @property
     def first(self) -> Program:
-        """Rank 0's: it has the conversation."""
+        """The program of rank 0, which has the conversation."""
         return self.ranks[0]
 
     def environments(self, **changes: str) -> list[dict[str, str]]:
         ports = free_ports(len(self.ranks))
         self.hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in ports]))
         return [
-            one.environment(MLX_RANK=str(rank), MLX_HOSTFILE=str(self.hosts), **changes)
-            for rank, one in enumerate(self.ranks)
+            program.environment(MLX_RANK=str(rank), MLX_HOSTFILE=str(self.hosts), **changes)
+            for rank, program in enumerate(self.ranks)
         ]
 
     def start(self, *args: object, **popen: Any) -> list[subprocess.Popen[bytes]]:
-        """One process a rank; only rank 0 has something to read, if `popen` says so."""
-        nothing = {**PIPES, "stdin": subprocess.DEVNULL}
+        """Start one process for each rank. `popen` is for rank 0, which alone may have input."""
+        no_input = {**PIPES, "stdin": subprocess.DEVNULL}
         return [
-            one.start(*args, *self.args, env=env, **(nothing if rank else {**nothing, **popen}))
-            for rank, (one, env) in enumerate(zip(self.ranks, self.environments(), strict=True))
+            program.start(*args, *self.args, env=env, **(no_input if rank else {**no_input, **popen}))
+            for rank, (program, env) in enumerate(zip(self.ranks, self.environments(), strict=True))
         ]
 
     def run(self, *args: object, stdin: str | None = None, expect: int = 0) -> list[Finished]:
-        """All ranks to their ends. Every one but rank 0 is silent, and ends as rank 0 does."""
-        source = {} if stdin is None else {"stdin": subprocess.PIPE}
-        processes = self.start(*args, **source)
-        done = ends(processes, stdin)
-        assert [expect] * len(done) == [one.code for one in done], done
-        assert all((b"", b"") == (one.out, one.err) for one in done[1:]), done
-        return done
+        """Run all ranks to their end. Asserts their exit codes, and that only rank 0 prints."""
+        input_pipe = {} if stdin is None else {"stdin": subprocess.PIPE}
+        processes = self.start(*args, **input_pipe)
+        results = wait_for_all(processes, stdin)
+        assert [expect] * len(results) == [result.code for result in results], results
+        assert all((b"", b"") == (result.out, result.err) for result in results[1:]), results
+        return results
 
     def chat(self, lines: Sequence[str], *args: object) -> list[Any]:
         """As `Program.chat`."""
         script = "".join(f"{line}\n" for line in lines)
-        said = self.run("chat", "--json", *args, stdin=script)[0].lines()
-        return [line for line in said if "turn" in line]
+        records = self.run("chat", "--json", *args, stdin=script)[0].lines()
+        return [line for line in records if "turn" in line]
 
-    def kept(self) -> list[set[str]]:
-        """The names of the segments that each rank has on its disk."""
-        return [{path.name for path in one.sessions.glob("kv/*/??/*.safetensors")} for one in self.ranks]
+    def segment_names(self) -> list[set[str]]:
+        """The names of the segment files of each rank."""
+        return [
+            {path.name for path in program.sessions.glob("kv/*/??/*.safetensors")} for program in self.ranks
+        ]
 
 
-def ends(processes: Sequence[subprocess.Popen[bytes]], stdin: str | None = None) -> list[Finished]:
-    """What came of processes, the first of which has something to read."""
+def wait_for_all(processes: Sequence[subprocess.Popen[bytes]], stdin: str | None = None) -> list[Finished]:
+    """Wait for all processes; `stdin` is written to the first."""
     first, *others = processes
     try:
         out, err = first.communicate(stdin and stdin.encode(), timeout=DEADLINE)
-        outcome = [(out, err), *(one.communicate(timeout=DEADLINE) for one in others)]
+        outputs = [(out, err), *(process.communicate(timeout=DEADLINE) for process in others)]
     finally:
-        for one in processes:
-            one.kill()
-    return [Finished(one.returncode, *told) for one, told in zip(processes, outcome, strict=True)]
+        for process in processes:
+            process.kill()
+    return [Finished(process.returncode, *output) for process, output in zip(processes, outputs, strict=True)]
 
 
-def some_output(process: subprocess.Popen[bytes], size: int) -> bytes:
-    """The first bytes that a process writes."""
+def read_output(process: subprocess.Popen[bytes], size: int) -> bytes:
+    """Read `size` bytes, or up to the end, of what a process writes."""
     assert process.stdout is not None
-    got = b""
-    while len(got) < size and (more := os.read(process.stdout.fileno(), size)):
-        got += more
-    return got
+    output = b""
+    while len(output) < size and (data := os.read(process.stdout.fileno(), size)):
+        output += data
+    return output
