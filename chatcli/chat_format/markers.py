@@ -103,8 +103,8 @@ def closing_tokens(tokenizer: Any) -> list[int]:
 class ReplySplitter:
     """Takes decoded text as it comes, and gives the parts that are certain."""
 
-    def __init__(self, tokenizer: Any, opening: str) -> None:
-        """`opening` is the text of the generation prompt, which may have opened the thinking."""
+    def __init__(self, tokenizer: Any, generation_prompt: str) -> None:
+        """`generation_prompt`, a text, may have opened the thinking."""
         self._format = format_of(tokenizer)
         # Where several markers begin at one place, the longest counts.
         self._patterns = {
@@ -113,7 +113,7 @@ class ReplySplitter:
         }
         self._state = self._format.first
         self._pending = self._call = self._header = ""
-        for _ in self.feed(opening):
+        for _ in self.feed(generation_prompt):
             pass
         self._pending = self._header = ""
 

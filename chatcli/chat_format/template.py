@@ -178,7 +178,7 @@ class Template:
         images = pictures(messages)
         return self.vision.expanded(tokens, images) if self.vision and images else tokens
 
-    def opening(self, messages: Sequence[Message]) -> str:
+    def generation_prompt(self, messages: Sequence[Message]) -> str:
         """The generation prompt: what the template puts before a reply, such as an open think tag."""
         prompt = self.text(messages, generation=True)
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
@@ -186,11 +186,11 @@ class Template:
     def rerun_reason(self, messages: Sequence[Message]) -> str | None:
         """Why every turn runs more anew than the generation prompt, in a clause; None: it does not.
 
-        `messages` end with a question. After `stable_prefix` and `opening` it renders nothing.
+        `messages` end with a question. After `stable_prefix` and `generation_prompt` it renders nothing.
         """
         prompt = self.text(messages, generation=True)
         stable = self._stable_prefix(messages, self._keys(messages)[-1]).characters
-        if stable >= len(prompt) - len(self.opening(messages)):
+        if stable >= len(prompt) - len(self.generation_prompt(messages)):
             return None
         system = messages[0].content.strip() if messages[0].role == "system" else ""
         rendered = self._cache.seams.sewn(system)

@@ -18,7 +18,7 @@ from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
-from chatcli.kv.memory_limit import Limit
+from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
@@ -39,8 +39,6 @@ MISMATCH_ERRORS = (
 )
 # Places between the chunks of typeahead that are kept where each takes memory.
 MAX_MARKS = 6
-# Windows and states cost memory, so only the newest snapshots of the live path are kept.
-MAX_SNAPSHOTS = 2
 
 # What a prefill is for: a turn that someone waits for, the reply as history, or an unsent message.
 Purpose = Literal["turn", "settle", "typeahead"]

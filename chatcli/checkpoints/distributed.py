@@ -189,7 +189,7 @@ class LeadingCheckpoints(ShardedCheckpoints):
                 sampling=asdict(request.sampling),
                 room=request.room,
                 reply_tokens=len(request.reply_start),
-                opening=request.opening,
+                generation_prompt=request.generation_prompt,
             )
             yield from super().generate(request, BroadcastStop(self._ranks, cancelled))
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
 from chatcli.engine import embeddings, generate
-from chatcli.engine.generate import Token
+from chatcli.engine.generate import Request, Token
 from chatcli.engine.sampling import Sampler, sampler_for
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
@@ -90,27 +90,20 @@ class Batch:
             stream=generation_stream,
         )
 
-    def add(
-        self,
-        cache: PromptCache,
-        tail: Sequence[int],
-        sampling: Sampling,
-        room: int,
-        opening: str = "",
-        prefix: Sequence[int] = (),
-    ) -> int:
-        """Go on from `cache` with a prompt's last tokens. Returns the sequence's number.
-
-        The arguments are those of `generate.Request`. The reply ends by a stop token, or when `room` or
-        max_tokens is reached.
-        """
+    def add(self, cache: PromptCache, request: Request) -> int:
+        """Go on from `cache` with a request that continues no reply. Returns the sequence's number."""
+        tail, sampling = request.tail, request.sampling
         _prefill_all_but_last(self.loaded, cache, tail)
         (number,) = self._generator.insert(
             [list(tail[-1:])],
-            [generate.max_tokens(sampling, room)],
+            [generate.max_tokens(sampling, request.room)],
             caches=[cache],
             samplers=[self._sampler(sampling)],
-            logits_processors=[generate.logits_processors(self.loaded, sampling, opening, prefix=prefix)],
+            logits_processors=[
+                generate.logits_processors(
+                    self.loaded, sampling, request.generation_prompt, prefix=request.prefix
+                )
+            ],
             all_tokens=[embeddings.vocabulary_tokens(self.loaded, tail[:-1])],
         )
         self._sequences[number] = _Sequence(self.loaded.tokenizer.detokenizer)

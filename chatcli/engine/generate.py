@@ -49,17 +49,17 @@ class Token:
 class Request:
     """What a reply begins with: `tail` are the prompt's last tokens, which are run first.
 
-    It ends when the model stops, or when `room` or max_tokens is reached.
-    `reply_start` is the beginning of a reply that is continued: the last tokens of `tail`, whose text
-    was streamed before. `opening` is the text of the generation prompt, from which thinking is counted.
-    `prefix` are the prompt's tokens before `tail`, which the cache has; penalties look back at them.
+    It ends when the model stops, or when `room` or max_tokens is reached. `reply_start` is the
+    beginning of a reply that is continued: the last tokens of `tail`, whose text was streamed before.
+    `generation_prompt` is a text; thinking is counted from it on. `prefix` are the prompt's tokens
+    before `tail`, which the cache has; penalties look back at them.
     """
 
     tail: Sequence[int]
     sampling: Sampling
     room: int
     reply_start: Sequence[int] = ()
-    opening: str = ""
+    generation_prompt: str = ""
     prefix: Sequence[int] = ()
 
 
@@ -106,7 +106,9 @@ def generate(
         embeddings.vocabulary_tokens(loaded, tail),
         max_tokens=max_tokens(sampling, request.room),
         sampler=sampler_for(loaded.tokenizer, sampling),
-        logits_processors=logits_processors(loaded, sampling, request.opening, reply_start, request.prefix),
+        logits_processors=logits_processors(
+            loaded, sampling, request.generation_prompt, reply_start, request.prefix
+        ),
         prompt_cache=cache,
         prefill_step_size=loaded.prefill_step,
         **more_arguments,
@@ -138,23 +140,23 @@ def max_tokens(sampling: Sampling, room: int) -> int:
 def logits_processors(
     loaded: LoadedModel,
     sampling: Sampling,
-    opening: str,
+    generation_prompt: str,
     reply_start: Sequence[int] = (),
     prefix: Sequence[int] = (),
 ) -> list[LogitsProcessor]:
     """The logits processors of one reply, which are not to be shared: some remember its tokens."""
     penalties = logits_processors_for(sampling, embeddings.vocabulary_tokens(loaded, prefix))
-    return [*penalties, *think_budgets(loaded, sampling, opening, reply_start)]
+    return [*penalties, *think_budgets(loaded, sampling, generation_prompt, reply_start)]
 
 
 def think_budgets(
-    loaded: LoadedModel, sampling: Sampling, opening: str, reply_start: Sequence[int]
+    loaded: LoadedModel, sampling: Sampling, generation_prompt: str, reply_start: Sequence[int]
 ) -> list[LogitsProcessor]:
     """The processor that closes thinking; none without a budget or for a model that does not think."""
     closing = closing_tokens(loaded.tokenizer) if sampling.think_budget is not None else []
     if sampling.think_budget is None or not closing:
         return []
-    return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, opening, reply_start)]
+    return [ThinkBudget(loaded.tokenizer, sampling.think_budget, closing, generation_prompt, reply_start)]
 
 
 def log_rows(cache: PromptCache, count: int, log: RowLog) -> None:

@@ -173,7 +173,7 @@ def _speculate(
     # mlx-lm's loop shows a processor nothing of the tail but its last token.
     prefix = embeddings.vocabulary_tokens(loaded, [*request.prefix, *request.tail[:-1]])
     processors = logits_processors_for(sampling, prefix)
-    budgets = think_budgets(loaded, sampling, request.opening, request.reply_start)
+    budgets = think_budgets(loaded, sampling, request.generation_prompt, request.reply_start)
     processors += [_AcceptedOnly(budget, target) for budget in budgets]
     sample = sampler_for(loaded.tokenizer, sampling)
     steps = speculative_generate_step(

@@ -23,12 +23,12 @@ class ThinkBudget:
         tokenizer: Any,
         budget: int,
         closing: Sequence[int],
-        opening: str,
+        generation_prompt: str,
         reply_start: Sequence[int] = (),
     ) -> None:
-        """`opening` is the text of the generation prompt, `reply_start` the tokens of the reply so far."""
+        """`generation_prompt` is a text, `reply_start` the tokens of the reply so far."""
         self._budget, self._closing = budget, tuple(closing)
-        self._splitter = ReplySplitter(tokenizer, opening)
+        self._splitter = ReplySplitter(tokenizer, generation_prompt)
         self._detokenizer = tokenizer.detokenizer
         self._thinking_tokens = 0
         # What is left of `closing` to force.

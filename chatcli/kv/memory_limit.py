@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from chatcli.errors import MemoryFull
 from chatcli.text import file_size
 
-# Snapshots of windows and states that are kept to rewind to, beside the live ones.
-SNAPSHOTS = 2
+# Snapshots of windows and states that are kept to rewind to, beside the live ones: they cost memory.
+MAX_SNAPSHOTS = 2
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Growth:
 
     def snapshot_bytes(self, tokens: int) -> int:
         """What the snapshots of windows and states hold on to after so many tokens."""
-        return SNAPSHOTS * self._bounded_bytes(tokens)
+        return MAX_SNAPSHOTS * self._bounded_bytes(tokens)
 
     def _bounded_bytes(self, tokens: int) -> int:
         """The windows and states."""

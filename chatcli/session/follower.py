@@ -110,7 +110,7 @@ class Follower:
             deque(steps, maxlen=0)
 
     def generate(
-        self, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, opening: str
+        self, start: int, sampling: dict[str, Any], room: int, reply_tokens: int, generation_prompt: str
     ) -> None:
         """Generate until rank 0 stops it. `reply_tokens` at the prompt's end begin the reply already."""
         tokens = list(self._path.tokens)
@@ -119,7 +119,7 @@ class Follower:
             Sampling(**sampling),
             room,
             tokens[len(tokens) - reply_tokens :],
-            opening,
+            generation_prompt,
             tokens[:start],
         )
         reply = self._checkpoints.generate(request, ReceivedStop(self._ranks))

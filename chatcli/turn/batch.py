@@ -17,7 +17,7 @@ from typing import Any
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine.batch import Batch, is_exact, max_sequences
-from chatcli.engine.generate import Token
+from chatcli.engine.generate import Request, Token
 from chatcli.errors import ContextFull, MemoryFull, TemplateRefused, UsageError
 from chatcli.events import (
     Alternatives,
@@ -228,8 +228,14 @@ def _together(
                 prompt, used = step.prompt, len(step.prompt.tokens)
                 room = checkpoints.room(used, room_left(chat, used))
                 step.record.unrun_tokens = 0
-                arguments = (prompt.tail, step.sampling, room, prompt.opening, prompt.stable)
-                sequences[worker.call(batch.add, checkpoints.fork(), *arguments)] = step
+                request = Request(
+                    prompt.tail,
+                    step.sampling,
+                    room,
+                    generation_prompt=prompt.generation_prompt,
+                    prefix=prompt.stable,
+                )
+                sequences[worker.call(batch.add, checkpoints.fork(), request)] = step
             if not sequences:
                 return
             for number, token in worker.call(batch.step):

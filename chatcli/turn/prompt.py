@@ -47,16 +47,15 @@ class TurnContext:
 class Prompt:
     """The conversation up to `leaf` as tokens. Its path ends with the stable prefix.
 
-    `boundaries` are token positions by the number of messages before them. `opening` is the text of
-    the generation prompt. Where a reply that was cut goes on, `reply_start` is what there is of it,
-    the last of the tokens. `rerun_reason` says why more than the generation prompt is run in every
-    turn, if it is.
+    `boundaries` are token positions by the number of messages before them. `generation_prompt` is a
+    text. Where a reply that was cut goes on, `reply_start` is what there is of it, the last of the
+    tokens. `rerun_reason` says why more than the generation prompt is run in every turn, if it is.
     """
 
     leaf: Entry
     path: TokenPath
     boundaries: Mapping[int, int] = field(default_factory=dict)
-    opening: str = ""
+    generation_prompt: str = ""
     reply_start: tuple[int, ...] = ()
     rerun_reason: str | None = None
 
@@ -80,9 +79,9 @@ def render(chat: TurnContext, user: Entry) -> Prompt:
     messages = history(chat, user)
     tokens = chat.template.prompt(messages)
     room_left(chat, len(tokens), alone=user.parent is None)
-    opening = chat.template.opening(messages)
-    prompt = replace(_cut(chat, tokens, messages, user), opening=opening)
-    if len(prompt.tail) > len(chat.template.encode(opening)):
+    generation_prompt = chat.template.generation_prompt(messages)
+    prompt = replace(_cut(chat, tokens, messages, user), generation_prompt=generation_prompt)
+    if len(prompt.tail) > len(chat.template.encode(generation_prompt)):
         prompt = replace(prompt, rerun_reason=chat.template.rerun_reason(messages))
     return prompt
 

@@ -135,7 +135,9 @@ def generate(
     collector = reply_collector(chat, prompt, sampling, record)
     context_room = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context_room)
-    request = Request(prompt.tail, sampling, room, prompt.reply_start, prompt.opening, prompt.stable)
+    request = Request(
+        prompt.tail, sampling, room, prompt.reply_start, prompt.generation_prompt, prompt.stable
+    )
     speculation = chat.speculation
     if speculation is None:
         tokens = chat.checkpoints.generate(request, cancelled)
@@ -163,7 +165,7 @@ def reply_collector(
     chat: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
 ) -> ReplyCollector:
     """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
-    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.opening)
+    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt)
     collector = ReplyCollector(record, splitter, sampling.stop or ())
     collector.recall(prompt.reply_start, chat.checkpoints.text_of(prompt.reply_start))
     return collector

@@ -164,7 +164,7 @@ def test_every_clock_of_a_template_is_pinned(tmp_path: Path, source: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "opening"),
+    ("name", "expected"),
     [
         ("qwen3", "<|im_start|>assistant\n"),
         ("qwen3.5", "<|im_start|>assistant\n<think>\n"),
@@ -176,8 +176,8 @@ def test_every_clock_of_a_template_is_pinned(tmp_path: Path, source: str) -> Non
         ("plain", "Assistant:"),
     ],
 )
-def test_opening_is_the_generation_prompt(load: Templates, name: str, opening: str) -> None:
-    assert opening == load(name).opening(PATHS[0])
+def test_the_generation_prompt_is_what_precedes_a_reply(load: Templates, name: str, expected: str) -> None:
+    assert expected == load(name).generation_prompt(PATHS[0])
 
 
 def test_thinking_reaches_a_template_that_keeps_it(load: Templates) -> None:

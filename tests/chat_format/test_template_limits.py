@@ -67,7 +67,7 @@ def test_thinking_can_be_switched_between_turns(load: Templates, name: str) -> N
         assert 1 == len(limits)
         shared = common_prefix(on.prompt(next_path), off.prompt(next_path))
         assert shared >= limits.pop()
-        assert on.opening(next_path) != off.opening(next_path)
+        assert on.generation_prompt(next_path) != off.generation_prompt(next_path)
 
 
 # Forging
@@ -158,7 +158,7 @@ def test_a_moved_system_prompt_is_reported(load: Templates) -> None:
     for path in ([SYSTEM, Message("user", "hi")], longer):
         assert reason == template.rerun_reason(path)
         tail = len(template.prompt(path)) - template.stable_prefix(path)
-        assert tail > len(template.encode(template.opening(path)))
+        assert tail > len(template.encode(template.generation_prompt(path)))
     assert template.rerun_reason(longer[1:]) is None
     assert template.rerun_reason([Message("system", ""), Message("user", "hi")]) is None
 
@@ -211,7 +211,7 @@ def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
             assert cached.key == uncached.key
             assert cached.boundaries(path, {}) == uncached.boundaries(path, {})
             assert cached.prompt(path) == in_full(uncached, path)
-            assert cached.opening(path) == uncached.opening(path)
+            assert cached.generation_prompt(path) == uncached.generation_prompt(path)
 
 
 def test_a_turn_tokenizes_only_new_text_and_renders_little(load: Templates) -> None:
@@ -226,7 +226,7 @@ def test_a_turn_tokenizes_only_new_text_and_renders_little(load: Templates) -> N
         template = Template(counting, DATE, None, cache)
         template.prompt(path)
         template.boundaries(path, known)
-        template.opening(path)
+        template.generation_prompt(path)
         template.rerun_reason(path)
         assert counting.renders <= renders
         assert counting.characters <= characters < len(template.text(path, generation=True)) / 2

@@ -224,7 +224,7 @@ def test_logits_processors_act_as_without_a_draft_model(pairs: dict[str, Pair], 
     pair = pairs[name]
     stable, tail = PROMPT[:STABLE], PROMPT[STABLE:]
     sampling = replace(SAMPLED[what], max_tokens=20)
-    more = {"opening": "<think>\n", "prefix": stable}
+    more = {"generation_prompt": "<think>\n", "prefix": stable}
     caches, (plain_cache, _) = pair.caches(stable), pair.caches(stable)
     expected = pair.alone(plain_cache, tail, sampling, **more)
     assert fields(expected) == fields(pair.speculative(caches, tail, sampling, **more))

@@ -75,7 +75,7 @@ def together(loaded: LoadedModel) -> list[list[int]]:
     while True:
         while len(running) < AT_ONCE and (number := next(waiting, None)) is not None:
             sampling = Sampling(max_tokens=longest(number))
-            running[batch.add(prefilled(loaded, number), tail(number), sampling, 1000)] = number
+            running[batch.add(prefilled(loaded, number), Request(tail(number), sampling, 1000))] = number
         if not running:
             batch.close()
             return replies

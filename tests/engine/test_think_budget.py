@@ -158,11 +158,11 @@ def stopped(events: Iterator[Any], stop: threading.Event) -> Iterator[Any]:
 # The processor alone, with a model that follows a script
 
 
-def generated(harness: Harness, budget: int, script: str, count: int, opening: str = "") -> str:
+def generated(harness: Harness, budget: int, script: str, count: int, generation_prompt: str = "") -> str:
     """The text of a model that would generate `script`, then full stops for ever."""
     tokenizer = harness.runtime.loaded.tokenizer
     vocabulary = len(tokenizer)
-    processor = ThinkBudget(tokenizer, budget, closing_tokens(tokenizer), opening)
+    processor = ThinkBudget(tokenizer, budget, closing_tokens(tokenizer), generation_prompt)
     scripted = iter(tokenizer.encode(script, add_special_tokens=False))
     (stop,) = tokenizer.encode(".", add_special_tokens=False)
     tokens: list[int] = [0]
@@ -187,7 +187,7 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
 
 
 @pytest.mark.parametrize(
-    ("budget", "opening", "script", "expected"),
+    ("budget", "generation_prompt", "script", "expected"),
     [
         # The model opens its own thinking: what comes before does not count.
         (3, "", f"7777{OPEN}88888", f"7777{OPEN}888{CLOSE}88..."),
@@ -204,8 +204,8 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
     ],
 )
 def test_only_thinking_counts(
-    budget: int, opening: str, script: str, expected: str, harness: Harness
+    budget: int, generation_prompt: str, script: str, expected: str, harness: Harness
 ) -> None:
     tokenizer = harness.runtime.loaded.tokenizer
     count = len(tokenizer.encode(expected, add_special_tokens=False))
-    assert expected == generated(harness, budget, script, count, opening)
+    assert expected == generated(harness, budget, script, count, generation_prompt)

@@ -23,7 +23,7 @@ def regenerated_record(chat: turn.TurnContext) -> TurnRecord:
 
 def generation_prompt_tokens(chat: turn.TurnContext) -> int:
     """The number of tokens in the generation prompt."""
-    return len(chat.template.encode(chat.template.opening(history(chat, question(chat)))))
+    return len(chat.template.encode(chat.template.generation_prompt(history(chat, question(chat)))))
 
 
 def question(chat: turn.TurnContext) -> Entry:
