@@ -1,4 +1,4 @@
-"""Contenders that are servers: their reports are read, and none of their processes is left behind."""
+"""Contenders that are servers: token counts from their reports, and no process left behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,9 @@ FIRST = Request("You are a helpful assistant.", ("My dog is called Biscuit.",))
 SECOND = replace(FIRST, user_messages=(*FIRST.user_messages, "What is my dog's name?"))
 DEADLINE = 20.0
 
-# A server that counts words instead of tokens. It answers as llama-server, vllm-mlx or ollama do, whichever
-# name it has, and keeps what they keep: one prompt, that can be saved, or all of them, written at the end.
-PLAYED = """#!{python} -IS
+# A server that counts words instead of tokens. It answers as llama-server, vllm-mlx or ollama, depending on
+# its file name, and caches as they do: one prompt, which can be saved, or all, written at the end.
+FAKE_SERVER = """#!{python} -IS
 import http.server, json, os, pathlib, signal, sys, time
 
 kind = pathlib.Path(sys.argv[0]).name
@@ -121,14 +121,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 """
 
-Made = Callable[..., Any]
-
 
 def program(folder: Path, name: str, extra: str = "") -> str:
-    """A server that plays the one of that name; `extra` is what it does first."""
+    """Write a fake server that acts as the program `name`; `extra` is code that it runs first."""
     folder.mkdir(exist_ok=True)
     path = folder / name
-    path.write_text(PLAYED.format(python=sys.executable, extra=extra))
+    path.write_text(FAKE_SERVER.format(python=sys.executable, extra=extra))
     path.chmod(0o755)
     return str(path)
 
@@ -140,49 +138,49 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def llama(tmp_path: Path, folder: Path) -> Iterator[LlamaServer]:
-    made = LlamaServer(program(tmp_path, "llama-server"), tmp_path / "model.gguf", folder)
-    yield made
-    made.close()
+    server = LlamaServer(program(tmp_path, "llama-server"), tmp_path / "model.gguf", folder)
+    yield server
+    server.close()
 
 
 @pytest.fixture
 def vllm(tmp_path: Path, folder: Path) -> Iterator[VllmMlx]:
-    made = VllmMlx(program(tmp_path, "vllm-mlx"), tmp_path / "model", folder)
-    yield made
-    made.close()
+    server = VllmMlx(program(tmp_path, "vllm-mlx"), tmp_path / "model", folder)
+    yield server
+    server.close()
 
 
 def listening(text: str) -> list[int]:
-    """The processes whose command has `text`."""
+    """Ids of the processes whose command line contains `text`."""
     listed = subprocess.run(["ps", "-Aww", "-o", "pid=,stat=,args="], capture_output=True, check=True)
     rows = (line.split(None, 2) for line in listed.stdout.decode().splitlines())
     return [int(pid) for pid, stat, args in rows if text in args and stat[0] != "Z"]
 
 
-def gone(text: str) -> bool:
+def wait_until_gone(text: str) -> bool:
     ends = time.monotonic() + DEADLINE
     while listening(text) and time.monotonic() < ends:
         time.sleep(0.02)
     return not listening(text)
 
 
-def words(request: Request) -> int:
-    return len(" ".join(one["content"] for one in request.messages(SCRIPT)).split())
+def word_count(request: Request) -> int:
+    return len(" ".join(message["content"] for message in request.messages(SCRIPT)).split())
 
 
-# What is read
+# Token counts
 
 
 @pytest.mark.parametrize(
     "event, expected",
     [
-        # OpenAI's fields, as mlx-lm's server, a new llama-server and a new ollama have them.
+        # OpenAI's fields: mlx-lm's server, a recent llama-server and a recent ollama.
         (
             {"usage": {"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 40}}},
             (50, 40),
         ),
         ({"usage": {"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 0}}}, (50, 0)),
-        # llama-server's timings, with `cache_n` and from before it.
+        # llama-server's timings, with `cache_n`, and of versions without it.
         ({"usage": {"prompt_tokens": 50}, "timings": {"prompt_n": 8, "cache_n": 42}}, (50, 42)),
         ({"usage": {"prompt_tokens": 50}, "timings": {"prompt_n": 8}}, (50, 42)),
         ({"timings": {"prompt_n": 8, "cache_n": 42}}, (50, 42)),
@@ -191,13 +189,13 @@ def words(request: Request) -> int:
         ({"usage": {"prompt_tokens": 50, "prompt_tokens_details": None}}, (50, None)),
     ],
 )
-def test_the_counts_are_read_in_every_servers_words(
+def test_the_counts_are_read_in_every_servers_format(
     event: dict[str, Any], expected: tuple[int, int | None]
 ) -> None:
     assert PromptCounts(*expected) == prompt_counts(event)
 
 
-def test_an_event_without_counts_tells_none() -> None:
+def test_an_event_without_counts_has_none() -> None:
     assert prompt_counts({"choices": [{"delta": {"content": "a"}}], "usage": None}) is None
 
 
@@ -210,12 +208,12 @@ def test_only_text_and_thinking_are_a_first_token() -> None:
         {"role": "assistant", "content": None},
         {},
     ]
-    spoken = [http.has_text({"choices": [{"delta": delta}]}) for delta in texts]
-    assert [True, True, True, False, False, False] == spoken
+    has_text = [http.has_text({"choices": [{"delta": delta}]}) for delta in texts]
+    assert [True, True, True, False, False, False] == has_text
     assert not http.has_text({"choices": []})
 
 
-def test_comments_and_blanks_are_no_events() -> None:
+def test_comments_and_blank_lines_are_no_events() -> None:
     assert {"a": 1} == event_of(b'data: {"a": 1}\n')
     assert {"a": 1} == event_of(b'data:{"a": 1}\r\n')
     assert {"error": {"message": "full"}} == event_of(b'error: {"message": "full"}\n')
@@ -224,14 +222,14 @@ def test_comments_and_blanks_are_no_events() -> None:
         event_of(b"data: 12\n")
 
 
-# Asking
+# Requests
 
 
 def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: LlamaServer) -> None:
     llama.ask(FIRST, SCRIPT)
     answer = llama.ask(SECOND, SCRIPT)
-    assert words(SECOND) == answer.prompt_tokens
-    assert words(FIRST) == answer.reused_tokens
+    assert word_count(SECOND) == answer.prompt_tokens
+    assert word_count(FIRST) == answer.reused_tokens
     assert answer.reports_reuse
     assert len(SCRIPT) - 1 == len(answer.gaps)
     assert all(gap >= 0 for gap in answer.gaps)
@@ -242,17 +240,17 @@ def test_an_answer_has_the_servers_counts_and_the_times_of_its_texts(llama: Llam
 @pytest.mark.slow
 def test_a_slot_is_saved_and_restored_around_a_new_process(llama: LlamaServer, folder: Path) -> None:
     llama.ask(FIRST, SCRIPT)
-    before = listening(str(folder))
-    assert before
+    old_processes = listening(str(folder))
+    assert old_processes
     llama.reopen(ahead=True)
-    assert set(before).isdisjoint(listening(str(folder)))
+    assert set(old_processes).isdisjoint(listening(str(folder)))
     answer = llama.ask(SECOND, SCRIPT)
-    assert words(FIRST) == answer.reused_tokens
+    assert word_count(FIRST) == answer.reused_tokens
     assert answer.disk_bytes > 0
 
 
 @pytest.mark.slow
-def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
+def test_a_forgotten_prompt_is_not_reused(llama: LlamaServer) -> None:
     llama.ask(FIRST, SCRIPT)
     llama.reopen(ahead=True)
     llama.forget()
@@ -261,10 +259,10 @@ def test_what_is_forgotten_is_not_reused(llama: LlamaServer) -> None:
 
 
 @pytest.mark.slow
-def test_what_vllm_mlx_does_not_answer_is_read_off_its_counters(vllm: VllmMlx) -> None:
+def test_reuse_of_vllm_mlx_comes_from_its_counters(vllm: VllmMlx) -> None:
     assert 0 == vllm.ask(FIRST, SCRIPT).reused_tokens
     answer = vllm.ask(SECOND, SCRIPT)
-    assert words(FIRST) == answer.reused_tokens
+    assert word_count(FIRST) == answer.reused_tokens
     assert 3 << 19 == answer.memory_bytes
     assert answer.reports_reuse
 
@@ -275,21 +273,21 @@ def test_vllm_mlx_keeps_its_cache_in_the_given_folder(vllm: VllmMlx, folder: Pat
     vllm.reopen(ahead=True)
     assert (folder / "prefix_cache").exists()
     answer = vllm.ask(SECOND, SCRIPT)
-    assert words(FIRST) == answer.reused_tokens
+    assert word_count(FIRST) == answer.reused_tokens
     assert answer.disk_bytes > 0
     vllm.forget()
     assert 0 == vllm.ask(SECOND, SCRIPT).reused_tokens
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) -> None:
-    made = ollama(program(tmp_path, "ollama"), "tiny", folder)
+def test_a_server_without_reuse_counts_is_marked_so(tmp_path: Path, folder: Path) -> None:
+    server = ollama(program(tmp_path, "ollama"), "tiny", folder)
     try:
-        made.ask(FIRST, SCRIPT)
-        answer = made.ask(SECOND, SCRIPT)
+        server.ask(FIRST, SCRIPT)
+        answer = server.ask(SECOND, SCRIPT)
     finally:
-        made.close()
-    assert (words(SECOND), 0) == (answer.prompt_tokens, answer.reused_tokens)
+        server.close()
+    assert (word_count(SECOND), 0) == (answer.prompt_tokens, answer.reused_tokens)
     assert not answer.reports_reuse
 
 
@@ -297,17 +295,17 @@ def test_a_server_that_does_not_tell_is_said_to(tmp_path: Path, folder: Path) ->
 def test_servers_take_part_in_a_race(llama: LlamaServer, vllm: VllmMlx) -> None:
     steps = [Step("first", FIRST), Step("second", SECOND), Step("again", SECOND, reopened=True)]
     contenders: Sequence[Contender] = [llama, vllm]
-    found = race(contenders, steps, SCRIPT, 1, lambda *_: None)
-    assert [words(FIRST), words(SECOND) - 1] == [answer.reused_tokens for answer in found.of("llama-server")][
-        1:
-    ]
-    assert (0, 0) == found.differing("vllm-mlx")
+    result = race(contenders, steps, SCRIPT, 1, lambda *_: None)
+    assert [word_count(FIRST), word_count(SECOND) - 1] == [
+        answer.reused_tokens for answer in result.of("llama-server")
+    ][1:]
+    assert (0, 0) == result.differing("vllm-mlx")
 
 
 # Processes
 
 
-def test_nothing_is_left_after_the_end(llama: LlamaServer, folder: Path) -> None:
+def test_close_ends_the_process_and_removes_its_folder(llama: LlamaServer, folder: Path) -> None:
     llama.ask(FIRST, SCRIPT)
     assert listening(str(folder))
     llama.close()
@@ -318,30 +316,30 @@ def test_nothing_is_left_after_the_end(llama: LlamaServer, folder: Path) -> None
 
 def test_a_server_that_dies_at_once_is_quoted(tmp_path: Path, folder: Path) -> None:
     dies = program(tmp_path, "llama-server", "sys.exit('error: no such file: model.gguf\\n')")
-    made = LlamaServer(dies, tmp_path / "model.gguf", folder)
+    server = LlamaServer(dies, tmp_path / "model.gguf", folder)
     with pytest.raises(ChatcliError) as caught:
-        made.ask(FIRST, SCRIPT)
-    said = str(caught.value)
-    assert "llama-server could not be started. Its last words: error: no such file: model.gguf" in said
-    assert f"{dies} --model" in said
-    assert "\n" not in said
+        server.ask(FIRST, SCRIPT)
+    message = str(caught.value)
+    assert "llama-server could not be started. Its last words: error: no such file: model.gguf" in message
+    assert f"{dies} --model" in message
+    assert "\n" not in message
 
 
 @pytest.mark.slow
 def test_a_refusal_is_quoted(tmp_path: Path, folder: Path) -> None:
-    made = ollama(program(tmp_path, "ollama"), "unknown", folder)
+    server = ollama(program(tmp_path, "ollama"), "unknown", folder)
     with pytest.raises(ChatcliError, match=r"refused .*: model 'unknown' not found"):
-        made.ask(FIRST, SCRIPT)
-    made.close()
+        server.ask(FIRST, SCRIPT)
+    server.close()
     assert not listening(str(tmp_path))
 
 
 @pytest.mark.slow
-def test_an_answer_that_breaks_off_is_an_error(tmp_path: Path, folder: Path) -> None:
-    made = ollama(program(tmp_path, "ollama"), "dying", folder)
+def test_an_interrupted_answer_is_an_error(tmp_path: Path, folder: Path) -> None:
+    server = ollama(program(tmp_path, "ollama"), "dying", folder)
     with pytest.raises(ChatcliError, match="ollama broke off an answer"):
-        made.ask(FIRST, SCRIPT)
-    made.close()
+        server.ask(FIRST, SCRIPT)
+    server.close()
 
 
 @pytest.mark.slow
@@ -351,7 +349,7 @@ def test_a_server_that_died_between_answers_is_an_error(
     llama.ask(FIRST, SCRIPT)
     for process in listening(str(folder)):
         os.kill(process, signal.SIGKILL)
-    assert gone(str(folder))
+    assert wait_until_gone(str(folder))
     with pytest.raises(ChatcliError, match="llama-server broke off"):
         llama.ask(SECOND, SCRIPT)
 
@@ -360,7 +358,7 @@ STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = program(tmp_path, "llama-server", STUBBORN)
     server = Server("stubborn", lambda port: [stubborn, "--port", str(port)], "/health", grace=0.2)
     assert server.memory() > 1 << 20
@@ -387,7 +385,7 @@ def test_a_servers_own_children_end_with_it(tmp_path: Path) -> None:
     server = Server("parent", lambda port: [parent, "--port", str(port)], "/health")
     assert listening(mark)
     server.close()
-    assert gone(mark)
+    assert wait_until_gone(mark)
 
 
 INTERRUPTED = """
@@ -400,51 +398,51 @@ time.sleep(60)
 
 
 def test_a_killed_benchmark_leaves_no_server(tmp_path: Path) -> None:
-    left = program(tmp_path, "llama-server")
+    server = program(tmp_path, "llama-server")
     bench = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, left],
+        [sys.executable, "-c", INTERRUPTED, server],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
     with bench:
         assert bench.stdout is not None
         assert b"ready\n" == bench.stdout.readline()
-        assert listening(left)
+        assert listening(server)
         bench.kill()
-    assert gone(left)
+    assert wait_until_gone(server)
 
 
-# Which there are
+# Available servers
 
 
-def test_only_what_is_there_takes_part(tmp_path: Path) -> None:
+def test_only_installed_servers_take_part(tmp_path: Path) -> None:
     for name in ("llama-server", "vllm-mlx", "ollama"):
         program(tmp_path / "bin", name)
-    here, nowhere = str(tmp_path / "bin"), str(tmp_path)
+    with_programs, without_programs = str(tmp_path / "bin"), str(tmp_path)
     model, gguf = tmp_path / "model", tmp_path / "model.gguf"
 
-    def names(*given: Any, path: str) -> list[str]:
-        return [one.name for one in available(*given, tmp_path / "folder", path=path)]
+    def names(*models: Any, path: str) -> list[str]:
+        return [server.name for server in available(*models, tmp_path / "folder", path=path)]
 
     own = "mlx-lm's server over HTTP"
-    assert [own, "vllm-mlx", "llama-server", "ollama"] == names(model, gguf, "tiny", path=here)
-    assert [own] == names(model, gguf, "tiny", path=nowhere)
-    assert ["llama-server"] == names(None, gguf, None, path=here)
-    assert [] == names(None, None, None, path=here)
+    assert [own, "vllm-mlx", "llama-server", "ollama"] == names(model, gguf, "tiny", path=with_programs)
+    assert [own] == names(model, gguf, "tiny", path=without_programs)
+    assert ["llama-server"] == names(None, gguf, None, path=with_programs)
+    assert [] == names(None, None, None, path=with_programs)
     assert not (tmp_path / "folder").exists()
 
 
 # mlx-lm's own server
 
 
-def test_mlx_lms_server_tells_what_it_reused(models: Path, folder: Path) -> None:
-    made: Http = mlx_lm(models / "qwen3", folder)
+def test_mlx_lms_server_reports_reused_tokens(models: Path, folder: Path) -> None:
+    server: Http = mlx_lm(models / "qwen3", folder)
     try:
-        first = made.ask(FIRST, SCRIPT)
-        second = made.ask(SECOND, SCRIPT)
+        first = server.ask(FIRST, SCRIPT)
+        second = server.ask(SECOND, SCRIPT)
         assert second.reports_reuse
     finally:
-        made.close()
+        server.close()
     assert first.prompt_tokens < second.prompt_tokens
     assert 0 < second.reused_tokens < second.prompt_tokens
     assert first.reused_tokens < second.reused_tokens
@@ -453,15 +451,15 @@ def test_mlx_lms_server_tells_what_it_reused(models: Path, folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_mlx_lms_server_knows_nothing_after_a_new_start(models: Path, folder: Path) -> None:
-    made = mlx_lm(models / "qwen3", folder)
+def test_mlx_lms_server_starts_cold_after_a_restart(models: Path, folder: Path) -> None:
+    server = mlx_lm(models / "qwen3", folder)
     try:
-        first = made.ask(FIRST, SCRIPT)
-        made.ask(SECOND, SCRIPT)
-        made.reopen(ahead=True)
-        again = made.ask(SECOND, SCRIPT)
+        first = server.ask(FIRST, SCRIPT)
+        server.ask(SECOND, SCRIPT)
+        server.reopen(ahead=True)
+        again = server.ask(SECOND, SCRIPT)
     finally:
-        made.close()
+        server.close()
     assert again.reused_tokens <= first.reused_tokens
 
 
@@ -469,7 +467,7 @@ def test_mlx_lms_server_knows_nothing_after_a_new_start(models: Path, folder: Pa
 def test_a_folder_without_a_model_is_an_error(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
-    made = mlx_lm(tmp_path / "empty", folder)
+    server = mlx_lm(tmp_path / "empty", folder)
     with pytest.raises(ChatcliError, match=r"could not be started.*FileNotFoundError: No safetensors"):
-        made.ask(FIRST, SCRIPT)
+        server.ask(FIRST, SCRIPT)
     assert not listening(str(tmp_path / "empty"))

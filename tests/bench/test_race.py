@@ -1,4 +1,4 @@
-"""The benchmark's contenders hold the same conversation, and report what they did."""
+"""Contenders of the benchmark: same prompts and replies, and what each reports as reused."""
 
 from __future__ import annotations
 
@@ -22,95 +22,95 @@ from tests.support.families import at_night
 
 REPLY = 12
 SYSTEM = workloads.SYSTEM
-# Where one family is enough: the hard one.
+# Where one family is enough, the hybrid one: it cannot trim its cache.
 HYBRID = pytest.mark.parametrize("model", ["qwen3_5"], indirect=True)
 
 
 @contextlib.contextmanager
-def contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Script]]:
-    """Everyone, by name, with one tiny model that says what it is told."""
+def opened_contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Script]]:
+    """Every contender by name, all with one tiny model that generates a scripted reply, and that script."""
     with run.opened(run.Plan(str(model))) as harness:
-        said = harness.worker.call(script, harness.loaded.tokenizer, REPLY)
-        harness = replace(harness, loaded=run.scripted(harness.loaded, said))
+        reply_script = harness.worker.call(script, harness.loaded.tokenizer, REPLY)
+        harness = replace(harness, loaded=run.scripted(harness.loaded, reply_script))
         parts = harness.worker, harness.loaded
-        every: list[Contender] = [
+        contenders: list[Contender] = [
             NoReuse(*parts),
             MlxLmServer(*parts),
             MlxLmFile(*parts, harness.folder),
             Chatcli(*parts, harness.folder),
             ChatcliTypeahead(*parts, harness.folder),
         ]
-        yield {one.name: one for one in every}, said
-        for one in every:
-            one.close()
+        yield {contender.name: contender for contender in contenders}, reply_script
+        for contender in contenders:
+            contender.close()
 
 
-def held(model: Path, steps: list[Step], *names: str) -> Race:
-    with contenders(model) as (every, said):
-        chosen = [one for name, one in every.items() if not names or name in names]
-        return race(chosen, steps, said, 1, lambda *_: None)
+def run_race(model: Path, steps: list[Step], *names: str) -> Race:
+    with opened_contenders(model) as (contenders, reply_script):
+        chosen = [contender for name, contender in contenders.items() if not names or name in names]
+        return race(chosen, steps, reply_script, 1, lambda *_: None)
 
 
-def reused(found: Race, name: str) -> list[int]:
-    return [answer.reused_tokens for answer in found.of(name)]
+def reused(result: Race, name: str) -> list[int]:
+    return [answer.reused_tokens for answer in result.of(name)]
 
 
-def test_everyone_runs_the_same_prompts_and_says_the_same(model: Path) -> None:
-    found = held(model, list(workloads.turns(4, REPLY).steps))
-    cold = [answer.prompt_tokens for answer in found.of("no reuse")]
-    for name in found.answers:
-        assert cold == [answer.prompt_tokens for answer in found.of(name)]
-        differing, compared = found.differing(name)
+def test_contenders_run_the_same_prompts_and_generate_the_same_tokens(model: Path) -> None:
+    result = run_race(model, list(workloads.turns(4, REPLY).steps))
+    cold = [answer.prompt_tokens for answer in result.of("no reuse")]
+    for name in result.answers:
+        assert cold == [answer.prompt_tokens for answer in result.of(name)]
+        differing, compared = result.differing(name)
         assert (0, True) == (differing, compared >= 4 * REPLY)
-        assert all(len(answer.gaps) >= REPLY for answer in found.of(name))
-        assert all(0 < answer.time_to_first_token < 60 for answer in found.of(name))
+        assert all(len(answer.gaps) >= REPLY for answer in result.of(name))
+        assert all(0 < answer.time_to_first_token < 60 for answer in result.of(name))
 
 
 @HYBRID
 @pytest.mark.slow
-def test_what_is_reused_grows_with_the_conversation(model: Path) -> None:
-    found = held(model, list(workloads.turns(4, REPLY).steps))
-    assert [0, 0, 0, 0] == reused(found, "no reuse")
-    served, ours = reused(found, "mlx-lm's server"), reused(found, "chatcli")
+def test_reuse_grows_with_the_conversation(model: Path) -> None:
+    result = run_race(model, list(workloads.turns(4, REPLY).steps))
+    assert [0, 0, 0, 0] == reused(result, "no reuse")
+    served, ours = reused(result, "mlx-lm's server"), reused(result, "chatcli")
     assert ours[0] == 0 < served[1] < ours[1]
     assert ours == sorted(ours) and served == sorted(served)
     # Only the message and the generation prompt are left to run.
-    assert all(answer.prompt_tokens - answer.reused_tokens < 40 for answer in found.of("chatcli")[1:])
-    drafted = found.of("chatcli, drafted")
+    assert all(answer.prompt_tokens - answer.reused_tokens < 40 for answer in result.of("chatcli")[1:])
+    drafted = result.of("chatcli, drafted")
     assert all(answer.prompt_tokens - answer.reused_tokens < 6 for answer in drafted)
-    assert all(answer.ahead_tokens > REPLY for answer in found.of("chatcli"))
-    assert [0] * 4 == [answer.ahead_tokens for answer in found.of("mlx-lm's server")]
+    assert all(answer.ahead_tokens > REPLY for answer in result.of("chatcli"))
+    assert [0] * 4 == [answer.ahead_tokens for answer in result.of("mlx-lm's server")]
 
 
 @HYBRID
-def test_a_new_process_finds_what_is_on_disk(model: Path) -> None:
-    found = held(model, list(workloads.reopen((2,), REPLY).steps), "chatcli", "mlx-lm's server")
-    opened, ready, at_once = found.of("chatcli")[2:]
+def test_a_reopened_contender_reuses_what_is_on_disk(model: Path) -> None:
+    result = run_race(model, list(workloads.reopen((2,), REPLY).steps), "chatcli", "mlx-lm's server")
+    opened, ready, at_once = result.of("chatcli")[2:]
     assert (
         min(opened.reused_tokens, ready.reused_tokens, at_once.reused_tokens)
-        > found.of("chatcli")[1].prompt_tokens
+        > result.of("chatcli")[1].prompt_tokens
     )
     assert 0 == opened.opening_seconds < min(ready.opening_seconds, at_once.opening_seconds)
     assert ready.disk_bytes > 0 and ready.written_bytes > 0
-    assert [0, 0] == reused(found, "mlx-lm's server")[3:]
+    assert [0, 0] == reused(result, "mlx-lm's server")[3:]
 
 
 @HYBRID
-def test_a_follow_up_at_any_turn_reuses_what_came_before(model: Path) -> None:
+def test_a_follow_up_at_any_turn_reuses_the_turns_before_it(model: Path) -> None:
     workload = workloads.branch(4, REPLY)
-    found = held(model, list(workload.steps), "chatcli")
-    ours = found.of("chatcli")
+    result = run_race(model, list(workload.steps), "chatcli")
+    ours = result.of("chatcli")
     for step, answer in list(zip(workload.steps, ours, strict=True))[4:]:
         depth = len(step.request.user_messages)
         assert ours[depth - 1].reused_tokens == answer.reused_tokens > 0
 
 
 @pytest.mark.slow
-def test_another_repeat_begins_with_nothing(model: Path) -> None:
-    with contenders(model) as (every, said):
+def test_each_repeat_starts_cold(model: Path) -> None:
+    with opened_contenders(model) as (contenders, reply_script):
         steps = list(workloads.turns(2, REPLY).steps)
-        found = race(list(every.values()), steps, said, 2, lambda *_: None)
-    for name, (first, second) in found.answers.items():
+        result = race(list(contenders.values()), steps, reply_script, 2, lambda *_: None)
+    for name, (first, second) in result.answers.items():
         assert [answer.reused_tokens for answer in first] == [answer.reused_tokens for answer in second]
         if name != "chatcli, drafted":
             assert 0 == second[0].reused_tokens
@@ -121,27 +121,27 @@ def test_one_system_prompt_serves_many_conversations(model: Path) -> None:
     texts = ("The quick brown fox.", "My dog is called Biscuit.")
     system = f"{SYSTEM} {workloads.long_text(600)}"
     steps = [Step(text, Request(system, (text,))) for text in (*texts, *texts)]
-    found = held(model, steps, "chatcli")
-    first, second, *again = found.of("chatcli")
+    result = run_race(model, steps, "chatcli")
+    first, second, *again = result.of("chatcli")
     assert 0 == first.reused_tokens < second.reused_tokens
     assert all(answer.prompt_tokens - answer.reused_tokens < 20 for answer in again)
 
 
-def test_the_first_one_changes_from_step_to_step() -> None:
-    every: list[Contender] = [Fixed("a"), Fixed("b"), Fixed("c")]
-    firsts = ["".join(one.name for one in rotated(every, by)) for by in range(4)]
+def test_the_starting_contender_rotates_from_step_to_step() -> None:
+    items: list[Contender] = [Fixed("a"), Fixed("b"), Fixed("c")]
+    firsts = ["".join(item.name for item in rotated(items, by)) for by in range(4)]
     assert ["abc", "bca", "cab", "abc"] == firsts
 
 
-def test_greedy_tokens_that_differ_are_counted() -> None:
+def test_differing_greedy_tokens_are_counted() -> None:
     steps = [Step("one", Request(SYSTEM, ("a",))), Step("two", Request(SYSTEM, ("b",)))]
-    every = [Fixed("a", (1, 2, 3)), Fixed("b", (1, 5, 6))]
-    found = race(every, steps, Script([1, 2, 3], ""), 1, lambda *_: None)
-    assert [(0, 6), (4, 6)] == [found.differing(name) for name in ("a", "b")]
+    contenders = [Fixed("a", (1, 2, 3)), Fixed("b", (1, 5, 6))]
+    result = race(contenders, steps, Script([1, 2, 3], ""), 1, lambda *_: None)
+    assert [(0, 6), (4, 6)] == [result.differing(name) for name in ("a", "b")]
 
 
 class Fixed:
-    """A contender that always answers the same."""
+    """A contender that always gives the same answer."""
 
     def __init__(self, name: str, greedy: tuple[int, ...] = ()) -> None:
         self.name = name
@@ -151,21 +151,21 @@ class Fixed:
         return self._answer
 
     def reopen(self, ahead: bool) -> None:
-        """Nothing is held."""
+        """No state."""
 
     def forget(self) -> None:
-        """Nothing is held."""
+        """No state."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No state."""
 
 
 @pytest.mark.parametrize("name", [*map(at_night, shapes.SMALL[1:]), shapes.SMALL[0]])
-def test_a_shape_is_the_same_model_each_time(name: str) -> None:
+def test_a_shape_has_the_same_weights_each_time(name: str) -> None:
     worker = Worker()
-    one, other = (worker.call(shapes.load, name) for _ in range(2))
-    assert one.fingerprint == other.fingerprint
-    assert worker.call(_first_logit, one) == worker.call(_first_logit, other)
+    first, second = (worker.call(shapes.load, name) for _ in range(2))
+    assert first.fingerprint == second.fingerprint
+    assert worker.call(_first_logit, first) == worker.call(_first_logit, second)
     worker.close()
 
 
@@ -175,18 +175,18 @@ def _first_logit(loaded: shapes.LoadedModel) -> float:
     return float(loaded.model(mx.array([[5, 6]]))[0, -1, 7].item())
 
 
-def test_a_shape_that_is_not_known_is_refused() -> None:
+def test_an_unknown_shape_is_refused() -> None:
     with pytest.raises(UsageError, match="qwen3-8b"):
         shapes.load("qwen9")
 
 
 @pytest.mark.parametrize("name", run.WORKLOADS)
 @pytest.mark.parametrize("size", [run.QUICK, run.USUAL, run.FULL])
-def test_each_request_goes_on_from_one_before_it(name: str, size: int) -> None:
-    asked: set[tuple[str, ...]] = {()}
+def test_each_request_continues_an_earlier_one(name: str, size: int) -> None:
+    prompts: set[tuple[str, ...]] = {()}
     for step in run.WORKLOADS[name](4.0, size).steps:
-        assert step.request.user_messages[:-1] in asked
-        asked.add(step.request.user_messages)
+        assert step.request.user_messages[:-1] in prompts
+        prompts.add(step.request.user_messages)
 
 
 def test_every_workload_has_a_command() -> None:
@@ -194,6 +194,6 @@ def test_every_workload_has_a_command() -> None:
 
 
 @HYBRID
-def test_a_contender_that_is_not_there_is_refused_with_the_names(model: Path) -> None:
+def test_an_unknown_contender_is_refused_with_the_known_names(model: Path) -> None:
     with pytest.raises(UsageError, match="'chatcli'"):
         run.run("turns", run.Plan(str(model), only=("vllm",)), lambda *_: None)

@@ -1,4 +1,4 @@
-"""A race as tables and as JSON: every number comes from the answers, and losses are stated."""
+"""Race reports as tables and JSON: every number comes from the answers, and losses are stated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ COLD, PEER, OURS = "no reuse", "a peer", "chatcli"
 NAMES = (COLD, "mlx-lm's server", "mlx-lm, a file each turn", OURS, "chatcli, drafted")
 
 
-def outcome(name: str, labels: Sequence[str], answers: dict[str, list[list[Answer]]], **more: str) -> Outcome:
+def make_outcome(
+    name: str, labels: Sequence[str], answers: dict[str, list[list[Answer]]], **more: str
+) -> Outcome:
     """`answers` by contender, repeat and step; the first contender is the reference."""
     steps = [Step(label, Request("", (label,))) for label in labels]
     workload = Workload(name, f"{name} at length", steps, 64, **more)
@@ -35,52 +37,52 @@ def outcome(name: str, labels: Sequence[str], answers: dict[str, list[list[Answe
 
 
 def same(count: int, **differing: Answer) -> dict[str, list[list[Answer]]]:
-    """As many requests of one repeat that everyone answers alike, but for those who are given."""
+    """`count` equal answers of every contender in one repeat, but for the contenders in `differing`."""
     usual = Answer(prompt_tokens=100, reused_tokens=50, time_to_first_token=1.0)
-    given = {COLD: usual, PEER: usual, OURS: usual} | {
+    answers = {COLD: usual, PEER: usual, OURS: usual} | {
         {"peer": PEER, "ours": OURS}[key]: answer for key, answer in differing.items()
     }
-    return {name: [[answer] * count] for name, answer in given.items()}
+    return {name: [[answer] * count] for name, answer in answers.items()}
 
 
 def losses(tables: Sequence[Table]) -> list[str]:
     return [note for table in tables for note in table.notes if note.startswith("chatcli loses")]
 
 
-# Every contender's numbers
+# Numbers of every contender
 
 
 def test_reuse_is_of_the_last_request_and_of_all_but_the_first() -> None:
     answers = [Answer(10, 9, 1.0), Answer(1000, 400, 1.0), Answer(2000, 1900, 1.0)]
-    table = report.tables(outcome("exact", "abc", {OURS: [answers]}))[0]
+    table = report.tables(make_outcome("exact", "abc", {OURS: [answers]}))[0]
     assert ("", "last request", "all but the first") == tuple(table.columns)
     assert [(OURS, "95.0 % (1,900/2,000)", "76.7 % (2,300/3,000)")] == table.rows
 
 
-def test_who_does_not_tell_its_reuse_has_a_dash_and_no_zero() -> None:
+def test_a_contender_that_does_not_report_reuse_has_a_dash_and_no_zero() -> None:
     silent = [[Answer(100, 0, 1.0, reports_reuse=False)] * 2]
-    found = outcome("exact", "ab", {COLD: [[Answer(100, 0, 1.0)] * 2], PEER: silent})
-    tables = report.tables(found)
+    outcome = make_outcome("exact", "ab", {COLD: [[Answer(100, 0, 1.0)] * 2], PEER: silent})
+    tables = report.tables(outcome)
     assert (PEER, "–", "–") == tables[0].rows[1]
     (ratios,) = [table for table in tables if table.title.endswith("hit ratio")]
     assert [("a", "0.0 %", "–"), ("b", "0.0 %", "–")] == ratios.rows
-    told = json.loads(json.dumps(report.as_json(found), allow_nan=False))["contenders"][1]
-    assert [None, None] == [one["hit_ratio"] for one in told["repeats"][0]]
-    assert None is told["summary"]["last_request"]["hit_ratio"]
+    contender = json.loads(json.dumps(report.as_json(outcome), allow_nan=False))["contenders"][1]
+    assert [None, None] == [answer["hit_ratio"] for answer in contender["repeats"][0]]
+    assert None is contender["summary"]["last_request"]["hit_ratio"]
 
 
 def test_tokens_are_those_of_the_repeat_that_reused_least() -> None:
     repeats = [[Answer(10, 0, 1.0), Answer(100, reused, 1.0)] for reused in (90, 80, 95)]
-    table = report.tables(outcome("exact", "ab", {OURS: repeats}))[0]
+    table = report.tables(make_outcome("exact", "ab", {OURS: repeats}))[0]
     assert [(OURS, "80.0 % (80/100)", "80.0 % (80/100)")] == table.rows
     assert table.notes[0].startswith("3 repeats: ")
 
 
 def test_time_is_compared_request_by_request() -> None:
-    """The slow first request is left out; 8 s by 2 s, 9 s by 1 s, 30 s by 3 s."""
+    """The slow first request is left out; the speedups are 8 s / 2 s, 9 s / 1 s and 30 s / 3 s."""
     cold = [Answer(9, 0, first, (0.3, 0.3)) for first in (99.0, 8.0, 9.0, 30.0)]
-    mine = [Answer(9, 0, one, (0.1, 0.2), after_seconds=0.5) for one in (99.0, 2.0, 1.0, 3.0)]
-    table = report.tables(outcome("exact", "abcd", {COLD: [cold], OURS: [mine]}))[1]
+    mine = [Answer(9, 0, seconds, (0.1, 0.2), after_seconds=0.5) for seconds in (99.0, 2.0, 1.0, 3.0)]
+    table = report.tables(make_outcome("exact", "abcd", {COLD: [cold], OURS: [mine]}))[1]
     expected = [
         (COLD, "9.00 s", "1.00 (1.00…1.00)", "1.00", "0.0000 s"),
         (OURS, "2.00 s", "9.00 (4.00…10.0)", "2.00", "0.500 s"),
@@ -88,7 +90,7 @@ def test_time_is_compared_request_by_request() -> None:
     assert expected == table.rows
 
 
-def test_cost_is_that_at_the_end_and_what_was_written_in_all() -> None:
+def test_cost_is_memory_and_disk_at_the_end_and_all_bytes_written() -> None:
     cold = [Answer(9, 0, 1.0, greedy=(1, 2, 3))] * 2
     mine = [
         Answer(
@@ -98,25 +100,25 @@ def test_cost_is_that_at_the_end_and_what_was_written_in_all() -> None:
             9, 0, 1.0, ahead_tokens=32, greedy=(1, 2, 4), memory_bytes=20, disk_bytes=3000, written_bytes=2500
         ),
     ]
-    table = report.tables(outcome("exact", "ab", {COLD: [cold], OURS: [mine]}))[2]
+    table = report.tables(make_outcome("exact", "ab", {COLD: [cold], OURS: [mine]}))[2]
     assert (OURS, "48.0", "20 B", "3.0 kB", "4.5 kB", "1 of 6") == table.rows[1]
     assert "chatcli differs from no reuse in 1 of 6 greedy tokens." == table.notes[-1]
 
 
-def test_one_request_alone_has_no_rest() -> None:
-    alone = outcome("exact", "a", {COLD: [[Answer(9, 0, 1.0)]]})
+def test_a_single_request_has_no_figures_for_later_requests() -> None:
+    alone = make_outcome("exact", "a", {COLD: [[Answer(9, 0, 1.0)]]})
     rows = [list(table.rows[0]) for table in report.tables(alone)[:2]]
     assert [[COLD, "0.0 % (0/9)", "–"], [COLD, "–", "–", "–", "0.0000 s"]] == rows
 
 
-def test_what_was_published_and_noted_stands_under_the_first_table() -> None:
-    found = outcome("exact", "ab", same(2), published="PR 7: 26 times")
-    table = report.tables(replace(found, notes=("One H200.",)))[0]
+def test_published_figures_and_notes_stand_under_the_first_table() -> None:
+    outcome = make_outcome("exact", "ab", same(2), published="PR 7: 26 times")
+    table = report.tables(replace(outcome, notes=("One H200.",)))[0]
     assert ["One H200.", "Published: PR 7: 26 times."] == table.notes
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (0.00004, "0.0000 s"),
         (0.0123, "0.0123 s"),
@@ -126,19 +128,19 @@ def test_what_was_published_and_noted_stands_under_the_first_table() -> None:
         (1234.0, "1,234 s"),
     ],
 )
-def test_seconds_have_about_three_digits(seconds: float, shown: str) -> None:
+def test_seconds_have_about_three_digits(seconds: float, expected: str) -> None:
     cold = [Answer(9, 0, seconds)] * 2
-    assert shown == report.tables(outcome("exact", "ab", {COLD: [cold]}))[1].rows[0][1]
+    assert expected == report.tables(make_outcome("exact", "ab", {COLD: [cold]}))[1].rows[0][1]
 
 
 # One workload's own tables
 
 
 @pytest.mark.parametrize("name", ["turns", "models"])
-def test_turns_have_hit_ratios_at_the_turns_that_there_are(name: str) -> None:
+def test_hit_ratios_are_shown_for_existing_turns_only(name: str) -> None:
     answers = [Answer(100, turn, 1.0) for turn in range(1, 13)]
-    found = outcome(name, [f"turn {turn}" for turn in range(1, 13)], {OURS: [answers]})
-    tables = report.tables(found)
+    outcome = make_outcome(name, [f"turn {turn}" for turn in range(1, 13)], {OURS: [answers]})
+    tables = report.tables(outcome)
     assert ["", "1", "5", "10"] == list(tables[3].columns)
     assert [(OURS, "1.0", "5.0", "10.0")] == tables[3].rows
     assert "turns 2–12" == tables[0].columns[2]
@@ -146,33 +148,33 @@ def test_turns_have_hit_ratios_at_the_turns_that_there_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["exact", "reopen", "paste", "agentic"])
 def test_steps_have_the_median_of_their_repeats(name: str) -> None:
-    cold = [[Answer(10, 0, 4.0), Answer(20, 0, first)] for first in (7.0, 5.0, 6.0)]
+    cold = [[Answer(10, 0, 4.0), Answer(20, 0, seconds)] for seconds in (7.0, 5.0, 6.0)]
     mine = [[Answer(10, 0, 4.0), Answer(20, reused, 1.0)] for reused in (19, 18, 15)]
-    found = report.tables(outcome(name, ("first", "again"), {COLD: cold, OURS: mine}))
-    assert [("", "no reuse", "chatcli")] * 2 == [table.columns for table in found[3:5]]
-    assert [("first", "4.00 s", "4.00 s"), ("again", "6.00 s", "1.00 s")] == found[3].rows
-    assert [("first", "0.0 %", "0.0 %"), ("again", "0.0 %", "90.0 %")] == found[4].rows
+    tables = report.tables(make_outcome(name, ("first", "again"), {COLD: cold, OURS: mine}))
+    assert [("", "no reuse", "chatcli")] * 2 == [table.columns for table in tables[3:5]]
+    assert [("first", "4.00 s", "4.00 s"), ("again", "6.00 s", "1.00 s")] == tables[3].rows
+    assert [("first", "0.0 %", "0.0 %"), ("again", "0.0 %", "90.0 %")] == tables[4].rows
 
 
 def test_steps_with_one_label_are_one_row() -> None:
-    cold = [Answer(10, 5, first) for first in (1.0, 2.0, 9.0)]
-    table = report.tables(outcome("paste", ("sent", "sent", "sent"), {COLD: [cold]}))[3]
+    cold = [Answer(10, 5, seconds) for seconds in (1.0, 2.0, 9.0)]
+    table = report.tables(make_outcome("paste", ("sent", "sent", "sent"), {COLD: [cold]}))[3]
     assert [("sent", "2.00 s")] == table.rows
 
 
-def test_a_new_process_has_the_time_that_it_took_to_open() -> None:
+def test_a_reopened_step_shows_its_opening_time() -> None:
     steps = [Step("open", Request("", ("a",))), Step("reopened", Request("", ("b",)), True)]
     mine = [Answer(10, 5, 1.0, opening_seconds=0.001), Answer(10, 5, 1.0, opening_seconds=0.25)]
     workload = Workload("reopen", "quit and come back", steps, 64)
-    found = report.tables(Outcome(workload, "tiny", Race(steps, {OURS: [mine]}, OURS)))
-    assert "reopen, tiny: time to open" == found[-1].title
-    assert [("reopened", "0.250 s")] == found[-1].rows
+    tables = report.tables(Outcome(workload, "tiny", Race(steps, {OURS: [mine]}, OURS)))
+    assert "reopen, tiny: time to open" == tables[-1].title
+    assert [("reopened", "0.250 s")] == tables[-1].rows
 
 
-def test_more_contenders_than_fit_are_in_more_tables() -> None:
+def test_more_contenders_than_fit_are_split_over_tables() -> None:
     names = ["a", "b", "c", "d", "e", "f", OURS]
     answers = {name: [[Answer(10, 5, 1.0)]] for name in names} | {OURS: [[Answer(10, 5, 9.0)]]}
-    first, second = report.tables(outcome("exact", ("again",), answers))[3:5]
+    first, second = report.tables(make_outcome("exact", ("again",), answers))[3:5]
     assert [("", *"abcde"), ("", "f", OURS)] == [first.columns, second.columns]
     assert [("again", "1.00 s", "9.00 s")] == second.rows
     assert ([], 1) == (list(first.notes), len(losses([second])))
@@ -186,7 +188,7 @@ def test_cold_and_warm_prompts_are_told_apart() -> None:
         Answer(100, 99, 0.5, (0.3,)),
         Answer(100, 97, 0.5, (0.4,)),
     ]
-    reuse, first, gaps = report.tables(outcome("shared-prefix", labels, {OURS: [answers]}))[3:]
+    reuse, first, gaps = report.tables(make_outcome("shared-prefix", labels, {OURS: [answers]}))[3:]
     assert ["", "cold", "warm"] == list(reuse.columns)
     assert [(OURS, "40.0 % (80/200)", "98.0 % (196/200)")] == reuse.rows
     assert ["", *(f"{kind}\np{p}" for kind in ("cold", "warm") for p in (50, 90, 99))] == list(first.columns)
@@ -196,14 +198,14 @@ def test_cold_and_warm_prompts_are_told_apart() -> None:
 
 def test_a_branch_has_its_follow_ups_apart() -> None:
     answers = [Answer(10, 0, 1.0), Answer(20, 10, 1.0), Answer(20, 15, 1.0)]
-    found = outcome("branch", ("turn 1", "turn 2", "depth 2"), {OURS: [answers]})
-    table = report.tables(found)[3]
+    outcome = make_outcome("branch", ("turn 1", "turn 2", "depth 2"), {OURS: [answers]})
+    table = report.tables(outcome)[3]
     assert ["", "turn", "depth"] == list(table.columns)
     assert [(OURS, "33.3 % (10/30)", "75.0 % (15/20)")] == table.rows
 
 
-def test_another_workload_has_no_more_than_the_three() -> None:
-    assert 3 == len(report.tables(outcome("other", "ab", same(2))))
+def test_an_unknown_workload_has_only_the_three_common_tables() -> None:
+    assert 3 == len(report.tables(make_outcome("other", "ab", same(2))))
 
 
 def test_percentiles_lie_between_values() -> None:
@@ -211,15 +213,15 @@ def test_percentiles_lie_between_values() -> None:
     assert percentile([], 50) is None
 
 
-# Where others are better
+# Losses
 
 
 def test_nothing_is_lost_among_equals() -> None:
     for name in report.DETAILS:
-        assert [] == losses(report.tables(outcome(name, "ab", same(2))))
+        assert [] == losses(report.tables(make_outcome(name, "ab", same(2))))
 
 
-def test_every_measure_in_which_a_peer_is_better_is_said() -> None:
+def test_every_measure_in_which_a_peer_is_better_is_noted() -> None:
     peer = Answer(100, 90, 0.5, (0.1,), 0.1, 0, (), 10, 20, 30)
     mine = Answer(100, 50, 1.0, (0.2,), 0.2, 5, (), 20, 40, 60)
     answers = {COLD: [[mine] * 2], PEER: [[peer] * 2], OURS: [[mine] * 2]}
@@ -234,7 +236,7 @@ def test_every_measure_in_which_a_peer_is_better_is_said() -> None:
         "chatcli loses in disk: 40 B against 20 B (a peer).",
         "chatcli loses in bytes written: 120 B against 60 B (a peer).",
     ]
-    assert expected == losses(report.tables(outcome("other", "ab", answers)))
+    assert expected == losses(report.tables(make_outcome("other", "ab", answers)))
 
 
 @pytest.mark.parametrize(
@@ -247,16 +249,18 @@ def test_every_measure_in_which_a_peer_is_better_is_said() -> None:
         ("shared-prefix", ("warm 1",), "seconds between tokens, p50: 0.200 against 0.100"),
     ],
 )
-def test_every_row_in_which_a_peer_is_better_is_said(name: str, labels: Sequence[str], expected: str) -> None:
+def test_every_row_in_which_a_peer_is_better_is_noted(
+    name: str, labels: Sequence[str], expected: str
+) -> None:
     better, mine = Answer(100, 90, 0.5, (0.1,)), Answer(100, 50, 1.0, (0.2,))
-    found = outcome(name, labels, same(1, peer=better, ours=mine))
-    assert f"chatcli loses in {expected} (a peer)." in losses(report.tables(found))
+    outcome = make_outcome(name, labels, same(1, peer=better, ours=mine))
+    assert f"chatcli loses in {expected} (a peer)." in losses(report.tables(outcome))
 
 
-def test_all_who_are_better_are_in_one_sentence() -> None:
-    (said,) = losses(report.tables(outcome("other", "ab", same(2, ours=Answer(100, 50, 2.0)))))
+def test_all_better_contenders_are_in_one_note() -> None:
+    (note,) = losses(report.tables(make_outcome("other", "ab", same(2, ours=Answer(100, 50, 2.0)))))
     expected = "chatcli loses in time to first token: 2.00 s against 1.00 s (no reuse), 1.00 s (a peer)."
-    assert expected == said
+    assert expected == note
 
 
 def test_a_difference_within_the_margin_is_no_loss() -> None:
@@ -266,17 +270,17 @@ def test_a_difference_within_the_margin_is_no_loss() -> None:
     assert ["out"] == ahead_of_ours({OURS: 1.0, "in": inside, "out": outside}, more=True)
 
 
-def test_chatcli_in_another_way_does_not_beat_itself() -> None:
+def test_another_variant_of_chatcli_is_no_competitor() -> None:
     assert [PEER] == ahead_of_ours({OURS: 1.0, "chatcli, drafted": 0.1, PEER: 0.2})
 
 
-def test_who_has_no_value_neither_wins_nor_loses() -> None:
+def test_a_contender_without_a_value_neither_wins_nor_loses() -> None:
     assert [] == ahead_of_ours({OURS: 1.0, PEER: None})
     assert [] == ahead_of_ours({OURS: None, PEER: 0.1})
     assert [] == ahead_of_ours({COLD: 1.0, PEER: 0.1})
 
 
-# As data
+# JSON
 
 
 def test_the_data_has_every_answer_and_the_summary() -> None:
@@ -285,8 +289,8 @@ def test_the_data_has_every_answer_and_the_summary() -> None:
         Answer(10, 0, 2.0, (0.25,), 0.5, 64, (1,), 100, 200, 300),
         Answer(20, 15, 1.0, (0.25, 0.75), 1.5, 32, (3,), 110, 220, 330, 0.5),
     ]
-    found = outcome("exact", ("first", "again"), {COLD: [cold], OURS: [mine]}, published="PR 7")
-    told = report.as_json(replace(found, notes=("One H200.",)))
+    outcome = make_outcome("exact", ("first", "again"), {COLD: [cold], OURS: [mine]}, published="PR 7")
+    data = report.as_json(replace(outcome, notes=("One H200.",)))
     last = {"reused_tokens": 15, "prompt_tokens": 20, "hit_ratio": 0.75}
     expected = {
         "name": OURS,
@@ -337,8 +341,8 @@ def test_the_data_has_every_answer_and_the_summary() -> None:
             ]
         ],
     }
-    assert expected == told["contenders"][1]
-    del told["contenders"]
+    assert expected == data["contenders"][1]
+    del data["contenders"]
     assert {
         "workload": {
             "name": "exact",
@@ -353,19 +357,19 @@ def test_the_data_has_every_answer_and_the_summary() -> None:
         "model": "tiny",
         "reference": COLD,
         "notes": ["One H200."],
-    } == told
+    } == data
 
 
-def test_the_data_is_plain() -> None:
-    told = report.as_json(outcome("exact", "ab", same(2)))
-    assert told == json.loads(json.dumps(told))
+def test_the_data_survives_json() -> None:
+    data = report.as_json(make_outcome("exact", "ab", same(2)))
+    assert data == json.loads(json.dumps(data))
 
 
 # On a terminal
 
 
 def long_race(workload: Workload) -> Outcome:
-    """Numbers as wide as a run on a large model has them."""
+    """An outcome whose numbers are as wide as those of a large model."""
     answer = Answer(28_123, 27_990, 12.34, (0.0123,) * 3, 1.234, 120, (1,) * 64, 10**9, 10**9, 10**9)
     answers = {name: [[answer] * len(workload.steps)] for name in NAMES}
     return Outcome(workload, "qwen3.5-9b", Race(workload.steps, answers, COLD))
@@ -382,9 +386,9 @@ def long_race(workload: Workload) -> Outcome:
         workloads.reopen((1, 10)),
         workloads.paste((500, 8000), 4.0),
     ],
-    ids=lambda one: one.name,
+    ids=lambda workload: workload.name,
 )
-def test_no_cell_is_broken_at_80_columns(workload: Workload) -> None:
+def test_no_cell_wraps_at_80_columns(workload: Workload) -> None:
     for table in report.tables(long_race(workload)):
         out = io.StringIO()
         Screen(Console(file=out, width=80, highlight=False)).result(table)
@@ -393,24 +397,24 @@ def test_no_cell_is_broken_at_80_columns(workload: Workload) -> None:
             assert " ".join(row).split() in lines
 
 
-# A real one
+# A real race
 
 
-def test_a_real_race_is_told(tmp_path: Path) -> None:
+def test_a_real_race_is_reported(tmp_path: Path) -> None:
     worker = Worker()
     loaded = worker.call(load, POCKET)
     script = worker.call(scripted.script, loaded.tokenizer, 4, 2)
     vocabulary = len(loaded.tokenizer.get_vocab())
     loaded = replace(loaded, model=scripted.Scripted(loaded.model, vocabulary, script.ids))
-    both = [peers.NoReuse(worker, loaded), ours.Chatcli(worker, loaded, tmp_path)]
+    contenders = [peers.NoReuse(worker, loaded), ours.Chatcli(worker, loaded, tmp_path)]
     workload = workloads.turns(2, 4)
-    run = race.race(both, workload.steps, script, 1, lambda *_: None)
-    found = Outcome(workload, "pocket", run)
-    for one in both:
-        one.close()
+    run = race.race(contenders, workload.steps, script, 1, lambda *_: None)
+    outcome = Outcome(workload, "pocket", run)
+    for contender in contenders:
+        contender.close()
     worker.close()
     mine = standing(run, OURS)
     assert 0 < mine.last_request.reused_tokens < mine.last_request.prompt_tokens
     assert (0, 2 * len(script)) == (mine.greedy_differing, mine.greedy_compared)
-    assert [COLD, OURS] == [row[0] for row in report.tables(found)[0].rows]
-    assert [COLD, OURS] == [one["name"] for one in report.as_json(found)["contenders"]]
+    assert [COLD, OURS] == [row[0] for row in report.tables(outcome)[0].rows]
+    assert [COLD, OURS] == [contender["name"] for contender in report.as_json(outcome)["contenders"]]

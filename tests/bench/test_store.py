@@ -1,4 +1,4 @@
-"""The store benchmark: its sizes are those on disk, and its targets are judged by what it measured."""
+"""The store benchmark: its sizes match the files on disk, and its targets are judged by its figures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measured(
     stored: StoredConversation,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> StoreBench:
-    """A whole run, of the smallest sizes."""
+    """A complete run of the smallest sizes."""
     restores = [restore.of_conversation(worker, loaded, stored, 1)]
     crowd = scale.measure(tmp_path_factory.mktemp("crowd"), 3, 12)
     return StoreBench(StorePlan("tiny", TURNS, 3, 12), stored.footprint, restores, crowd)
@@ -76,15 +76,15 @@ def test_contenders_take_turns_at_being_first() -> None:
     assert ["peer", "ours", "ours", "peer", "peer", "ours", "ours", "peer"] == log
 
 
-def test_memory_is_given_back_before_each_contender() -> None:
+def test_memory_is_released_before_each_contender() -> None:
     log: list[str] = []
-    before = lambda: log.append("before")  # noqa: E731
-    measure.contest(task(log, "ours"), task(log, "peer"), 1, before)
+    trim = lambda: log.append("before")  # noqa: E731
+    measure.contest(task(log, "ours"), task(log, "peer"), 1, trim)
     assert ["before", "peer", "before", "ours", "before", "ours", "before", "peer"] == log
     assert isinstance(measure.trim_heap(), bool)
 
 
-def test_what_a_contender_prepares_and_cleans_up_is_not_timed() -> None:
+def test_preparation_and_clean_up_are_not_timed() -> None:
     clock: list[str] = []
 
     @contextlib.contextmanager
@@ -97,7 +97,7 @@ def test_what_a_contender_prepares_and_cleans_up_is_not_timed() -> None:
     assert ["prepare", "work", "clean up"] == clock
 
 
-def test_a_spread_is_the_median_and_both_ends() -> None:
+def test_a_spread_is_the_median_and_both_extremes() -> None:
     assert Spread(3, 1, 9) == Spread.of([9, 1, 3])
 
 
@@ -135,7 +135,7 @@ def test_the_peer_writes_its_whole_cache_every_turn(stored: StoredConversation) 
 
 
 @pytest.mark.slow
-def test_a_restored_conversation_has_the_bits_of_the_one_file(measured: StoreBench) -> None:
+def test_a_restored_conversation_equals_a_single_file_bit_for_bit(measured: StoreBench) -> None:
     assert [True] == [result.equal for result in measured.restores]
 
 
@@ -146,14 +146,14 @@ def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(worker: Worker, tm
     assert (80, True) == (result.segments, result.files < 20)
 
 
-# Among many
+# Many sessions
 
 
 @pytest.mark.slow
-def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
+def test_the_crowd_is_undamaged_and_as_large_as_requested(tmp_path: Path) -> None:
     crowd = scale.measure(tmp_path, 4, 40)
     (use,) = inventory.usage(tmp_path)
-    shared = 3  # the system prompt's segment is one for all four
+    shared = 3  # all four share the segment of the system prompt
     assert (40 - shared, 4) == (use.segments, use.states)
     assert use.segments + use.states == crowd.files
     assert [] == list(inventory.verify(tmp_path))
@@ -161,18 +161,18 @@ def test_the_crowd_is_whole_and_as_large_as_asked(tmp_path: Path) -> None:
     assert [(scale.TURNS, None)] * 4 == [(summary.turns, summary.problem) for summary in summaries]
 
 
-# Judging and telling
+# Targets and output
 
 
 @pytest.mark.slow
-def test_a_missed_target_is_said_plainly_at_the_end(measured: StoreBench) -> None:
+def test_a_missed_target_is_noted_at_the_end(measured: StoreBench) -> None:
     worse = replace(measured, footprint=replace(measured.footprint, rows=2 * measured.footprint.cache_rows))
     last = store.tables(worse)[-1].notes
     assert "MISSED: rows on disk / rows in memory is 2.000, target at most 1.05." == last[0]
 
 
 @pytest.mark.slow
-def test_met_targets_are_said_too(measured: StoreBench) -> None:
+def test_met_targets_are_noted_too(measured: StoreBench) -> None:
     fast = replace(measured.restores[0].fresh, ratio=Spread(1.0, 0.9, 1.1))
     good = replace(
         measured,
@@ -189,7 +189,7 @@ def test_every_row_of_a_table_fills_its_columns(measured: StoreBench) -> None:
 
 
 @pytest.mark.slow
-def test_the_numbers_are_plain_data(measured: StoreBench) -> None:
+def test_the_numbers_survive_json(measured: StoreBench) -> None:
     data = json.loads(json.dumps(measured.as_json()))
     assert TURNS == data["talk"]["turns"]
     assert [target.name for target in measured.targets()] == [target["name"] for target in data["targets"]]
@@ -210,8 +210,8 @@ def test_the_command_prints_one_object_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     args = ["store", "-m", str(models / "qwen3_5"), "--turns", "2"]
     args += ["--sessions-count", "2", "--segments-count", "8", "--json"]
-    done = CliRunner().invoke(bench.app, args)
-    assert 0 == done.exit_code, done.output
-    data = json.loads(done.stdout)
+    result = CliRunner().invoke(bench.app, args)
+    assert 0 == result.exit_code, result.output
+    data = json.loads(result.stdout)
     assert [2, 2] == [len(data["restores"]), data["scale"]["sessions"]]
     assert [] == list(tmp_path.iterdir())
