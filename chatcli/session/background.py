@@ -67,14 +67,16 @@ class BackgroundWork:
         ready = context(self._stop_settling)
         from chatcli.turn import turn
 
-        self.report("settling…" if ready is not None else "")
-        activity, reason, began = "", "", time.monotonic()
+        activity, reason, started = "", "", time.monotonic()
         try:
-            for event in turn.settle(ready, self._stop_settling) if ready is not None else ():
+            if ready is None:
+                return
+            self.report("settling…")
+            for event in turn.settle(ready, self._stop_settling):
                 if isinstance(event, PrefixMatched) and event.miss_reason:
                     reason = f" ({shorten(event.miss_reason, 48)})"
                 if isinstance(event, PrefillProgress) and event.total > CATCHING_UP_TOKENS:
-                    self.report(event.describe(time.monotonic() - began) + reason)
+                    self.report(event.describe(time.monotonic() - started) + reason)
                     self.catching_up = True
                 if isinstance(event, Settled) and event.tokens:
                     activity = f"{event.tokens:,} tokens settled ahead"

@@ -56,7 +56,7 @@ class Runtime:
         self._worker, self._ranks = worker, ranks
         draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
-            self._may_speculate()
+            self._check_may_speculate()
             # It is small: an error in it comes before the wait for the other model.
             loading(settings.draft_model)
             draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
@@ -92,7 +92,7 @@ class Runtime:
         fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
         return SegmentStore(self.settings.sessions, fingerprint, self._budget.written)
 
-    def _may_speculate(self) -> None:
+    def _check_may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
         if self._ranks.size > 1:
             raise DraftModelRefused("Ranks have no draft model: leave out --draft-model, or run one process.")
@@ -126,7 +126,7 @@ class Runtime:
 
         Raises `DraftModelRefused`, and keeps the one before.
         """
-        self._may_speculate()
+        self._check_may_speculate()
         self._speculate_with(draft_model)
 
     def _speculate_with(self, draft_model: LoadedModel | None) -> None:

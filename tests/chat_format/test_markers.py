@@ -111,11 +111,11 @@ def detokenized(tokenizer: Any, text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_thinking_and_reply_are_separated(kind: str, make_tokenizer: MakeTokenizer) -> None:
-    special, opening, generated, closing = KINDS[kind]
+    special, generation_prompt, generated, closing = KINDS[kind]
     tokenizer = make_tokenizer(special)
     cuts = [[generated[at : at + size] for at in range(0, len(generated), size)] for size in (1, 3, 1000)]
     for pieces in (*cuts, detokenized(tokenizer, generated)):
-        segments = parts(ReplySplitter(tokenizer, opening), pieces)
+        segments = parts(ReplySplitter(tokenizer, generation_prompt), pieces)
         thinking_text = "Hm." if "Hm." in generated else ""
         assert (thinking_text, "Yes <b>.") == (
             joined(segments, thinking=True).strip("\n"),
@@ -199,8 +199,8 @@ CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
 @pytest.mark.parametrize("size", [1, 1000])
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_tool_call_is_parsed_and_its_text_kept(kind: str, size: int, make_tokenizer: MakeTokenizer) -> None:
-    special, template, opening, generated, calls = CALLS[kind]
-    splitter = ReplySplitter(make_tokenizer(special, template), opening)
+    special, template, generation_prompt, generated, calls = CALLS[kind]
+    splitter = ReplySplitter(make_tokenizer(special, template), generation_prompt)
     segments = parts(splitter, [generated[at : at + size] for at in range(0, len(generated), size)])
     (call,) = [part for part in segments if part.calls]
     assert [f"⚙ calls {text}, which chatcli does not run" for text in calls] == [

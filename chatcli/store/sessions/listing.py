@@ -32,7 +32,6 @@ FORWARD = re.compile(
     rb'|note", "id": "|system", "content": )'
 )
 
-
 # A file's modification time and bytes, why it cannot be read, or None if it is gone.
 Read = tuple[float, bytes] | ChatcliError | None
 

@@ -250,8 +250,8 @@ def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_name, value))
 
 
-def _is_places(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(at, int) for at in value.values())
+def _is_positions(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(position, int) for position in value.values())
 
 
 def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
@@ -281,7 +281,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     "time_to_first_token": _is_number_or_none,
     "fingerprint": _is_name,
     "segments": _is_names,
-    "boundaries": _is_places,
+    "boundaries": _is_positions,
 }
 
 
