@@ -18,7 +18,7 @@ from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny model of each family, and three that say what tests need.
+    """A folder with a tiny model of each family, and three whose replies tests need.
 
     evil      writes escape sequences          speaker   thinks, then answers
     hermit    writes escape sequences, but never stops thinking
@@ -34,7 +34,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# What these modules test of a family by day says what it would say of the others: those at night.
+# Families with which the tests of a module run only at night: by day another family stands for them.
 AT_NIGHT = {
     "turn.test_counting": ("qwen3", "gpt_oss"),
     "turn.test_finish": ("qwen3", "gpt_oss"),
@@ -56,34 +56,38 @@ AT_NIGHT = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `AT_NIGHT` as slow. Raises `UsageError` if it names a module that does not exist."""
+    for name in AT_NIGHT:
+        if not Path(__file__).parent.joinpath(*name.split(".")).with_suffix(".py").is_file():
+            raise pytest.UsageError(f"AT_NIGHT in tests/conftest.py: there is no module tests.{name}")
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        families = {params.get("model"), params.get("family")}
+        families = {params.get(name) for name in ("model", "family", "saved")}
         if families & {*AT_NIGHT.get(item.module.__name__.removeprefix("tests."), ())}:
             item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=FAMILIES)
 def model(request: pytest.FixtureRequest, models: Path) -> Path:
-    """Each family's model in turn."""
+    """The model of each family."""
     return models / request.param
 
 
 @pytest.fixture
 def recurrent(models: Path) -> Path:
-    """The model with recurrent layers, which is the hard case."""
+    """The hybrid model, with recurrent layers: the hard case."""
     return models / "qwen3_5"
 
 
 @pytest.fixture(scope="session")
 def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that can be shown images."""
+    """A model that takes images."""
     return write_seeing(tmp_path_factory.mktemp("seer"))
 
 
 @pytest.fixture(scope="session")
 def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a conversation and its checkpoints, to be copied."""
+    """A folder with a conversation and its checkpoints, for tests to copy."""
     folder = tmp_path_factory.mktemp("talked")
     with Harness(models / "qwen3_5", folder, tokens=6) as harness:
         harness.say(harness.chat("talk"), "My dog is called Biscuit.")
@@ -92,20 +96,20 @@ def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def chatcli(models: Path, tmp_path: Path) -> Program:
-    """The program with the hybrid model, which is the hard case."""
+    """The program with the hybrid model: the hard case."""
     return Program(tmp_path / "home", models / "qwen3_5")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SegmentStore]:
-    made = SegmentStore(tmp_path, FINGERPRINT)
-    yield made
-    made.close()
+    segment_store = SegmentStore(tmp_path, FINGERPRINT)
+    yield segment_store
+    segment_store.close()
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[SegmentStore]:
     """Another model's store in the same folder."""
-    made = SegmentStore(tmp_path, "e" * 32)
-    yield made
-    made.close()
+    segment_store = SegmentStore(tmp_path, "e" * 32)
+    yield segment_store
+    segment_store.close()

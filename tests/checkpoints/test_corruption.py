@@ -41,7 +41,7 @@ class SavedConversation:
     family: str
     model: Path
     sessions: Path
-    chain: TokenPath
+    token_path: TokenPath
     fingerprint: str
     rows: Raw
     states: dict[str, Raw]
@@ -67,15 +67,15 @@ def save_conversation(model: Path, sessions: Path) -> SavedConversation:
         for message in QUESTIONS:
             harness.say(chat, message)
     with Harness(model, sessions) as harness:
-        chain = path_in(harness, model.name)
+        token_path = path_in(harness, model.name)
         fingerprint = harness.runtime.loaded.fingerprint
     store = SegmentStore(sessions, fingerprint)
-    with store.rows(chain) as stored_rows:
+    with store.rows(token_path) as stored_rows:
         rows_read = whole(stored_rows)
-    with_state = [segment for segment in chain if store.has_state(segment.id)]
+    with_state = [segment for segment in token_path if store.has_state(segment.id)]
     states = {segment.id: raw(store.state(segment)[0]) for segment in with_state}
     store.close()
-    return SavedConversation(model.name, model, sessions, chain, fingerprint, rows_read, states)
+    return SavedConversation(model.name, model, sessions, token_path, fingerprint, rows_read, states)
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +98,10 @@ def other_conversation(
 
 
 def test_the_conversation_has_every_kind_of_file(saved: SavedConversation) -> None:
-    files = locate(saved.folder, saved.chain)
+    files = locate(saved.folder, saved.token_path)
     assert [1, 8] == [file.segments for file in files][:2]
-    assert len(saved.chain) == sum(file.segments for file in files)
-    assert (saved.family == "qwen3_5") == (len(saved.chain) == len(saved.states))
+    assert len(saved.token_path) == sum(file.segments for file in files)
+    assert (saved.family == "qwen3_5") == (len(saved.token_path) == len(saved.states))
     assert all(size for _, _, size in saved.rows.values())
     assert [] == list(inventory.verify(saved.sessions))
 
@@ -173,15 +173,15 @@ def undo(saved: SavedConversation, before: Change) -> None:
 def all_is_read(saved: SavedConversation, store: SegmentStore, change: Change) -> bool:
     """Whether all rows and states are read without an error. Asserts that what is read is right."""
     stateful = bool(saved.states)
-    assert 0 <= store.depth(saved.chain, stateful=stateful) <= len(saved.chain)
+    assert 0 <= store.depth(saved.token_path, stateful=stateful) <= len(saved.token_path)
     rows_read = rows_are_read(saved, store)
-    states = [segment for segment in saved.chain if state_path(saved.folder, segment.id) in change]
+    states = [segment for segment in saved.token_path if state_path(saved.folder, segment.id) in change]
     return all([rows_read, *(state_is_read(saved, store, state) for state in states)])
 
 
 def rows_are_read(saved: SavedConversation, store: SegmentStore) -> bool:
     try:
-        with store.rows(saved.chain) as rows:
+        with store.rows(saved.token_path) as rows:
             rows_read = whole(rows)
     except SegmentDamaged:
         return False
@@ -348,8 +348,8 @@ def empty(path: Path) -> None:
 
 def files_of_next_turn(saved: SavedConversation) -> list[Path]:
     """The files that the next turn reads."""
-    rows = [located.path for located in locate(saved.folder, saved.chain)]
-    last_state = state_path(saved.folder, saved.chain[-1].id)
+    rows = [located.path for located in locate(saved.folder, saved.token_path)]
+    last_state = state_path(saved.folder, saved.token_path[-1].id)
     return [*rows, *([last_state] if saved.states else [])]
 
 

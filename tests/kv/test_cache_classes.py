@@ -88,12 +88,12 @@ def test_a_restored_cache_continues_as_the_original(
 ) -> None:
     ends = list(itertools.accumulate(map(sum, pieces)))
     prompt = prompt_of(ends[-1])
-    chain = path_of(prompt, ends)
+    path = path_of(prompt, ends)
     cache, store = make(), SegmentStore(tmp_path, FINGERPRINT)
     for number, counts in enumerate(pieces):
-        checkpoint_segment(store, cache, chain.upto(number + 1), counts, dtype)
+        checkpoint_segment(store, cache, path.upto(number + 1), counts, dtype)
     restored = make()
-    restore(store, restored, chain)
+    restore(store, restored, path)
     store.close()
     for seed, count in enumerate([5, 1, 1, 20, 1], start=9000):
         assert all_equal(feed(cache, seed, count, dtype), feed(restored, seed, count, dtype))
@@ -102,26 +102,26 @@ def test_a_restored_cache_continues_as_the_original(
 def checkpoint_segment(
     store: SegmentStore,
     cache: list[Any],
-    chain: TokenPath,
+    path: TokenPath,
     counts: list[int],
     dtype: mx.Dtype,
 ) -> None:
     """Feed the tokens of the last segment in pieces of `counts`, and write its checkpoint."""
     log = RowLog()
     for number, count in enumerate(counts):
-        feed(cache, 100 * len(chain) + number, count, dtype)
+        feed(cache, 100 * len(path) + number, count, dtype)
         log.record(cache, count)
-    rows = prompt_cache.segment_rows(cache, log, chain[-1].start, chain[-1].end)
-    store.put(Checkpoint(chain, rows, *prompt_cache.state(cache), 0.0))
+    rows = prompt_cache.segment_rows(cache, log, path[-1].start, path[-1].end)
+    store.put(Checkpoint(path, rows, *prompt_cache.state(cache), 0.0))
 
 
-def restore(store: SegmentStore, cache: list[Any], chain: TokenPath) -> None:
+def restore(store: SegmentStore, cache: list[Any], path: TokenPath) -> None:
     """Fill an empty cache from the store."""
     store.flush()
     stateful = prompt_cache.has_state(cache)
-    assert len(chain) == store.depth(chain, stateful=stateful)
-    state, scalars = store.state(chain[-1]) if stateful else ({}, "{}")
-    with store.rows(chain) as rows:
+    assert len(path) == store.depth(path, stateful=stateful)
+    state, scalars = store.state(path[-1]) if stateful else ({}, "{}")
+    with store.rows(path) as rows:
         prompt_cache.fill(cache, rows, state, scalars)
 
 
@@ -165,9 +165,9 @@ def arrays(cache: list[Any]) -> list[mx.array]:
 def test_an_unknown_class_is_restored_from_disk(tmp_path: Path) -> None:
     cache, restored, store = [UnknownCache(5)], [UnknownCache(9)], SegmentStore(tmp_path, FINGERPRINT)
     prompt = prompt_of(3)
-    chain = path_of(prompt, [3])
-    store.put(Checkpoint(chain, {}, *prompt_cache.state(cache), 0.0))
-    restore(store, restored, chain)
+    path = path_of(prompt, [3])
+    store.put(Checkpoint(path, {}, *prompt_cache.state(cache), 0.0))
+    restore(store, restored, path)
     store.close()
     assert 7 == len(arrays(cache))
     assert all_equal(arrays(cache), arrays(restored))

@@ -140,7 +140,7 @@ def logits(loaded: LoadedModel, cache: list[Any], pieces: list[list[int]]) -> li
     return outputs
 
 
-# Single tokens until a window of 32 has rotated, and the same many in one piece.
+# Single tokens until a window of 32 has rotated, then more tokens than it holds in one piece.
 CONTINUATION = [TAIL, *([token] for token in TAIL * 7), TAIL * 9, [3]]
 SHORT_CONTINUATION = [TAIL, [3], TAIL * 9, [4]]
 

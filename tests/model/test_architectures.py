@@ -1,4 +1,4 @@
-"""Tiny models of every architecture: what goes on from disk goes on with the bits of before."""
+"""Tiny models of every architecture: a cache restored from disk continues with the same bits."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tests.support.architectures import ARCHITECTURES, PROMPT, VOCABULARY, WINDO
 
 FINGERPRINT = "f" * 32
 STEP = 16
-# The second and the last segment end in a chunk of one token, which turns a window round.
+# The second and the last segment end in a chunk of one token, which rotates a window.
 BOUNDARIES = [1, 18, 90, 132, 149]
-# Another conversation that leaves the first at an interior checkpoint.
-SHARED = 3
-BRANCH = PROMPT[: BOUNDARIES[SHARED - 1]] + [(token * 5) % VOCABULARY for token in PROMPT[:30]]
-BRANCHED = [*BOUNDARIES[:SHARED], 117]
-COUNT, FEW = 40, 12
+# Another conversation, which shares the first checkpoints of the first one.
+SHARED_SEGMENTS = 3
+BRANCH = PROMPT[: BOUNDARIES[SHARED_SEGMENTS - 1]] + [(token * 5) % VOCABULARY for token in PROMPT[:30]]
+BRANCH_BOUNDARIES = [*BOUNDARIES[:SHARED_SEGMENTS], 117]
+REPLY_TOKENS, SHORT_REPLY_TOKENS = 40, 12
 # Leaves with one row a token: all of their past can be cut, so they need no state file.
 ROWS = {
     "KVCache",
@@ -47,11 +47,11 @@ ROWS = {
     "QuantizedKVCache",
     "ConcatenateKVCache",
 }
-Said = list[tuple[int, float]]
+Generated = list[tuple[int, float]]
 
 
 class Pages:
-    """A cache that chatcli has never seen: pages in a list, and a label that is not an array."""
+    """A cache of an unknown class: pages in a list, and a label that is not an array."""
 
     def __init__(self) -> None:
         self.pages: list[mx.array] = []
@@ -74,19 +74,19 @@ class Pages:
         if len(self.pages) == 4:
             self.pages = [mx.concatenate(self.pages, axis=3)]
         self.label = f"{self.offset} rows"
-        both = mx.concatenate(self.pages, axis=3)
-        return both[0], both[1]
+        rows = mx.concatenate(self.pages, axis=3)
+        return rows[0], rows[1]
 
     def make_mask(self, *args: Any, **options: Any) -> Any:
         return mlx_caches.create_attention_mask(*args, offset=self.offset, **options)
 
 
-class Heir(KVCache):
-    """A class of someone else's that inherits from one of mlx-lm's."""
+class KVCacheSubclass(KVCache):
+    """A third-party subclass of one of mlx-lm's classes."""
 
 
-class Around:
-    """Someone else's cache that keeps one of mlx-lm's inside."""
+class WrappedKVCache:
+    """A third-party cache that contains one of mlx-lm's."""
 
     def __init__(self) -> None:
         self.inner = KVCache()
@@ -110,8 +110,8 @@ class Around:
         return self.inner.make_mask(*args, **options)
 
 
-class Extra(Around):
-    """A cache whose state begins with a value of its own: `value`, for the life of the cache."""
+class CacheWithExtraState(WrappedKVCache):
+    """A cache whose state begins with a constant `value`."""
 
     value: Any = None
 
@@ -126,13 +126,13 @@ class Extra(Around):
         self.inner.state = rest
 
 
-class EmptyList(Extra):
+class EmptyList(CacheWithExtraState):
     def __init__(self) -> None:
         super().__init__()
         self.value: Sequence[Any] = []
 
 
-class Dtype(Extra):
+class Dtype(CacheWithExtraState):
     def __init__(self) -> None:
         super().__init__()
         self.value = mx.float32
@@ -143,9 +143,9 @@ Cache = list[Any]
 
 def quantized(bits: int) -> Callable[[Any], Cache]:
     def make(model: Any) -> Cache:
-        made: Cache = make_prompt_cache(model)
-        maybe_quantize_kv_cache(made, 0, 32, bits)
-        return made
+        cache: Cache = make_prompt_cache(model)
+        maybe_quantize_kv_cache(cache, 0, 32, bits)
+        return cache
 
     return make
 
@@ -178,18 +178,18 @@ VARIANTS = {
     "concatenated": Variant("qwen3", each_layer(ConcatenateKVCache), "ConcatenateKVCache"),
     "nested": Variant("falcon_h1", nested, "ArraysCache CacheList KVCache", lambda part: part.caches[0]),
     "pages": Variant("qwen3", each_layer(Pages), "Pages"),
-    "an heir": Variant("qwen3", each_layer(Heir), "Heir"),
-    "a cache inside": Variant("qwen3", each_layer(Around), "Around"),
+    "an heir": Variant("qwen3", each_layer(KVCacheSubclass), "KVCacheSubclass"),
+    "a cache inside": Variant("qwen3", each_layer(WrappedKVCache), "WrappedKVCache"),
     "an empty list": Variant("qwen3", each_layer(EmptyList), "EmptyList"),
 }
-UNKEPT = "no JSON"
-VARIANTS[UNKEPT] = Variant("qwen3", each_layer(Dtype), "Dtype")
-# Architectures with the same cache classes that are tested by day.
-BY_DAY = 1
-CASES = [*ARCHITECTURES, *(name for name in VARIANTS if name != UNKEPT)]
+UNSAVABLE = "no JSON"
+VARIANTS[UNSAVABLE] = Variant("qwen3", each_layer(Dtype), "Dtype")
+# How many architectures with the same cache classes are tested by day.
+BY_DAY_PER_KIND = 1
+CASES = [*ARCHITECTURES, *(name for name in VARIANTS if name != UNSAVABLE)]
 
 
-class Fixed:
+class ModelWithCache:
     """A model with a variant's cache."""
 
     def __init__(self, model: Any, variant: Variant) -> None:
@@ -208,9 +208,9 @@ class Fixed:
 def model_of(case: str) -> Any:
     if case in ARCHITECTURES:
         return build(case)
-    # 4 bits come in groups of 32.
+    # Quantization groups hold at least 32 numbers.
     variant = VARIANTS[case]
-    return Fixed(build(variant.architecture, head_dim=32), variant)
+    return ModelWithCache(build(variant.architecture, head_dim=32), variant)
 
 
 def classes_of(case: str) -> set[str]:
@@ -224,33 +224,33 @@ def class_names(cache: Sequence[Any]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What all processes stand on. MLX keeps the threads of a worker's streams: one is enough."""
+class SharedSetup:
+    """A worker and a tokenizer for all tests. MLX never frees a worker's stream threads: one is enough."""
 
     worker: Worker
     tokenizer: TokenizerWrapper
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    """The tokenizer's end of text is beyond the models' vocabulary: no reply ends early."""
-    made = tiny.tokenizer()
-    end = made.id_to_token(made.get_vocab_size() - 1)
-    worker, fast = Worker(), PreTrainedTokenizerFast(tokenizer_object=made, eos_token=end)
-    yield Ground(worker, TokenizerWrapper(fast))
+def shared_setup() -> Iterator[SharedSetup]:
+    """The end-of-text token is outside the models' vocabulary, so that no reply ends early."""
+    words = tiny.tokenizer()
+    end = words.id_to_token(words.get_vocab_size() - 1)
+    worker, fast = Worker(), PreTrainedTokenizerFast(tokenizer_object=words, eos_token=end)
+    yield SharedSetup(worker, TokenizerWrapper(fast))
     worker.close()
 
 
-def by_turns() -> Iterator[Any]:
-    """Every case; of those whose caches are made of the same classes only a few by day."""
+def day_and_night_cases() -> Iterator[Any]:
+    """Every case; by day only `BY_DAY_PER_KIND` of those with the same cache classes."""
     seen: Counter[str] = Counter()
     for name in CASES:
         kind = " ".join(sorted(classes_of(name)))
         seen[kind] += 1
-        yield pytest.param(name, marks=[pytest.mark.slow] if seen[kind] > BY_DAY else [])
+        yield pytest.param(name, marks=[pytest.mark.slow] if seen[kind] > BY_DAY_PER_KIND else [])
 
 
-@pytest.fixture(params=by_turns())
+@pytest.fixture(params=day_and_night_cases())
 def case(request: pytest.FixtureRequest) -> str:
     """An architecture or a variant of one; skipped where this mlx-lm has no such module."""
     if importlib.util.find_spec(f"mlx_lm.models.{request.param}") or request.param in VARIANTS:
@@ -259,14 +259,14 @@ def case(request: pytest.FixtureRequest) -> str:
 
 
 class Process:
-    """Everything that one chatcli process remembers: a fresh model, store and live cache."""
+    """The state of one chatcli process: a fresh model, store and live cache."""
 
-    def __init__(self, ground: Ground, case: str, folder: Path | None) -> None:
-        model = ground.worker.call(model_of, case)
-        self.classes = set(class_names(ground.worker.call(make_prompt_cache, model)))
+    def __init__(self, shared_setup: SharedSetup, case: str, folder: Path | None) -> None:
+        model = shared_setup.worker.call(model_of, case)
+        self.classes = set(class_names(shared_setup.worker.call(make_prompt_cache, model)))
         self.store = None if folder is None else SegmentStore(folder, FINGERPRINT)
-        loaded = LoadedModel(case, model, ground.tokenizer, FINGERPRINT, 1024, STEP)
-        self.checkpoints = Checkpoints(ground.worker, loaded, self.store)
+        loaded = LoadedModel(case, model, shared_setup.tokenizer, FINGERPRINT, 1024, STEP)
+        self.checkpoints = Checkpoints(shared_setup.worker, loaded, self.store)
 
     def __enter__(self) -> Process:
         return self
@@ -275,70 +275,72 @@ class Process:
         if self.store is not None:
             self.store.close()
 
-    def restored(self, prompt: list[int], boundaries: list[int]) -> tuple[int, bool, str | None]:
-        """Bring the cache to the deepest checkpoint: its depth, whether in memory, why no more."""
+    def restore(self, prompt: list[int], boundaries: list[int]) -> tuple[int, bool, str | None]:
+        """Restore the deepest checkpoint. Returns its depth, whether in memory, and the miss reason."""
         segments = path(prompt, boundaries)
         match = self.checkpoints.match(segments)
         match = self.checkpoints.restore(segments, match)
         return match.depth, match.in_memory, match.reason
 
     def prefill(self, prompt: list[int], boundaries: list[int], first: int = 0) -> None:
-        """Extend the cache through the segments from `first` on; each is handed to the store."""
+        """Extend the cache through the segments from `first` on, and persist each."""
         segments = path(prompt, boundaries)
         for depth in range(first, len(segments)):
-            done = self.checkpoints.extend(segments.upto(depth + 1), threading.Event())
-            assert segments[depth].end - segments[depth].start == sum(done)
+            chunks = self.checkpoints.extend(segments.upto(depth + 1), threading.Event())
+            assert segments[depth].end - segments[depth].start == sum(chunks)
             self.checkpoints.persist(segments.upto(depth + 1))
 
-    def say(self, prompt: list[int], start: int, count: int = COUNT) -> Said:
-        """What follows the prompt's tail, greedily: tokens with their logprobs."""
+    def say(self, prompt: list[int], start: int, count: int = REPLY_TOKENS) -> Generated:
+        """Generate greedily from the rest of the prompt. Returns tokens with their logprobs."""
         sampling = Sampling(temp=0.0, max_tokens=count)
         never = threading.Event()
-        made = self.checkpoints.generate(Request(prompt[start:], sampling, count), never)
-        return [(token.id, token.logprob) for token in made]
+        tokens = self.checkpoints.generate(Request(prompt[start:], sampling, count), never)
+        return [(token.id, token.logprob) for token in tokens]
 
 
 def path(prompt: list[int], boundaries: list[int]) -> TokenPath:
     return TokenPath.cut(root_id(FINGERPRINT), prompt, boundaries)
 
 
-def uninterrupted(ground: Ground, case: str, prompt: list[int], boundaries: list[int]) -> Said:
-    """A run from the first token to the last, without a store."""
-    with Process(ground, case, None) as process:
+def uninterrupted(
+    shared_setup: SharedSetup, case: str, prompt: list[int], boundaries: list[int]
+) -> Generated:
+    """The tokens of a run without a store."""
+    with Process(shared_setup, case, None) as process:
         process.prefill(prompt, boundaries)
-        return process.say(prompt, boundaries[-1], FEW)
+        return process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
 
 
-def stored(ground: Ground, case: str, folder: Path) -> Said:
-    """The first conversation, checkpointed to disk; it says the same again after a rewind."""
-    with Process(ground, case, folder) as process:
+def save_conversation(shared_setup: SharedSetup, case: str, folder: Path) -> Generated:
+    """Save the first conversation. Asserts that a rewind gives the same tokens; returns them."""
+    with Process(shared_setup, case, folder) as process:
         assert classes_of(case) == process.classes
         process.prefill(PROMPT, BOUNDARIES)
-        said = process.say(PROMPT, BOUNDARIES[-1])
+        generated = process.say(PROMPT, BOUNDARIES[-1])
         process.checkpoints.rewind()
-        assert said[:FEW] == process.say(PROMPT, BOUNDARIES[-1], FEW)
-    return said
+        assert generated[:SHORT_REPLY_TOKENS] == process.say(PROMPT, BOUNDARIES[-1], SHORT_REPLY_TOKENS)
+    return generated
 
 
-def is_alive(said: Said) -> bool:
-    """Finite logits, and not one token over and over."""
-    return all(float("-inf") < logprob <= 0 for _, logprob in said) and len(dict(said)) > 2
+def is_plausible(generated: Generated) -> bool:
+    """Whether all logprobs are finite, and more than two tokens differ."""
+    return all(float("-inf") < logprob <= 0 for _, logprob in generated) and len(dict(generated)) > 2
 
 
-def test_a_restored_model_says_the_same_tokens_with_the_same_logprobs(
-    ground: Ground, case: str, tmp_path: Path
+def test_a_restored_model_gives_the_same_tokens_and_logprobs(
+    shared_setup: SharedSetup, case: str, tmp_path: Path
 ) -> None:
-    expected = stored(ground, case, tmp_path)
-    assert COUNT == len(expected)
-    assert is_alive(expected)
-    with Process(ground, case, tmp_path) as process:
-        assert (len(BOUNDARIES), False, None) == process.restored(PROMPT, BOUNDARIES)
+    expected = save_conversation(shared_setup, case, tmp_path)
+    assert REPLY_TOKENS == len(expected)
+    assert is_plausible(expected)
+    with Process(shared_setup, case, tmp_path) as process:
+        assert (len(BOUNDARIES), False, None) == process.restore(PROMPT, BOUNDARIES)
         assert expected == process.say(PROMPT, BOUNDARIES[-1])
-    expected = uninterrupted(ground, case, BRANCH, BRANCHED)
-    with Process(ground, case, tmp_path) as process:
-        assert (SHARED, False, None) == process.restored(BRANCH, BRANCHED)
-        process.prefill(BRANCH, BRANCHED, SHARED)
-        assert expected == process.say(BRANCH, BRANCHED[-1], FEW)
+    expected = uninterrupted(shared_setup, case, BRANCH, BRANCH_BOUNDARIES)
+    with Process(shared_setup, case, tmp_path) as process:
+        assert (SHARED_SEGMENTS, False, None) == process.restore(BRANCH, BRANCH_BOUNDARIES)
+        process.prefill(BRANCH, BRANCH_BOUNDARIES, SHARED_SEGMENTS)
+        assert expected == process.say(BRANCH, BRANCH_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
     assert bool(classes_of(case) - ROWS - {"CacheList"}) == bool(state_files(tmp_path))
 
 
@@ -346,17 +348,19 @@ def state_files(folder: Path) -> list[Path]:
     return list(folder.rglob("*.state.*"))
 
 
-def test_a_cache_that_cannot_be_kept_is_a_miss_and_no_error(ground: Ground, tmp_path: Path) -> None:
-    expected = stored(ground, UNKEPT, tmp_path)
-    with Process(ground, UNKEPT, tmp_path) as process:
-        depth, _, _ = process.restored(PROMPT, BOUNDARIES)
+def test_a_cache_that_cannot_be_saved_is_a_miss_and_no_error(
+    shared_setup: SharedSetup, tmp_path: Path
+) -> None:
+    expected = save_conversation(shared_setup, UNSAVABLE, tmp_path)
+    with Process(shared_setup, UNSAVABLE, tmp_path) as process:
+        depth, _, _ = process.restore(PROMPT, BOUNDARIES)
         assert 0 == depth
         process.prefill(PROMPT, BOUNDARIES)
         assert expected == process.say(PROMPT, BOUNDARIES[-1])
 
 
 def test_the_table_holds_every_cache_class_of_mlx_lm() -> None:
-    """The batched ones are the server's: they never hold one conversation."""
+    """Except the batched ones, which are for mlx-lm's server."""
     base = mlx_caches._BaseCache
     classes = [kind for _, kind in inspect.getmembers(mlx_caches, inspect.isclass)]
     known = {kind.__name__ for kind in classes if issubclass(kind, base) and kind is not base}

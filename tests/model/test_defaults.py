@@ -1,4 +1,4 @@
-"""How a model's makers say that it samples, what they say ends a reply, and code that came with it."""
+"""generation_config.json: sampling defaults and end tokens; and code that comes with a model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.harness import Harness
 from tests.support.program import Program
 from tests.support.tiny import SPECIAL, update_json, write_model
 
-OWN = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
-# A tokenizer's class in a file of the model's, which leaves a mark when it runs.
+GENERATION_CONFIG = {"do_sample": True, "temperature": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01}
+# A tokenizer class in a model's folder, which writes a file when it runs.
 CODE = """
 from pathlib import Path
 from tokenizers import Tokenizer
@@ -38,19 +38,19 @@ def folder(models: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
 
 
-def says(folder: Path, **config: Any) -> Path:
+def write_generation_config(folder: Path, **config: Any) -> Path:
     (folder / "generation_config.json").write_text(json.dumps(config))
     return folder
 
 
-# What the makers say
+# generation_config.json
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
         ({}, Sampling()),
-        (OWN, Sampling(1.3, 0.9, 30, 0.01)),
+        (GENERATION_CONFIG, Sampling(1.3, 0.9, 30, 0.01)),
         ({"do_sample": False, "temperature": 0.6}, Sampling(0.0)),
         ({"do_sample": True, "top_k": 64}, Sampling(1.0, top_k=64)),
         ({"temperature": 0.6}, Sampling(0.6)),
@@ -60,25 +60,25 @@ def says(folder: Path, **config: Any) -> Path:
         ({"temperature": float("nan"), "top_p": float("inf")}, Sampling()),
     ],
 )
-def test_what_makes_sense_of_a_generation_config_is_taken(config: dict[str, Any], expected: Sampling) -> None:
+def test_valid_values_of_generation_config_are_used(config: dict[str, Any], expected: Sampling) -> None:
     assert expected == default_sampling(config)
 
 
-def test_what_is_asked_for_wins_and_the_rest_is_the_models_own() -> None:
-    own = Sampling(1.3, 0.9, 30, repetition_penalty=1.1)
+def test_given_settings_replace_the_models_defaults() -> None:
+    defaults = Sampling(1.3, 0.9, 30, repetition_penalty=1.1)
     assert Sampling(0.0, 0.9, 0, seed=4, repetition_penalty=1.1) == Sampling(temp=0.0, top_k=0, seed=4).over(
-        own
+        defaults
     )
-    assert own == Sampling().over(own)
+    assert defaults == Sampling().over(defaults)
 
 
-def test_pocket_stays_greedy_and_as_long_as_it_was() -> None:
+def test_pocket_samples_greedily_up_to_300_tokens() -> None:
     loaded = load("pocket")
     assert Sampling(0.0, max_tokens=300) == loaded.sampling
 
 
 @pytest.mark.parametrize("asked", [{}, {"temp": 0.0}, {"top_k": 1}, {"temp": 0.7, "top_p": 1.0}])
-def test_a_model_samples_as_its_makers_say_unless_it_is_asked_otherwise(
+def test_a_model_samples_with_its_defaults_unless_told_otherwise(
     folder: Path, tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     def tokens(where: Path, sampling: Sampling) -> list[int]:
@@ -88,7 +88,7 @@ def test_a_model_samples_as_its_makers_say_unless_it_is_asked_otherwise(
 
     plain = tmp_path / "plain"
     shutil.copytree(folder, plain)
-    says(folder, **OWN)
+    write_generation_config(folder, **GENERATION_CONFIG)
     whole = Sampling(**{"temp": 1.3, "top_p": 0.9, "top_k": 30, "min_p": 0.01, **asked})
     expected = tokens(plain, Sampling(**{**vars(whole), "seed": 7, "max_tokens": 20}))
     shutil.rmtree(tmp_path / "sessions")
@@ -104,31 +104,31 @@ def with_sampling(harness: Harness, sampling: Sampling) -> Any:
     return replace(harness.settings, sampling=sampling)
 
 
-def test_a_repetition_penalty_changes_what_is_said_and_one_is_none(folder: Path, tmp_path: Path) -> None:
-    said = {}
+def test_a_repetition_penalty_changes_the_reply_unless_it_is_one(folder: Path, tmp_path: Path) -> None:
+    outcomes = {}
     for penalty in (None, 1.0, 3.0):
         with Harness(folder, tmp_path / str(penalty), cache=False) as harness:
             sampling = Sampling(max_tokens=30, repetition_penalty=penalty)
             harness.runtime.settings = with_sampling(harness, sampling)
             record = harness.say(harness.chat("talk"), "Tell me.", settle=False)
-            said[penalty] = (record.tokens, record.logprobs)
-    assert said[None] == said[1.0]
-    assert said[None][0] != said[3.0][0]
+            outcomes[penalty] = (record.tokens, record.logprobs)
+    assert outcomes[None] == outcomes[1.0]
+    assert outcomes[None][0] != outcomes[3.0][0]
 
 
-def test_every_token_that_the_makers_name_ends_a_reply(folder: Path) -> None:
+def test_every_eos_token_of_generation_config_ends_a_reply(folder: Path) -> None:
     ends = [SPECIAL.index("<|endoftext|>"), SPECIAL.index("<|im_end|>")]
-    loaded = load(str(says(folder, eos_token_id=ends)))
+    loaded = load(str(write_generation_config(folder, eos_token_id=ends)))
     assert set(ends) == set(loaded.tokenizer.eos_token_ids)
 
 
 @pytest.mark.slow
-def test_flags_and_file_win_over_the_makers(folder: Path, chatcli: Program) -> None:
-    says(folder, **OWN)
-    first = ["ask", "Tell me.", "-n", 12, "--json", "-m", folder, "--no-cache"]
-    greedy = chatcli.run(*first, "--temp", 0).json()["tokens"]
+def test_flags_and_config_file_override_generation_config(folder: Path, chatcli: Program) -> None:
+    write_generation_config(folder, **GENERATION_CONFIG)
+    command = ["ask", "Tell me.", "-n", 12, "--json", "-m", folder, "--no-cache"]
+    greedy = chatcli.run(*command, "--temp", 0).json()["tokens"]
     chatcli.run("config", "temp", 0)
-    assert greedy == chatcli.run(*first).json()["tokens"]
+    assert greedy == chatcli.run(*command).json()["tokens"]
 
 
 # Code that comes with a model
@@ -163,17 +163,17 @@ def test_code_of_a_model_runs_only_when_it_is_asked_for(with_code: Path, chatcli
     refused = chatcli.run(*ask, env=environment, expect=1)
     assert "give --trust-remote-code" in refused.errors and 1 == len(refused.errors.splitlines())
     assert not (with_code / "ran").exists()
-    said = chatcli.run(*ask, "--trust-remote-code", env=environment).json()
-    assert 2 == len(said["tokens"]) and (with_code / "ran").exists()
+    reply = chatcli.run(*ask, "--trust-remote-code", env=environment).json()
+    assert 2 == len(reply["tokens"]) and (with_code / "ran").exists()
 
 
-def test_damage_is_not_taken_for_lack_of_trust(with_code: Path) -> None:
+def test_damaged_weights_are_not_reported_as_untrusted_code(with_code: Path) -> None:
     (with_code / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ModelBroken, match="cannot be loaded"):
         load(str(with_code))
 
 
-def test_an_architecture_of_its_own_runs_only_when_it_is_asked_for(folder: Path) -> None:
+def test_a_models_own_architecture_runs_only_if_trusted(folder: Path) -> None:
     update_json(folder / "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("from mlx_lm.models.qwen3 import Model, ModelArgs")
     with pytest.raises(ModelBroken, match="give --trust-remote-code"):
@@ -186,13 +186,12 @@ def test_trust_does_not_change_the_fingerprint(folder: Path) -> None:
     assert trusting.fingerprint == load(str(folder)).fingerprint
 
 
-def test_what_the_code_lacks_is_one_sentence(folder: Path) -> None:
+def test_a_failing_import_in_a_models_code_is_one_sentence(folder: Path) -> None:
     update_json(folder / "config.json", model_file="arch.py")
     (folder / "arch.py").write_text("import nothing_of_this_name")
     with pytest.raises(ModelBroken, match="No module named 'nothing_of_this_name'"):
         load(str(folder), trust_remote_code=True)
 
 
-def test_write_model_has_no_makers(tmp_path: Path) -> None:
-    """A folder without generation_config.json is sampled greedily, as before."""
+def test_without_generation_config_sampling_is_greedy(tmp_path: Path) -> None:
     assert Sampling() == load(str(write_model(tmp_path / "m", "qwen3"))).sampling

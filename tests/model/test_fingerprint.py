@@ -1,6 +1,6 @@
-"""Another model's checkpoints are never a hit; the same model's are, wherever its folder is.
+"""Fingerprints: only the same model's checkpoints are hits, wherever its folder is.
 
-A template or a tokenizer is no model: there the tokens decide.
+Templates and tokenizers are not part of it, because tokens are compared.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ from tests.support.program import Program
 from tests.support.tiny import OPEN_THINK, OWN_THINK, update_json, write_model
 
 FAMILY = "gemma3_text"
-# Part of a segment is taken over in whole chunks of a prefill.
-CHUNK = 64
-SAID = (
+# Part of a segment is reused in whole prefill chunks.
+CHUNK_TOKENS = 64
+MESSAGES = (
     f"{'Remember what you were told. ' * 12}My dog is called Biscuit.",
     "What is my dog's name?",
 )
-CHANGED = "the model or its cache settings changed"
+MODEL_CHANGED = "the model or its cache settings changed"
 TOKENS = 12
-LARGE = 80 << 20
+LARGE_BYTES = 80 << 20
 
 Change = Callable[[Path], None]
 
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model, and a folder of sessions with one conversation that it had."""
+    """A folder with a model, and sessions with one of its conversations."""
     folder = tmp_path_factory.mktemp("pristine")
     write_model(folder / "model", FAMILY)
-    said(folder, SAID[0])
+    take_turn(folder, MESSAGES[0])
     return folder
 
 
 @pytest.fixture
 def place(pristine: Path, tmp_path: Path) -> Path:
-    """The same for one test, at the same path as far as the model can know."""
+    """A copy of `pristine` for one test."""
     return Path(shutil.copytree(pristine, tmp_path / "place"))
 
 
-def said(place: Path, text: str, *, cache: bool = True) -> TurnRecord:
-    """One turn of the conversation in a new harness."""
+def take_turn(place: Path, text: str, *, cache: bool = True) -> TurnRecord:
+    """Take a turn of the conversation in a new process."""
     with Harness(place / "model", place / "sessions", tokens=TOKENS, cache=cache) as harness:
         return harness.say(harness.chat("talk"), text)
 
 
-def on_a_copy(place: Path, text: str) -> TurnRecord:
-    """The turn without any checkpoint."""
+def take_cold_turn(place: Path, text: str) -> TurnRecord:
+    """Take the turn in a copy of the folders, without any checkpoint."""
     copy = place.with_name("cold")
     copy.mkdir()
     shutil.copytree(place / "model", copy / "model")
     (copy / "sessions").mkdir()
     shutil.copy(place / "sessions" / "talk.jsonl", copy / "sessions")
-    return said(copy, text, cache=False)
+    return take_turn(copy, text, cache=False)
 
 
 def numbers(record: TurnRecord) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def weights_of(folder: Path) -> Path:
 
 
 def largest_tensor(path: Path) -> tuple[int, int]:
-    """Where the bytes of a weight file's largest tensor begin and end."""
+    """The byte range of the largest tensor in a weight file."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -90,13 +90,13 @@ def largest_tensor(path: Path) -> tuple[int, int]:
     return 8 + length + begin, 8 + length + end
 
 
-def flip(path: Path, at: int) -> None:
-    """Change the byte there by its lowest bit; size and times stay."""
+def flip(path: Path, position: int) -> None:
+    """Flip the lowest bit of the byte at `position`; size and times stay."""
     before = path.stat()
     with path.open("r+b") as file:
-        file.seek(at)
+        file.seek(position)
         byte = file.read(1)[0]
-        file.seek(at)
+        file.seek(position)
         file.write(bytes([byte ^ 1]))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert before.st_size == path.stat().st_size
@@ -177,32 +177,32 @@ AT_NIGHT = ("half precision", "8 bits", "a wider window", "another scale")
 )
 def test_another_model_in_the_same_folder_is_never_a_hit(change: Change, place: Path) -> None:
     change(place / "model")
-    expected = on_a_copy(place, SAID[1])
-    record = said(place, SAID[1])
-    assert (0, CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(CHANGED)])
+    expected = take_cold_turn(place, MESSAGES[1])
+    record = take_turn(place, MESSAGES[1])
+    assert (0, MODEL_CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(MODEL_CHANGED)])
     assert numbers(expected) == numbers(record)
-    assert said(place, "And now?").reused_tokens > 0
+    assert take_turn(place, "And now?").reused_tokens > 0
 
 
-def test_going_back_to_the_first_model_finds_its_checkpoints_again(place: Path) -> None:
+def test_the_first_model_finds_its_checkpoints_again(place: Path) -> None:
     shutil.copytree(place / "model", place / "kept")
     byte_in_the_middle(place / "model")
-    said(place, SAID[1])
+    take_turn(place, MESSAGES[1])
     shutil.rmtree(place / "model")
     (place / "kept").rename(place / "model")
-    record = said(place, "And now?")
+    record = take_turn(place, "And now?")
     assert record.reused_tokens > 0
-    assert CHANGED in str(record.miss_reason)
+    assert MODEL_CHANGED in str(record.miss_reason)
 
 
 def test_another_quantization_is_another_model(place: Path) -> None:
     quantized(4)(place / "model")
     shutil.copytree(place / "model", place / "four")
-    said(place, SAID[1])
+    take_turn(place, MESSAGES[1])
     other_weights(place / "model")
     quantized(8)(place / "model")
-    record = said(place, "And now?")
-    assert (0, CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(CHANGED)])
+    record = take_turn(place, "And now?")
+    assert (0, MODEL_CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(MODEL_CHANGED)])
 
 
 def test_a_cache_of_another_layout_is_another_model(place: Path) -> None:
@@ -212,15 +212,15 @@ def test_a_cache_of_another_layout_is_another_model(place: Path) -> None:
     qwen = write_model(place / "qwen", "qwen3")
     plain, _ = mlx_lm.load(str(qwen))
     layouts += [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(plain, size)) for size in sizes]
-    marks = {fingerprint(place / "model", layout) for layout in layouts}
-    # Gemma makes its own caches, whatever size is asked for.
-    assert 4 == len(set(layouts)) == len(marks)
+    fingerprints = {fingerprint(place / "model", layout) for layout in layouts}
+    # Gemma ignores the size: it makes its own caches.
+    assert 4 == len(set(layouts)) == len(fingerprints)
 
 
-def test_one_byte_of_weights_too_large_to_be_read_whole(tmp_path: Path) -> None:
-    """64 blocks of a file would not see it."""
+def test_one_byte_of_large_weights_changes_the_fingerprint(tmp_path: Path) -> None:
+    """A sample of 64 blocks would miss it."""
     folder = write_model(tmp_path / "large", "qwen3", intermediate_size=40_000)
-    assert weights_of(folder).stat().st_size > LARGE
+    assert weights_of(folder).stat().st_size > LARGE_BYTES
     before = load(str(folder)).fingerprint
     assert before == load(str(folder)).fingerprint
     begin, end = largest_tensor(weights_of(folder))
@@ -234,120 +234,122 @@ def test_one_byte_of_weights_too_large_to_be_read_whole(tmp_path: Path) -> None:
 # The same model
 
 
-def moved(place: Path) -> None:
+def move_model(place: Path) -> None:
     shutil.copytree(place / "model", place / "elsewhere" / "other name")
     shutil.rmtree(place / "model")
     (place / "model").symlink_to(place / "elsewhere" / "other name")
 
 
-def newer(place: Path) -> None:
+def set_newer_times(place: Path) -> None:
     for path in (place / "model").iterdir():
         os.utime(path, (2e9, 2e9))
 
 
-def noted(place: Path) -> None:
+def add_config_notes(place: Path) -> None:
     path = place / "model" / "config.json"
-    kept = json.loads(path.read_text())
-    path.write_text(json.dumps({"transformers_version": "99", "_name_or_path": "x", **kept}))
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({"transformers_version": "99", "_name_or_path": "x", **config}))
 
 
-def described(place: Path) -> None:
+def add_readme_and_note(place: Path) -> None:
     (place / "model" / "README.md").write_text("A model.")
     path = place / "model" / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "note": "nothing"}))
 
 
-def same_tokens(place: Path) -> None:
+def add_template_comment(place: Path) -> None:
     template = place / "model" / "chat_template.jinja"
     template.write_text("{#- rewritten -#}" + template.read_text())
 
 
-@pytest.mark.parametrize("change", [moved, newer, noted, described, same_tokens])
-def test_what_does_not_change_the_numbers_is_a_full_hit(change: Change, pristine: Path, place: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [move_model, set_newer_times, add_config_notes, add_readme_and_note, add_template_comment]
+)
+def test_changes_that_do_not_affect_the_output_are_full_hits(
+    change: Change, pristine: Path, place: Path
+) -> None:
     untouched = place.with_name("untouched")
-    expected = said(Path(shutil.copytree(pristine, untouched)), SAID[1])
+    expected = take_turn(Path(shutil.copytree(pristine, untouched)), MESSAGES[1])
     change(place)
-    record = said(place, SAID[1])
+    record = take_turn(place, MESSAGES[1])
     assert (expected.reused_tokens, None) == (record.reused_tokens, record.miss_reason)
     assert numbers(expected) == numbers(record)
     assert record.reused_tokens > record.prompt_tokens // 2
 
 
 @pytest.mark.slow
-def test_the_real_program_hits_in_a_renamed_folder_and_misses_with_one_byte(
-    models: Path, tmp_path: Path
-) -> None:
+def test_the_program_hits_in_a_renamed_folder_and_misses_after_one_byte(models: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(models / "gpt_oss", tmp_path / "first name"))
     program = Program(tmp_path / "home", folder)
-    program.ask(SAID[0], "-S", "talk", "-n", "8")
+    program.ask(MESSAGES[0], "-S", "talk", "-n", "8")
     renamed = folder.rename(tmp_path / "second name")
     options = ("-S", "talk", "-n", "8", "-m", renamed)
-    hit = program.ask(SAID[1], *options)
+    hit = program.ask(MESSAGES[1], *options)
     assert hit["reused_tokens"] > hit["prompt_tokens"] // 2 and hit["miss_reason"] is None
     byte_in_the_middle(renamed)
     missed = program.ask("And now?", *options)
     assert 0 == missed["reused_tokens"]
-    assert CHANGED in missed["miss_reason"]
+    assert MODEL_CHANGED in missed["miss_reason"]
 
 
-# Another template: tokens decide
+# Another template
 
 
-def rendered(place: Path) -> tuple[list[int], set[int]]:
-    """The conversation on disk with one more message: its tokens, and where checkpoints end."""
+def render_next_prompt(place: Path) -> tuple[list[int], set[int]]:
+    """The saved conversation with one more message: its tokens and boundaries."""
     with Harness(place / "model", place / "sessions", cache=False) as harness:
         chat = harness.chat("talk")
-        told = history(chat, chat.session.conversation.path()[-1])
-        messages = [*told, Message("user", SAID[1])]
+        messages_so_far = history(chat, chat.session.conversation.path()[-1])
+        messages = [*messages_so_far, Message("user", MESSAGES[1])]
         return chat.template.prompt(messages), set(chat.template.boundaries(messages, {}))
 
 
-def settled_end(place: Path) -> int:
-    """Where the last checkpoint of the first turn ends."""
+def last_boundary(place: Path) -> int:
+    """The end of the last checkpoint of the first turn."""
     lines = (place / "sessions" / "talk.jsonl").read_bytes().splitlines()
     records = [json.loads(line).get("record", {}) for line in lines]
     return max(end for record in records for end in record.get("boundaries", {}).values())
 
 
-def like_segments(one: set[int], other: set[int], parting: int) -> tuple[int, int]:
-    """Where the last checkpoint ends that both have, and where the next segments part."""
+def common_segments(left: set[int], right: set[int], divergence: int) -> tuple[int, int]:
+    """The end of the last checkpoint that both have, and where the next segments diverge."""
     shared = 0
-    for end, same in zip(sorted(one), sorted(other), strict=False):
-        if end != same or end > parting:
-            return shared, min(end, same, parting)
+    for end, other_end in zip(sorted(left), sorted(right), strict=False):
+        if end != other_end or end > divergence:
+            return shared, min(end, other_end, divergence)
         shared = end
-    return shared, parting
+    return shared, divergence
 
 
-def said_by(role: str, text: str) -> str:
-    """A template that says something of its own before what one role says."""
+def with_text_before(role: str, text: str) -> str:
+    """A template that puts `text` before the messages of `role`."""
     return OWN_THINK.replace("+ m.content", f"+ ('{text}' if m.role == '{role}' else '') + m.content")
 
 
 OTHER_TEMPLATES = {
     "at the first token": "<" + OWN_THINK,
-    "in the system prompt": said_by("system", "Listen. "),
-    "at the first question": said_by("user", "Hm. "),
+    "in the system prompt": with_text_before("system", "Listen. "),
+    "at the first question": with_text_before("user", "Hm. "),
     "inside the first question": OWN_THINK.replace("m.content", "m.content | replace('Bis', 'X')"),
-    "at the reply": said_by("assistant", "So: "),
+    "at the reply": with_text_before("assistant", "So: "),
     "at the generation prompt": OPEN_THINK,
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("template", OTHER_TEMPLATES.values(), ids=OTHER_TEMPLATES)
-def test_with_another_template_reuse_ends_where_the_tokens_part(template: str, place: Path) -> None:
-    before, ends_before = rendered(place)
+def test_with_another_template_reuse_ends_where_the_tokens_diverge(template: str, place: Path) -> None:
+    before, ends_before = render_next_prompt(place)
     (place / "model" / "chat_template.jinja").write_text(template)
-    after, ends_after = rendered(place)
-    parting = common_prefix(before, after)
+    after, ends_after = render_next_prompt(place)
+    divergence = common_prefix(before, after)
     assert before != after
-    shared, first_other = like_segments(ends_before, ends_after, parting)
-    kept = settled_end(place)
-    expected = on_a_copy(place, SAID[1])
-    record = said(place, SAID[1])
+    shared, first_other = common_segments(ends_before, ends_after, divergence)
+    settled = last_boundary(place)
+    expected = take_cold_turn(place, MESSAGES[1])
+    record = take_turn(place, MESSAGES[1])
     assert numbers(expected) == numbers(record)
-    assert shared <= record.reused_tokens <= parting
-    assert first_other - record.reused_tokens < CHUNK
-    changed = f"the prompt changed at token {parting}:"
-    assert (parting < kept) == str(record.miss_reason).startswith(changed)
+    assert shared <= record.reused_tokens <= divergence
+    assert first_other - record.reused_tokens < CHUNK_TOKENS
+    changed = f"the prompt changed at token {divergence}:"
+    assert (divergence < settled) == str(record.miss_reason).startswith(changed)

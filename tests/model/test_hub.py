@@ -1,4 +1,4 @@
-"""Models from the hub: brought here with progress, cut off and gone on with, refused in one sentence."""
+"""Downloads from the hub: progress, resuming after an interruption, and refusals in one sentence."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from tests.support.waiting import wait_until
 
 NAME = "org/model"
 SIZE = 4 << 20
-PATIENCE = 20.0
-# Finds a model as `-m` does, and prints what it is told and what comes of it.
+TIMEOUT_SECONDS = 20.0
+# Finds a model as `-m` does, and prints the progress and the folder or the error.
 FIND = """
 import sys
 from chatcli.model import hub
 from chatcli.errors import ChatcliError
-def told(download):
+def progress(download):
     print(download.done, download.total, download.files, download.rate, flush=True)
 try:
-    print("folder", hub.find(sys.argv[1], told))
+    print("folder", hub.find(sys.argv[1], progress))
 except ChatcliError as error:
     sys.exit(str(error))
 """
 STOPPED = """
 import sys, time
 from chatcli.model import hub
-def told(download):
+def progress(download):
     if download.done > 2 << 20:
         raise KeyboardInterrupt
 try:
-    hub.find(sys.argv[1], told)
+    hub.find(sys.argv[1], progress)
 except KeyboardInterrupt:
     print("stopped", flush=True)
     time.sleep(30)
@@ -54,7 +54,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """What looks like a model of two weight files; only its bytes matter."""
+    """A fake model repository with two weight files."""
     folder = tmp_path / "repo"
     folder.mkdir()
     source = random.Random(5)
@@ -72,8 +72,8 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hub(repo: Path) -> Iterator[Hub]:
-    with serving(repos={NAME: repo}) as made:
-        yield made
+    with serving(repos={NAME: repo}) as server:
+        yield server
 
 
 @pytest.fixture
@@ -82,61 +82,59 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def start(hub: Hub, home: Path, name: str = NAME, code: str = FIND, **more: str) -> subprocess.Popen[str]:
+def start(hub: Hub, home: Path, name: str = NAME, code: str = FIND, **changes: str) -> subprocess.Popen[str]:
     path = {"PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         [sys.executable, "-c", code, name],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=hub.environment(home, **path, **more),
+        env=hub.environment(home, **path, **changes),
         cwd=home,
     )
 
 
-def find(hub: Hub, home: Path, name: str = NAME, **more: str) -> tuple[list[str], str]:
-    """What was told of finding a model, and the error."""
-    out, err = start(hub, home, name, **more).communicate(timeout=PATIENCE)
+def find(hub: Hub, home: Path, name: str = NAME, **changes: str) -> tuple[list[str], str]:
+    """The printed lines of finding a model, and the error."""
+    out, err = start(hub, home, name, **changes).communicate(timeout=TIMEOUT_SECONDS)
     return out.splitlines(), err.strip()
 
 
-def parts(home: Path) -> dict[str, int]:
-    """The files that are not whole yet, and their bytes."""
+def incomplete_files(home: Path) -> dict[str, int]:
+    """The files that are not complete yet, and their sizes."""
     return {path.name: path.stat().st_size for path in home.glob("hf/hub/*/blobs/*.incomplete")}
 
 
 # A download
 
 
-def test_a_download_brings_what_mlx_lm_reads_and_the_next_time_asks_nobody(
-    hub: Hub, home: Path, repo: Path
-) -> None:
+def test_a_download_has_the_files_of_mlx_lm_and_is_not_repeated(hub: Hub, home: Path, repo: Path) -> None:
     out, err = find(hub, home)
     folder = Path(out[-1].removeprefix("folder "))
     assert "" == err and COMMIT == folder.name
-    wanted = {path.name: path.read_bytes() for path in repo.iterdir() if path.suffix != ".png"}
-    assert wanted == {path.name: path.read_bytes() for path in folder.iterdir()}
-    asked = len(hub.requests)
+    expected = {path.name: path.read_bytes() for path in repo.iterdir() if path.suffix != ".png"}
+    assert expected == {path.name: path.read_bytes() for path in folder.iterdir()}
+    request_count = len(hub.requests)
     assert ([f"folder {folder}"], "") == find(hub, home)
     assert ([f"folder {folder}"], "") == find(hub, home, HF_HUB_OFFLINE="1")
-    assert asked == len(hub.requests)
+    assert request_count == len(hub.requests)
 
 
 @pytest.mark.slow
-def test_what_is_told_grows_to_the_whole_with_a_rate(hub: Hub, home: Path, repo: Path) -> None:
+def test_progress_grows_to_the_total_with_a_rate(hub: Hub, home: Path, repo: Path) -> None:
     hub.delay = 0.03
     out, _ = find(hub, home)
-    told = [line.split() for line in out[:-1]]
-    done = [int(line[0]) for line in told]
-    whole = sum(path.stat().st_size for path in repo.iterdir() if path.suffix != ".png")
+    lines = [line.split() for line in out[:-1]]
+    done = [int(line[0]) for line in lines]
+    total = sum(path.stat().st_size for path in repo.iterdir() if path.suffix != ".png")
     assert sorted(done) == done and len(set(done)) > 4 and done[-1] > 2 * SIZE - 1
-    assert {(str(whole), "3")} == {(line[1], line[2]) for line in told if line[1] != "0"}
-    rates = [float(line[3]) for line in told if line[3] != "None"]
+    assert {(str(total), "3")} == {(line[1], line[2]) for line in lines if line[1] != "0"}
+    rates = [float(line[3]) for line in lines if line[3] != "None"]
     assert rates and all(1e6 < rate < 8e6 for rate in rates[2:])
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("download", "expected"),
     [
         (Download(1_200_000_000, 4_300_000_000, 2, 12e6), "1.2 GB of 4.3 GB, 12 MB/s, 4 min left"),
         (Download(10, 1_000_000, 1, 50_000.0), "10 B of 1.0 MB, 50 kB/s, 20 s left"),
@@ -147,73 +145,73 @@ def test_what_is_told_grows_to_the_whole_with_a_rate(hub: Hub, home: Path, repo:
         (Download(10, 10, 1, 5.0), "10 B of 10 B"),
     ],
 )
-def test_a_download_reads_well(told: Download, expected: str) -> None:
-    assert expected == str(told)
+def test_a_download_is_printed_with_sizes_rate_and_time_left(download: Download, expected: str) -> None:
+    assert expected == str(download)
 
 
 def test_the_files_that_are_fetched_are_mlx_lms_own() -> None:
     assert mlx_lm.utils.DEFAULT_ALLOW_PATTERNS == FILE_PATTERNS
 
 
-# Cut off, and gone on with
+# Interrupted and resumed
 
 
-def test_a_killed_download_goes_on_from_the_byte_where_it_was(hub: Hub, home: Path, repo: Path) -> None:
+def test_a_killed_download_resumes_at_the_byte_where_it_was(hub: Hub, home: Path, repo: Path) -> None:
     hub.delay = 0.02
     process = start(hub, home)
-    wait_until(lambda: sum(parts(home).values()) > SIZE)
+    wait_until(lambda: sum(incomplete_files(home).values()) > SIZE)
     process.kill()
     process.communicate()
-    # Nobody goes on downloading.
+    # Wait until the download processes have ended.
     wait_until(lambda: not downloading(home))
-    kept = parts(home)
-    assert 2 == len(kept) and all(0 < size < SIZE for size in kept.values())
+    sizes_before = incomplete_files(home)
+    assert 2 == len(sizes_before) and all(0 < size < SIZE for size in sizes_before.values())
     _, offline = find(hub, home, HF_HUB_OFFLINE="1")
     assert f"'{NAME}' is not whole on this machine and HF_HUB_OFFLINE is set" in offline
-    assert kept == parts(home)
+    assert sizes_before == incomplete_files(home)
     hub.requests.clear()
     hub.delay = 0.0
     out, err = find(hub, home)
     first = next(line.split() for line in out if line.split()[1] != "0")
-    assert "" == err and sum(kept.values()) + len('{"not": "small"}') == int(first[0])
-    again = hub.sent(".safetensors")
-    assert sorted(kept.values()) == sorted(one.start for one in again)
-    assert 2 * SIZE - sum(kept.values()) == sum(one.sent for one in again)
+    assert "" == err and sum(sizes_before.values()) + len('{"not": "small"}') == int(first[0])
+    requests = hub.sent(".safetensors")
+    assert sorted(sizes_before.values()) == sorted(request.start for request in requests)
+    assert 2 * SIZE - sum(sizes_before.values()) == sum(request.sent for request in requests)
     folder = Path(out[-1].removeprefix("folder "))
     for path in repo.glob("*.safetensors"):
         assert path.read_bytes() == (folder / path.name).read_bytes()
-    assert {} == parts(home)
+    assert {} == incomplete_files(home)
 
 
 def downloading(home: Path) -> list[str]:
-    """The processes that were given this home."""
-    found = []
+    """The ids of the processes whose HOME is `home`."""
+    process_ids = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if f"HOME={home}\0".encode() in path.read_bytes():
-                found.append(path.parent.name)
+                process_ids.append(path.parent.name)
         except OSError:
             pass
-    return found
+    return process_ids
 
 
 @pytest.mark.slow
-def test_what_the_listener_raises_ends_the_download_at_once(hub: Hub, home: Path) -> None:
+def test_an_exception_of_the_progress_callback_ends_the_download(hub: Hub, home: Path) -> None:
     hub.delay = 0.02
     process = start(hub, home, code=STOPPED)
     assert process.stdout is not None
     assert "stopped\n" == process.stdout.readline()
     time.sleep(0.2)
-    sent = [one.sent for one in hub.requests]
+    sent = [request.sent for request in hub.requests]
     time.sleep(0.3)
-    assert sent == [one.sent for one in hub.requests]
-    assert all(size < SIZE for size in parts(home).values())
+    assert sent == [request.sent for request in hub.requests]
+    assert all(size < SIZE for size in incomplete_files(home).values())
     process.kill()
     process.communicate()
 
 
 @pytest.mark.slow
-def test_a_part_longer_than_its_file_begins_again(hub: Hub, home: Path, repo: Path) -> None:
+def test_an_incomplete_file_that_is_too_long_begins_again(hub: Hub, home: Path, repo: Path) -> None:
     blobs = home / "hf" / "hub" / f"models--{NAME.replace('/', '--')}" / "blobs"
     blobs.mkdir(parents=True)
     whole = repo / "model-00001-of-00002.safetensors"
@@ -224,7 +222,7 @@ def test_a_part_longer_than_its_file_begins_again(hub: Hub, home: Path, repo: Pa
 
 
 @pytest.mark.slow
-def test_damaged_bytes_are_found_and_thrown_away(hub: Hub, home: Path) -> None:
+def test_damaged_downloads_are_detected_and_deleted(hub: Hub, home: Path) -> None:
     hub.damaged = "1-of-00002.safetensors"
     _, err = find(hub, home)
     assert "came damaged: try again." in err
@@ -234,15 +232,15 @@ def test_damaged_bytes_are_found_and_thrown_away(hub: Hub, home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_at_once_download_each_file_once(hub: Hub, home: Path) -> None:
+def test_two_processes_download_each_file_once(hub: Hub, home: Path) -> None:
     hub.delay = 0.01
-    both = [start(hub, home) for _ in range(2)]
-    told = [process.communicate(timeout=PATIENCE)[0].splitlines()[-1] for process in both]
-    assert told[0] == told[1]
-    assert 2 * SIZE == sum(one.sent for one in hub.sent(".safetensors"))
+    processes = [start(hub, home) for _ in range(2)]
+    folders = [process.communicate(timeout=TIMEOUT_SECONDS)[0].splitlines()[-1] for process in processes]
+    assert folders[0] == folders[1]
+    assert 2 * SIZE == sum(request.sent for request in hub.sent(".safetensors"))
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.slow
@@ -263,47 +261,45 @@ def test_a_refusal_is_one_sentence(hub: Hub, home: Path, refusal: tuple[int, str
     assert err.startswith(expected) and "\n" not in err
 
 
-def test_a_gated_model_says_where_its_terms_are(hub: Hub, home: Path) -> None:
+def test_a_gated_model_names_the_page_of_its_terms(hub: Hub, home: Path) -> None:
     hub.gated.add(NAME)
     _, err = find(hub, home)
     assert err.startswith(f"'{NAME}' is gated: accept its terms at {hub.url}/{NAME}, then log in")
 
 
-def test_a_repository_without_a_model_is_refused_before_anything_comes(
-    hub: Hub, home: Path, repo: Path
-) -> None:
+def test_a_repository_without_a_model_is_refused_before_downloading(hub: Hub, home: Path, repo: Path) -> None:
     (repo / "config.json").unlink()
     _, err = find(hub, home)
     assert "holds no model that MLX can load" in err
     assert [] == hub.sent(".safetensors")
 
 
-def test_offline_says_so_within_seconds(hub: Hub, home: Path) -> None:
-    began = time.monotonic()
+def test_offline_is_reported_within_seconds(hub: Hub, home: Path) -> None:
+    start_time = time.monotonic()
     _, err = find(hub, home, HF_HUB_OFFLINE="1")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - start_time < 5
     assert f"'{NAME}' is not on this machine and HF_HUB_OFFLINE is set: unset it" in err
     assert [] == hub.requests
 
 
-def test_a_hub_that_is_not_there_is_told_within_seconds(hub: Hub, home: Path) -> None:
+def test_an_unreachable_hub_is_reported_within_seconds(hub: Hub, home: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        began = time.monotonic()
+        start_time = time.monotonic()
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         _, err = find(hub, home, HF_ENDPOINT=url)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - start_time < 5
     assert f"'{NAME}' is not on this machine, and the hub cannot be reached" in err
     assert "ask for the model again, which downloads it" in err and "chatcli models" in err
 
 
 @pytest.mark.slow
-def test_a_hub_that_never_answers_is_given_up(hub: Hub, home: Path) -> None:
+def test_a_silent_hub_times_out(hub: Hub, home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        began = time.monotonic()
+        start_time = time.monotonic()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         _, err = find(hub, home, HF_ENDPOINT=url, HF_HUB_ETAG_TIMEOUT="1")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - start_time < 8
     assert "the hub cannot be reached" in err and "Timeout" in err
 
 
@@ -314,23 +310,23 @@ def test_a_hub_that_never_answers_is_given_up(hub: Hub, home: Path) -> None:
 def program(tmp_path: Path, hub: Hub) -> tuple[Program, dict[str, str]]:
     """The program with a real tiny model on the hub."""
     hub.repos[NAME] = write_model(tmp_path / "tiny", "qwen3", intermediate_size=4_000)
-    made = Program(tmp_path / "user", Path(NAME))
-    return made, made.environment(**hub.settings(made.home))
+    chatcli = Program(tmp_path / "user", Path(NAME))
+    return chatcli, chatcli.environment(**hub.settings(chatcli.home))
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_ask_while_its_model_comes(program: tuple[Program, dict[str, str]], hub: Hub) -> None:
+def test_ctrl_c_ends_ask_during_a_download(program: tuple[Program, dict[str, str]], hub: Hub) -> None:
     chatcli, environment = program
     hub.delay = 0.2
     process = chatcli.start("ask", "Hello.", "-n", 2, env=environment, stderr=subprocess.PIPE)
-    wait_until(lambda: parts(chatcli.home) and sum(parts(chatcli.home).values()))
+    wait_until(lambda: incomplete_files(chatcli.home) and sum(incomplete_files(chatcli.home).values()))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=TIMEOUT_SECONDS)
     assert 130 == process.returncode and b"Traceback" not in err
     wait_until(lambda: not downloading(chatcli.home))
-    (kept,) = parts(chatcli.home).values()
+    (size_before,) = incomplete_files(chatcli.home).values()
     hub.requests.clear()
     hub.delay = 0.0
     assert 2 == len(chatcli.ask("Hello.", "-n", 2, env=environment)["tokens"])
-    (again,) = hub.sent(".safetensors")
-    assert kept == again.start > 0
+    (request,) = hub.sent(".safetensors")
+    assert size_before == request.start > 0

@@ -1,4 +1,4 @@
-"""What a model's files tell of it, and `chatcli models`, which never loads any."""
+"""inspect reads a model's files, and `chatcli models` lists models without loading any."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def cache(chatcli: Program) -> Path:
     return chatcli.home / "hf" / "hub"
 
 
-def put(chatcli: Program, name: str, model: Path) -> Path:
-    """A copy of a model where huggingface_hub keeps those that it downloaded."""
+def put_in_cache(chatcli: Program, name: str, model: Path) -> Path:
+    """Copy a model to where huggingface_hub keeps downloads."""
     repo = cache(chatcli) / f"models--{name.replace('/', '--')}"
     commit = "ab" * 20
     (repo / "refs").mkdir(parents=True)
@@ -37,13 +37,13 @@ def put(chatcli: Program, name: str, model: Path) -> Path:
     return folder
 
 
-def run(chatcli: Program, *args: object, **more: Any) -> Any:
+def run(chatcli: Program, *args: object, **options: Any) -> Any:
     changes = {"HF_HOME": str(chatcli.home / "hf"), "HF_HUB_CACHE": None, "COLUMNS": "100"}
-    return chatcli.run(*args, env=chatcli.environment(**changes), **more)
+    return chatcli.run(*args, env=chatcli.environment(**changes), **options)
 
 
-def listed(chatcli: Program) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in run(chatcli, "models", "--json").json()["models"]}
+def list_models(chatcli: Program) -> dict[str, dict[str, Any]]:
+    return {model["name"]: model for model in run(chatcli, "models", "--json").json()["models"]}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def copy(models: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(models / "qwen3", tmp_path / "copy"))
 
 
-def change(folder: Path, file: str = "config.json", **changes: Any) -> Path:
+def edit_json(folder: Path, file: str = "config.json", **changes: Any) -> Path:
     update_json(folder / file, **changes)
     return folder
 
@@ -60,12 +60,12 @@ def change(folder: Path, file: str = "config.json", **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen3_5", "gpt_oss"])
-def test_a_model_is_known_by_its_files(models: Path, family: str) -> None:
+def test_a_models_files_give_its_properties(models: Path, family: str) -> None:
     from chatcli.model.inspect import about
 
-    told = about(models / family)
-    assert (family, True, True, "") == (told.architecture, told.supported, told.thinking, told.missing)
-    assert (models / family / "model.safetensors").stat().st_size == told.size
+    info = about(models / family)
+    assert (family, True, True, "") == (info.architecture, info.supported, info.thinking, info.missing)
+    assert (models / family / "model.safetensors").stat().st_size == info.size
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_model_is_known_by_its_files(models: Path, family: str) -> None:
         ({"text_config": None}, ""),
     ],
 )
-def test_quantization_reads_as_people_say_it(config: dict[str, Any], expected: str) -> None:
+def test_quantization_has_its_usual_name(config: dict[str, Any], expected: str) -> None:
     assert expected == inspect.quantization(config)
 
 
 def test_what_keeps_a_model_from_running_is_named(copy: Path) -> None:
-    assert "mlx-lm has no bert" == inspect.about(change(copy, model_type="bert")).missing
-    change(copy, model_type="qwen3")
+    assert "mlx-lm has no bert" == inspect.about(edit_json(copy, model_type="bert")).missing
+    edit_json(copy, model_type="qwen3")
     index = {"weight_map": {"a": "model-1-of-2.safetensors", "b": "model.safetensors"}}
     (copy / "model.safetensors.index.json").write_text(json.dumps(index))
     assert "1 of 2 weight files missing" == inspect.about(copy).missing
@@ -96,7 +96,7 @@ def test_what_keeps_a_model_from_running_is_named(copy: Path) -> None:
     template = (copy / "chat_template.jinja").read_text()
     (copy / "chat_template.jinja").unlink()
     assert ("no chat template", False) == (inspect.about(copy).missing, inspect.about(copy).thinking)
-    change(copy, "tokenizer_config.json", chat_template=template)
+    edit_json(copy, "tokenizer_config.json", chat_template=template)
     assert ("", True) == (inspect.about(copy).missing, inspect.about(copy).thinking)
     (copy / "model.safetensors").unlink()
     assert "no weights (model*.safetensors)" == inspect.about(copy).missing
@@ -106,7 +106,7 @@ def test_what_keeps_a_model_from_running_is_named(copy: Path) -> None:
     assert "no config.json" == inspect.about(copy).missing
 
 
-def test_architectures_are_mlx_lms_own_and_those_that_stand_for_others() -> None:
+def test_architectures_are_those_of_mlx_lm_and_its_remappings() -> None:
     from mlx_lm.utils import MODEL_REMAPPING
 
     known = inspect.architectures()
@@ -116,11 +116,11 @@ def test_architectures_are_mlx_lms_own_and_those_that_stand_for_others() -> None
 
 def test_a_model_that_brings_its_own_code_says_so(copy: Path) -> None:
     assert not inspect.about(copy).own_code
-    change(copy, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]})
+    edit_json(copy, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]})
     assert inspect.about(copy).own_code
 
 
-def test_the_room_for_a_model_is_a_part_of_the_memory() -> None:
+def test_the_memory_for_a_model_is_a_part_of_all_memory() -> None:
     room = device.room()
     assert room is not None and 1 << 28 < room < 1 << 46
 
@@ -128,7 +128,7 @@ def test_the_room_for_a_model_is_a_part_of_the_memory() -> None:
 # The command
 
 
-def test_without_a_model_of_the_hub_one_line_says_how_to_get_one(chatcli: Program) -> None:
+def test_without_a_downloaded_model_one_line_says_how_to_get_one(chatcli: Program) -> None:
     out = run(chatcli, "models").text
     assert "pocket" in out and "runs" in out
     assert "chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit gets one." in " ".join(out.split())
@@ -136,10 +136,10 @@ def test_without_a_model_of_the_hub_one_line_says_how_to_get_one(chatcli: Progra
 
 @pytest.mark.slow
 def test_models_lists_the_cache_and_the_aliases(chatcli: Program, models: Path) -> None:
-    put(chatcli, NAME, models / "gpt_oss")
+    put_in_cache(chatcli, NAME, models / "gpt_oss")
     (cache(chatcli) / "datasets--org--data" / "refs").mkdir(parents=True)
-    half = put(chatcli, "org/half", models / "qwen3")
-    (half / "model.safetensors").unlink()
+    incomplete = put_in_cache(chatcli, "org/half", models / "qwen3")
+    (incomplete / "model.safetensors").unlink()
     for alias, model in (
         ("mine", NAME),
         ("here", models / "evil"),
@@ -147,9 +147,9 @@ def test_models_lists_the_cache_and_the_aliases(chatcli: Program, models: Path) 
         ("other", NAME),
     ):
         run(chatcli, "config", f"models.{alias}", model)
-    found = listed(chatcli)
-    assert ["pocket", "org/half", NAME, str(models / "evil"), "org/elsewhere"] == list(found)
-    tiny = found[NAME]
+    models_by_name = list_models(chatcli)
+    assert ["pocket", "org/half", NAME, str(models / "evil"), "org/elsewhere"] == list(models_by_name)
+    tiny = models_by_name[NAME]
     assert ("hub", ["mine", "other"], "gpt_oss", True, True) == (
         tiny["source"],
         tiny["aliases"],
@@ -159,17 +159,17 @@ def test_models_lists_the_cache_and_the_aliases(chatcli: Program, models: Path) 
     )
     assert (models / "gpt_oss" / "model.safetensors").stat().st_size == tiny["size"]
     assert (False, "no weights (model*.safetensors)") == (
-        found["org/half"]["runs"],
-        found["org/half"]["missing"],
+        models_by_name["org/half"]["runs"],
+        models_by_name["org/half"]["missing"],
     )
-    assert "not on this machine" == found["org/elsewhere"]["missing"]
+    assert "not on this machine" == models_by_name["org/elsewhere"]["missing"]
     text = run(chatcli, "models").text
     assert f"{NAME}, = mine, = other" in text and "gets one" not in text
 
 
-def test_models_never_imports_what_loads_them_and_is_quick(chatcli: Program, models: Path) -> None:
+def test_models_imports_no_model_library_and_is_quick(chatcli: Program, models: Path) -> None:
     for number in range(20):
-        put(chatcli, f"org/tiny{number}", models / "qwen3")
+        put_in_cache(chatcli, f"org/tiny{number}", models / "qwen3")
     code = (
         "import sys; sys.argv = ['chatcli', 'models']\n"
         "from chatcli.__main__ import main\n"
@@ -182,28 +182,28 @@ def test_models_never_imports_what_loads_them_and_is_quick(chatcli: Program, mod
     import subprocess
 
     environment = chatcli.environment(HF_HOME=str(chatcli.home / "hf"))
-    best = 60.0
+    best_seconds = 60.0
     for _ in range(3):
-        began = time.perf_counter()
-        done = subprocess.run(
+        start_time = time.perf_counter()
+        finished = subprocess.run(
             [sys.executable, script], capture_output=True, text=True, env=environment, check=True
         )
-        best = min(best, time.perf_counter() - began)
-        assert "HEAVY []" in done.stdout and "org/tiny19" in done.stdout
-    assert best < 2
+        best_seconds = min(best_seconds, time.perf_counter() - start_time)
+        assert "HEAVY []" in finished.stdout and "org/tiny19" in finished.stdout
+    assert best_seconds < 2
 
 
 def test_a_model_of_the_cache_is_used_offline_and_by_its_alias(chatcli: Program, models: Path) -> None:
-    put(chatcli, NAME, models / "qwen3")
+    put_in_cache(chatcli, NAME, models / "qwen3")
     run(chatcli, "config", "models.mine", NAME)
     env = chatcli.environment(HF_HOME=str(chatcli.home / "hf"), HF_HUB_OFFLINE="1")
-    said = chatcli.run("ask", "Hello.", "-n", 2, "--json", "-m", "mine", "-S", "talk", env=env)
-    assert 2 == len(said.json()["tokens"])
+    finished = chatcli.run("ask", "Hello.", "-n", 2, "--json", "-m", "mine", "-S", "talk", env=env)
+    assert 2 == len(finished.json()["tokens"])
     assert NAME in (chatcli.sessions / "talk.jsonl").read_text()
 
 
-def test_names_complete(chatcli: Program, models: Path) -> None:
-    put(chatcli, NAME, models / "qwen3")
+def test_model_names_are_completed(chatcli: Program, models: Path) -> None:
+    put_in_cache(chatcli, NAME, models / "qwen3")
     run(chatcli, "config", "models.orchid", "some/thing")
     env = chatcli.environment(
         HF_HOME=str(chatcli.home / "hf"),
@@ -214,11 +214,13 @@ def test_names_complete(chatcli: Program, models: Path) -> None:
     import subprocess
 
     code = "import sys; sys.argv = ['chatcli']; from chatcli.cli.main import app; app(prog_name='chatcli')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
-    assert ["orchid", NAME] == done.stdout.split()
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert ["orchid", NAME] == finished.stdout.split()
 
 
-def test_the_names_of_the_cache_are_there_in_no_time() -> None:
-    began = time.perf_counter()
+def test_listing_cached_names_is_quick() -> None:
+    start_time = time.perf_counter()
     assert isinstance(hub.names(), list)
-    assert time.perf_counter() - began < 0.5
+    assert time.perf_counter() - start_time < 0.5

@@ -1,4 +1,4 @@
-"""Loading, fingerprints, and telling thinking from reply."""
+"""Loading, fingerprints, and splitting replies with a loaded tokenizer."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def tokenizer(folder: Path) -> Any:
     return load_tokenizer(folder)
 
 
-def told(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
+def split_reply(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
     """(thinking, text) of a reply that arrives in these pieces."""
     parts = [part for piece in pieces for part in splitter.feed(piece)] + list(splitter.finish())
-    said = [(part.text, part.thinking) for part in parts]
+    texts = [(part.text, part.thinking) for part in parts]
     return (
-        "".join(text for text, thinking in said if thinking),
-        "".join(text for text, thinking in said if not thinking),
+        "".join(text for text, thinking in texts if thinking),
+        "".join(text for text, thinking in texts if not thinking),
     )
 
 
@@ -61,7 +61,7 @@ def test_a_folder_without_a_model_is_not_found(tmp_path: Path) -> None:
         load(str(tmp_path))
 
 
-def test_a_model_without_a_template_cannot_chat(copy: Path) -> None:
+def test_a_model_without_a_template_is_refused(copy: Path) -> None:
     (copy / "chat_template.jinja").unlink()
     with pytest.raises(NoChatTemplate, match="no chat template"):
         load(str(copy))
@@ -86,16 +86,16 @@ def test_truncated_weights_are_one_sentence(length: int, copy: Path) -> None:
 
 
 def test_changed_weights_config_or_settings_change_the_fingerprint(copy: Path) -> None:
-    seen = {fingerprint(copy, "one"), fingerprint(copy, "two")}
+    fingerprints = {fingerprint(copy, "one"), fingerprint(copy, "two")}
     weights = copy / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    seen.add(fingerprint(copy, "one"))
+    fingerprints.add(fingerprint(copy, "one"))
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "rope_theta": 5.0}))
-    seen.add(fingerprint(copy, "one"))
-    assert 4 == len(seen)
+    fingerprints.add(fingerprint(copy, "one"))
+    assert 4 == len(fingerprints)
 
 
 def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> None:
@@ -107,26 +107,26 @@ def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> Non
 
 
 @pytest.mark.parametrize("cut", range(0, 36, 5))
-def test_thinking_and_reply_are_told_apart_wherever_the_text_is_cut(cut: int, tokenizer: Any) -> None:
+def test_thinking_and_reply_are_separated_wherever_the_text_is_cut(cut: int, tokenizer: Any) -> None:
     reply = "I think so.</think>\n\nIt is <b>4</b>."
     expected = ("I think so.", "\n\nIt is <b>4</b>.")
-    opened = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n")
-    assert expected == told(opened, [reply[:cut], reply[cut:]])
-    own = ReplySplitter(tokenizer, "<|im_start|>assistant\n")
-    assert expected == told(own, ["<think>" + reply[:cut], reply[cut:]])
+    after_open_think = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n")
+    assert expected == split_reply(after_open_think, [reply[:cut], reply[cut:]])
+    without_open_think = ReplySplitter(tokenizer, "<|im_start|>assistant\n")
+    assert expected == split_reply(without_open_think, ["<think>" + reply[:cut], reply[cut:]])
 
 
 def test_a_reply_without_thinking_is_all_text(tokenizer: Any) -> None:
     closed = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    assert ("", "It is 4 < 5.") == told(closed, list("It is 4 < 5."))
+    assert ("", "It is 4 < 5.") == split_reply(closed, list("It is 4 < 5."))
 
 
 def test_thinking_that_never_closes_is_all_thinking(tokenizer: Any) -> None:
-    assert ("and so on </th", "") == told(ReplySplitter(tokenizer, "<think>"), ["and so on </th"])
+    assert ("and so on </th", "") == split_reply(ReplySplitter(tokenizer, "<think>"), ["and so on </th"])
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
-def test_harmony_channels_are_told_apart(size: int, tmp_path: Path) -> None:
+def test_harmony_channels_are_separated(size: int, tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, tiny.OWN_THINK, special=HARMONY_SPECIAL)
     reply = (
         "<|channel|>analysis<|message|>They ask 2+2.<|end|>"
@@ -134,4 +134,4 @@ def test_harmony_channels_are_told_apart(size: int, tmp_path: Path) -> None:
     )
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     splitter = ReplySplitter(load_tokenizer(tmp_path), "<|start|>assistant")
-    assert ("They ask 2+2.", "It is 4.") == told(splitter, pieces)
+    assert ("They ask 2+2.", "It is 4.") == split_reply(splitter, pieces)

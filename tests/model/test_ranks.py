@@ -35,7 +35,7 @@ GREEDY = ("--temp", "0", "-n", TOKENS, "-S", "talk", "-s", SYSTEM)
 
 
 @pytest.fixture
-def together(models: Path, tmp_path: Path) -> LaunchedRanks:
+def launched(models: Path, tmp_path: Path) -> LaunchedRanks:
     return LaunchedRanks(tmp_path, models / "qwen3")
 
 
@@ -102,14 +102,14 @@ def write_weight_index(model: Path) -> None:
 
 
 def test_a_rank_killed_during_a_reply_ends_all_and_the_reply_is_saved(
-    together: LaunchedRanks,
+    launched: LaunchedRanks,
 ) -> None:
-    processes = together.start("ask", "A long story.", "-S", "talk", *ENDLESS)
+    processes = launched.start("ask", "A long story.", "-S", "talk", *ENDLESS)
     output = read_output(processes[0], 100)
     processes[1].kill()
     first, _ = wait_for_all(processes)
     assert (1, RANK_GONE_MESSAGE) == (first.code, first.errors)
-    user, reply = entries(together.first.sessions / "talk.jsonl")[1:]
+    user, reply = entries(launched.first.sessions / "talk.jsonl")[1:]
     assert ("A long story.", "cancelled") == (user["content"], reply["finish_reason"])
     assert reply["content"].startswith(output.decode(errors="ignore")[:20])
 
@@ -129,18 +129,18 @@ RANK_GONE_MESSAGE = (
 )
 @pytest.mark.slow
 def test_a_signal_to_rank_0_stops_the_others_silently(
-    number: int, code: int, how: str | None, together: LaunchedRanks
+    number: int, code: int, how: str | None, launched: LaunchedRanks
 ) -> None:
-    processes = together.start("ask", LINES[1], "-S", "talk", *ENDLESS)
+    processes = launched.start("ask", LINES[1], "-S", "talk", *ENDLESS)
     read_output(processes[0], 100)
     processes[0].send_signal(number)
     first, second = wait_for_all(processes)
     assert (code, b"") == (first.code, first.err)
     assert (0, b"", b"") == (second.code, second.out, second.err)
-    saved = entries(together.first.sessions / "talk.jsonl")[1:]
+    saved = entries(launched.first.sessions / "talk.jsonl")[1:]
     assert [None, how][: len(saved)] == [entry.get("finish_reason") for entry in saved]
     if how is not None:
-        (after,) = together.chat(["And then?"], "-S", "talk", "-n", 5, "--no-think")
+        (after,) = launched.chat(["And then?"], "-S", "talk", "-n", 5, "--no-think")
         assert 0 < after["reused_tokens"]
 
 
@@ -197,12 +197,12 @@ def test_ranks_reopened_for_every_message_reply_the_same_to_the_bit(models: Path
 
 @pytest.mark.slow
 def test_ranks_sample_alike_without_a_seed_and_do_not_batch(
-    together: LaunchedRanks,
+    launched: LaunchedRanks,
 ) -> None:
     script = "Hello\n/regenerate 2\n/regenerate\n/continue\n/branch\nBye\n"
-    results = together.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
+    results = launched.run("chat", *("--temp", "1.0", "-n", 8, "-S", "talk"), stdin=script)
     assert "one by one" in results[0].errors + results[0].text
-    lines = entries(together.first.sessions / "talk.jsonl")[1:]
+    lines = entries(launched.first.sessions / "talk.jsonl")[1:]
     replies = [entry for entry in lines if entry["type"] == "assistant"]
     assert 5 <= len(replies)
     assert 1 < len({reply["thinking"] + reply["content"] for reply in replies[:4]})
@@ -210,18 +210,18 @@ def test_ranks_sample_alike_without_a_seed_and_do_not_batch(
 
 @pytest.mark.slow
 def test_ranks_may_share_a_sessions_folder(
-    together: LaunchedRanks,
+    launched: LaunchedRanks,
 ) -> None:
-    folder = ("--sessions", together.first.home / "both")
-    first = together.chat(LINES[:1], *GREEDY, *folder)
-    again = together.chat(LINES[1:2], *GREEDY, *folder)
+    folder = ("--sessions", launched.first.home / "both")
+    first = launched.chat(LINES[:1], *GREEDY, *folder)
+    again = launched.chat(LINES[1:2], *GREEDY, *folder)
     assert 0 < again[0]["reused_tokens"]
-    marks = sorted(path.name for path in (together.first.home / "both" / "kv").iterdir())
+    marks = sorted(path.name for path in (launched.first.home / "both" / "kv").iterdir())
     assert 2 == len(marks)
     # A single process has another fingerprint: it reuses nothing of theirs, and replies the same.
-    single = together.first.chat(LINES[:1], *GREEDY[:-4], "-s", SYSTEM, "-S", "other", *folder)
+    single = launched.first.chat(LINES[:1], *GREEDY[:-4], "-s", SYSTEM, "-S", "other", *folder)
     assert_same_reply(single[0], first[0])
-    assert 3 == len([*(together.first.home / "both" / "kv").iterdir()])
+    assert 3 == len([*(launched.first.home / "both" / "kv").iterdir()])
 
 
 @pytest.mark.slow
@@ -234,9 +234,9 @@ def test_ranks_may_share_a_sessions_folder(
     ],
 )
 def test_a_model_that_cannot_be_shared_is_refused_in_one_sentence(
-    args: tuple[str, ...], sentence: str, together: LaunchedRanks
+    args: tuple[str, ...], sentence: str, launched: LaunchedRanks
 ) -> None:
-    processes = together.start("ask", "Hello", *args)
+    processes = launched.start("ask", "Hello", *args)
     first, second = wait_for_all(processes)
     assert (1, b"") == (first.code, first.out)
     assert sentence in first.errors and 1 == first.errors.count("\n")
@@ -261,13 +261,13 @@ def launch_command() -> list[object]:
 
 
 @pytest.mark.slow
-def test_under_mlx_launch_only_rank_0_prints(together: LaunchedRanks) -> None:
-    model = ["-m", together.first.model]
+def test_under_mlx_launch_only_rank_0_prints(launched: LaunchedRanks) -> None:
+    model = ["-m", launched.first.model]
 
     def run(*args: object) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             [*map(str, [*launch_command(), *args])],
-            env=together.first.environment(),
+            env=launched.first.environment(),
             check=True,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -303,36 +303,36 @@ def test_a_process_reads_its_place_from_the_launchers_environment(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_segment_damaged_at_one_rank_is_reused_by_none(together: LaunchedRanks, models: Path) -> None:
-    expected = single_process(models / "qwen3", together.hosts.parent)
-    together.chat(LINES[:2], *GREEDY)
-    for path in segment_files(together.ranks[1].sessions):
+def test_a_segment_damaged_at_one_rank_is_reused_by_none(launched: LaunchedRanks, models: Path) -> None:
+    expected = single_process(models / "qwen3", launched.hosts.parent)
+    launched.chat(LINES[:2], *GREEDY)
+    for path in segment_files(launched.ranks[1].sessions):
         data = bytearray(path.read_bytes())
         data[-5] ^= 1
         path.write_bytes(data)
-    after = together.chat(LINES[2:], *GREEDY)
+    after = launched.chat(LINES[2:], *GREEDY)
     assert_same_reply(after[0], expected[2], reused=False)
     assert_same_reply(after[1], expected[3])
     assert "(rank 1)" in after[0]["miss_reason"]
 
 
 @pytest.mark.slow
-def test_a_stop_text_ends_a_reply_on_every_rank(together: LaunchedRanks) -> None:
-    whole = together.chat(LINES[:2], *GREEDY)
+def test_a_stop_text_ends_a_reply_on_every_rank(launched: LaunchedRanks) -> None:
+    whole = launched.chat(LINES[:2], *GREEDY)
     stop = whole[0]["text"][3:5]
-    cut = together.chat(LINES[:2], *GREEDY[:-4], "-S", "cut", "-s", SYSTEM, "--stop", stop)
+    cut = launched.chat(LINES[:2], *GREEDY[:-4], "-S", "cut", "-s", SYSTEM, "--stop", stop)
     assert whole[0]["text"].partition(stop)[0] == cut[0]["text"]
     assert "stop" == cut[0]["finish_reason"]
     assert 0 < cut[1]["reused_tokens"]
 
 
 @pytest.mark.slow
-def test_a_rank_that_ends_between_turns_ends_the_shell(together: LaunchedRanks) -> None:
-    args = ["chat", "-m", together.first.model, "-S", "talk", "-n", "4"]
-    shell, follower = together.environments()
+def test_a_rank_that_ends_between_turns_ends_the_shell(launched: LaunchedRanks) -> None:
+    args = ["chat", "-m", launched.first.model, "-S", "talk", "-n", "4"]
+    shell, follower = launched.environments()
     command = [sys.executable, "-m", "chatcli", *map(str, args)]
-    with Terminal(command, shell, together.first.home) as terminal:
-        other = together.ranks[1].start(*args, env=follower, **PIPES)
+    with Terminal(command, shell, launched.first.home) as terminal:
+        other = launched.ranks[1].start(*args, env=follower, **PIPES)
         terminal.wait_for(lambda: ready(terminal))
         terminal.line("Hello")
         terminal.wait_for(lambda: terminal.count(PANEL) > 0 and ready(terminal))
@@ -344,10 +344,10 @@ def test_a_rank_that_ends_between_turns_ends_the_shell(together: LaunchedRanks) 
 
 
 @pytest.mark.slow
-def test_under_mlx_launch_a_terminal_has_the_whole_shell(together: LaunchedRanks) -> None:
-    model = ["-m", together.first.model, "-S", "talk", *ENDLESS]
+def test_under_mlx_launch_a_terminal_has_the_whole_shell(launched: LaunchedRanks) -> None:
+    model = ["-m", launched.first.model, "-S", "talk", *ENDLESS]
     command = [*launch_command(), "chat", *model]
-    with Terminal([*map(str, command)], together.first.environment(), together.first.home) as terminal:
+    with Terminal([*map(str, command)], launched.first.environment(), launched.first.home) as terminal:
         for number, (line, stop) in enumerate([("Hello", ESCAPE), ("And again?", CTRL_C)], 1):
             terminal.wait_for(lambda: ready(terminal))
             rows = terminal.count(r"(?m)^  \S")
@@ -359,7 +359,7 @@ def test_under_mlx_launch_a_terminal_has_the_whole_shell(together: LaunchedRanks
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
         check_terminal_restored(terminal)
-    saved = entries(together.first.sessions / "talk.jsonl")
+    saved = entries(launched.first.sessions / "talk.jsonl")
     assert ["Hello", "And again?"] == [entry["content"] for entry in saved if entry["type"] == "user"]
 
 

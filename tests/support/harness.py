@@ -31,7 +31,7 @@ MESSAGES = (
 
 
 class Harness:
-    """One process's worth of chatcli: closing it forgets everything that is not on disk."""
+    """The state of one chatcli process: only the disk outlives closing it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Harness:
     def say(
         self, chat: turn.TurnContext, text: str, *, settle: bool = True, images: Sequence[Path] = ()
     ) -> TurnRecord:
-        """One whole turn; the record includes what settling added."""
+        """Take a turn and settle it; the record includes what settling adds."""
         never = threading.Event()
         record = finish(turn.take(chat, text, never, [read(path) for path in images]))
         if settle:
@@ -99,19 +99,19 @@ def finish(events: Iterator[Event]) -> TurnRecord:
 
 
 def outcome(record: TurnRecord) -> tuple[list[int], list[float], str, str]:
-    """What the model said, to the bit."""
+    """The generated tokens, their exact logprobs, and the text."""
     return record.tokens, record.logprobs, record.text, record.thinking
 
 
 def open_all_along(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
-    """The conversation in one process."""
+    """The records of the conversation in one process."""
     with Harness(model, sessions, **options) as harness:
         chat = harness.chat("talk")
         return [harness.say(chat, message) for message in MESSAGES]
 
 
 def reopened(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
-    """The conversation with everything closed after every turn."""
+    """The records of the conversation when it is closed and reopened after every turn."""
     records = []
     for message in MESSAGES:
         with Harness(model, sessions, **options) as harness:
@@ -121,7 +121,7 @@ def reopened(model: Path, sessions: Path, **options: Any) -> list[TurnRecord]:
 
 
 class RecordedWork(BackgroundWork):
-    """Background work that remembers everything that the toolbar could have shown."""
+    """Background work that records every activity that the toolbar could have shown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Tiny real models that are told what to say, and that note every token they are run on.
+"""Tiny real models that generate a script and record every token that they are run on.
 
-The inner model really runs on the real caches; only what is generated follows a script, because a
-random model's words are no reply that a conversation could be measured with.
+The model runs on real caches; only the generated tokens follow the script, because a random model's
+tokens are no reply that a conversation could be measured with.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.harness import SYSTEM, finish
 
 REPLY_TOKENS = 64
 
-# Nobody thinks: what is generated stands in history as it is.
+# Without thinking: history has the generated text unchanged.
 PLAIN = """\
 {%- for m in messages %}
 {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
@@ -44,7 +44,7 @@ BARE = """\
 
 
 class RecordingModel(Scripted):
-    """A scripted model that says which tokens it was run on."""
+    """A scripted model that records the tokens that it was run on."""
 
     def take_run_ids(self) -> list[int]:
         """The ids of every token that was run since the last call."""
@@ -54,15 +54,15 @@ class RecordingModel(Scripted):
         return ids
 
 
-class Ran(NamedTuple):
-    """What a turn says of itself, and the tokens that the model was run on for it."""
+class RecordedTurn(NamedTuple):
+    """A turn's record, and the tokens that the model was run on for it."""
 
     record: TurnRecord
     tokens: list[int]
 
 
 class ScriptedHarness:
-    """One process's worth of chatcli with a scripted model: closing forgets all but the disk."""
+    """The state of one chatcli process with a scripted model: only the disk outlives closing it."""
 
     def __init__(
         self, folder: Path, sessions: Path, *, think: bool | None = None, cache: bool = True
@@ -92,7 +92,7 @@ class ScriptedHarness:
         self.worker.close()
 
     def chat(self, name: str, at: int | None = None) -> turn.TurnContext:
-        """Session `name`, which begins if it is not there."""
+        """Open session `name`, or begin it."""
         request = SessionRequest(name, at=at, system=SYSTEM)
         session = opening.open_existing(self.folder, request)
         session = session or opening.begin(self.folder, request, "", "scripted")
@@ -106,7 +106,7 @@ class ScriptedHarness:
     def prompt(self, texts: Sequence[str], replies: Sequence[str] | None = None) -> list[int]:
         """The prompt of the turn that ends `texts`, by the tokenizer alone.
 
-        `replies` to all but the last of `texts`; None: the script's, as they all are if nothing is cut.
+        `replies` are those to all but the last of `texts` (None: the script's, if none was cut).
         """
         answers = [self.script.reply] * (len(texts) - 1) if replies is None else replies
         messages = [{"role": "system", "content": SYSTEM}]
@@ -121,7 +121,7 @@ class ScriptedHarness:
         return list(tokenizer.encode(text, add_special_tokens=False))
 
     def logprobs(self, tokens: Sequence[int], start: int) -> list[float]:
-        """Those of `tokens[start:]`, from one run of all of them on a cache of its own."""
+        """The logprobs of `tokens[start:]`, from one run of all tokens on a new cache."""
         return self.worker.call(self._logprobs, list(tokens), start)
 
     def _logprobs(self, tokens: list[int], start: int) -> list[float]:
@@ -131,14 +131,14 @@ class ScriptedHarness:
         self.model.take_run_ids()
         return list((chosen[:, 0] - mx.logsumexp(logits, axis=-1)).tolist())
 
-    def take(self, chat: turn.TurnContext, text: str, events: int | None = None) -> Ran:
-        """A turn without its settle, cancelled at its `events`-th event if that is given."""
+    def take(self, chat: turn.TurnContext, text: str, events: int | None = None) -> RecordedTurn:
+        """Take a turn without settling it; `events`: cancel at that event."""
         self.model.take_run_ids()
         record = finish(until(turn.take, chat, text, events))
-        return Ran(record, self.model.take_run_ids())
+        return RecordedTurn(record, self.model.take_run_ids())
 
     def settle(self, chat: turn.TurnContext, record: TurnRecord, events: int | None = None) -> list[int]:
-        """Settle the last reply, or begin to; what the model was run on for it."""
+        """Settle the last reply; `events`: cancel at that event. Returns the tokens that were run."""
         self.model.take_run_ids()
         for event in until(turn.settle, chat, events):
             if isinstance(event, Settled):
@@ -146,7 +146,7 @@ class ScriptedHarness:
         return self.model.take_run_ids()
 
     def typeahead(self, chat: turn.TurnContext, text: str, events: int | None = None) -> list[int]:
-        """Prefill `text` as if typed, or begin to; returns the tokens that the model was run on."""
+        """Prefill `text` as if typed; `events`: cancel at that event. Returns the tokens that were run."""
         self.model.take_run_ids()
         for _ in until(typeahead.typeahead, chat, text, events):
             pass
@@ -154,10 +154,10 @@ class ScriptedHarness:
 
 
 def until(work: Any, *arguments: Any) -> Iterator[Any]:
-    """The events of `work(*arguments[:-1])`, cancelled after as many as the last argument says."""
-    *given, events = arguments
+    """The events of `work(*arguments[:-1])`; the last argument is the event to cancel at (None: never)."""
+    *work_arguments, events = arguments
     stop = threading.Event()
-    for number, event in enumerate(work(*given, stop), start=1):
+    for number, event in enumerate(work(*work_arguments, stop), start=1):
         if number == events:
             stop.set()
         yield event

@@ -12,7 +12,7 @@ from chatcli.session import opening
 from chatcli.turn import turn
 from tests.support.families import FAMILIES
 from tests.support.harness import MESSAGES, SYSTEM
-from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, Ran, ScriptedHarness
+from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, RecordedTurn, ScriptedHarness
 from tests.support.tiny import write_model
 
 WORDS = "dog the quick brown fox jumps over lazy what name is remember "
@@ -20,12 +20,12 @@ WORDS = "dog the quick brown fox jumps over lazy what name is remember "
 LONG = (WORDS * 25).strip()
 
 
-def check(harness: ScriptedHarness, ran: Ran, prompt: Sequence[int]) -> None:
+def check(harness: ScriptedHarness, recorded: RecordedTurn, prompt: Sequence[int]) -> None:
     """Assert that the model ran the rest of the prompt and each generated token once.
 
     The logprobs also show that the cache held every token before them.
     """
-    record, tokens = ran
+    record, tokens = recorded
     generated = harness.script.ids
     assert generated == record.tokens
     assert list(prompt[record.reused_tokens :]) + generated == tokens
@@ -47,24 +47,24 @@ def test_turns_and_settles_count_what_the_model_ran(model: Path, tmp_path: Path)
     with ScriptedHarness(model, tmp_path) as harness:
         chat, settled = harness.chat("talk"), []
         for number, text in enumerate(MESSAGES[:3]):
-            ran, prompt = harness.take(chat, text), harness.prompt(MESSAGES[: number + 1])
-            check(harness, ran, prompt)
-            reused = ran.record.reused_tokens
+            recorded, prompt = harness.take(chat, text), harness.prompt(MESSAGES[: number + 1])
+            check(harness, recorded, prompt)
+            reused = recorded.record.reused_tokens
             assert settled == prompt[reused - len(settled) : reused]
-            assert 0 == ran.record.settled_tokens == ran.record.drafted_tokens
-            settled = harness.settle(chat, ran.record)
-            assert len(settled) == ran.record.settled_tokens > REPLY_TOKENS
+            assert 0 == recorded.record.settled_tokens == recorded.record.drafted_tokens
+            settled = harness.settle(chat, recorded.record)
+            assert len(settled) == recorded.record.settled_tokens > REPLY_TOKENS
             assert (number == 0) == (reused == 0)
-        assert [] == harness.settle(chat, ran.record)
+        assert [] == harness.settle(chat, recorded.record)
 
 
 def test_an_unsettled_turn_counts_the_reply_as_prefilled(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = harness.chat("talk")
         harness.take(chat, MESSAGES[0])
-        ran = harness.take(chat, MESSAGES[1])
-        check(harness, ran, harness.prompt(MESSAGES[:2]))
-    assert ran.record.prefilled_tokens > REPLY_TOKENS
+        recorded = harness.take(chat, MESSAGES[1])
+        check(harness, recorded, harness.prompt(MESSAGES[:2]))
+    assert recorded.record.prefilled_tokens > REPLY_TOKENS
 
 
 def test_a_settle_that_was_cut_short_counts_its_chunks(model: Path, tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_a_settle_that_was_cut_short_counts_its_chunks(model: Path, tmp_path: Pa
         chat = harness.chat("talk")
         record = harness.take(chat, MESSAGES[0]).record
         settled = harness.settle(chat, record, events=1)
-        ran, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert len(settled) == record.settled_tokens == harness.loaded.prefill_step
     assert settled == prompt[reused - len(settled) : reused]
 
@@ -85,9 +85,9 @@ def test_a_continued_settle_adds_to_the_saved_count(model: Path, tmp_path: Path)
         record = harness.take(chat, MESSAGES[0]).record
         settled = harness.settle(chat, record, events=1) + harness.settle(chat, record)
         saved = chat.conversation.path()[-1].record["settled_tokens"]
-        ran, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert len(settled) == saved == record.settled_tokens > REPLY_TOKENS
     assert settled == prompt[reused - len(settled) : reused]
 
@@ -98,10 +98,10 @@ def test_a_turn_after_a_cancelled_prefill_reuses_its_chunks(model: Path, tmp_pat
         cut = harness.take(chat, LONG, events=2)
         replies = [harness.script.reply, ""]
         prompt = harness.prompt([MESSAGES[0], LONG, MESSAGES[1]], replies)
-        ran = harness.take(chat, MESSAGES[1])
-        check(harness, ran, prompt)
+        recorded = harness.take(chat, MESSAGES[1])
+        check(harness, recorded, prompt)
     assert harness.loaded.prefill_step == len(cut.tokens)
-    start, end = cut.record.reused_tokens, ran.record.reused_tokens
+    start, end = cut.record.reused_tokens, recorded.record.reused_tokens
     assert prompt[start:end] == cut.tokens
 
 
@@ -124,9 +124,9 @@ def test_a_cancelled_reply_counts_its_tokens(model: Path, tmp_path: Path) -> Non
         settled = harness.settle(chat, cut.record)
         assert len(settled) == cut.record.settled_tokens
         prompt = harness.prompt(MESSAGES[:3], [harness.script.reply, cut.record.text])
-        ran = harness.take(chat, MESSAGES[2])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded = harness.take(chat, MESSAGES[2])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert settled == prompt[reused - len(settled) : reused]
 
 
@@ -137,10 +137,10 @@ def test_a_typed_message_that_is_sent_counts_as_typed_ahead(
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         typed_ahead = harness.typeahead(chat, LONG, events)
-        ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
-    assert len(typed_ahead) == ran.record.drafted_tokens
+        recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
+    assert len(typed_ahead) == recorded.record.drafted_tokens
     assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
 
 
@@ -149,9 +149,9 @@ def test_typeahead_counts_only_tokens_of_the_sent_message(model: Path, tmp_path:
         chat = first_turn(harness)
         before = harness.typeahead(chat, f"{LONG} And.")
         after = harness.typeahead(chat, f"{LONG} Or.")
-        ran, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
-        check(harness, ran, prompt)
-    reused, typed_ahead = ran.record.reused_tokens, ran.record.drafted_tokens
+        recorded, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
+        check(harness, recorded, prompt)
+    reused, typed_ahead = recorded.record.reused_tokens, recorded.record.drafted_tokens
     kept = typed_ahead - len(after)
     assert 0 < kept < len(before)
     assert before[:kept] + after == prompt[reused - typed_ahead : reused]
@@ -161,9 +161,9 @@ def test_typeahead_of_a_changed_message_counts_in_whole_chunks(model: Path, tmp_
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         typed_ahead = harness.typeahead(chat, f"{LONG} And.")
-        ran, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
-        check(harness, ran, prompt)
-    reused, kept = ran.record.reused_tokens, ran.record.drafted_tokens
+        recorded, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
+        check(harness, recorded, prompt)
+    reused, kept = recorded.record.reused_tokens, recorded.record.drafted_tokens
     assert 0 < kept < len(typed_ahead)
     assert typed_ahead[:kept] == prompt[reused - kept : reused]
 
@@ -172,18 +172,18 @@ def test_typeahead_of_another_message_counts_nothing(model: Path, tmp_path: Path
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
         harness.typeahead(chat, LONG)
-        ran = harness.take(chat, MESSAGES[1])
-        check(harness, ran, harness.prompt(MESSAGES[:2]))
-    assert 0 == ran.record.drafted_tokens
+        recorded = harness.take(chat, MESSAGES[1])
+        check(harness, recorded, harness.prompt(MESSAGES[:2]))
+    assert 0 == recorded.record.drafted_tokens
 
 
 def test_typeahead_of_a_first_message_includes_the_system_prompt(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         typed_ahead = harness.typeahead(harness.unsaved(Conversation("2026-01-01", SYSTEM)), LONG)
-        ran, prompt = harness.take(harness.chat("talk"), LONG), harness.prompt([LONG])
-        check(harness, ran, prompt)
-    assert typed_ahead == prompt[: ran.record.reused_tokens]
-    assert len(typed_ahead) == ran.record.drafted_tokens
+        recorded, prompt = harness.take(harness.chat("talk"), LONG), harness.prompt([LONG])
+        check(harness, recorded, prompt)
+    assert typed_ahead == prompt[: recorded.record.reused_tokens]
+    assert len(typed_ahead) == recorded.record.drafted_tokens
 
 
 def test_typeahead_counts_an_unsettled_reply(model: Path, tmp_path: Path) -> None:
@@ -191,11 +191,13 @@ def test_typeahead_counts_an_unsettled_reply(model: Path, tmp_path: Path) -> Non
         chat = harness.chat("talk")
         harness.take(chat, MESSAGES[0])
         typed_ahead = harness.typeahead(chat, LONG)
-        ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
-    assert len(typed_ahead) == ran.record.drafted_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
+    assert (
+        len(typed_ahead) == recorded.record.drafted_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
+    )
 
 
 @pytest.mark.parametrize("settled", [True, False])
@@ -206,9 +208,9 @@ def test_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_path: Pat
         if settled:
             harness.settle(chat, record)
     with ScriptedHarness(model, tmp_path) as harness:
-        ran, prompt = harness.take(harness.chat("talk"), MESSAGES[1]), harness.prompt(MESSAGES[:2])
-        check(harness, ran, prompt)
-    assert settled == (ran.record.prefilled_tokens < REPLY_TOKENS)
+        recorded, prompt = harness.take(harness.chat("talk"), MESSAGES[1]), harness.prompt(MESSAGES[:2])
+        check(harness, recorded, prompt)
+    assert settled == (recorded.record.prefilled_tokens < REPLY_TOKENS)
 
 
 def test_settling_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_path: Path) -> None:
@@ -218,9 +220,9 @@ def test_settling_a_reopened_session_counts_what_the_model_ran(model: Path, tmp_
         chat = harness.chat("talk")
         settled = harness.settle(chat, turn.TurnRecord("talk", 1))
         saved = chat.conversation.path()[-1].record["settled_tokens"]
-        ran, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded, prompt = harness.take(chat, MESSAGES[1]), harness.prompt(MESSAGES[:2])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert len(settled) == saved > REPLY_TOKENS
     assert settled == prompt[reused - len(settled) : reused]
 
@@ -232,13 +234,13 @@ def test_a_branch_counts_what_the_model_ran(model: Path, tmp_path: Path) -> None
             harness.settle(chat, harness.take(chat, text).record)
         opening.branch_from(harness.folder, "talk", chat.conversation, 1, "branch").close()
         branch, texts = harness.chat("branch"), [MESSAGES[0], LONG]
-        ran = harness.take(branch, LONG)
-        check(harness, ran, harness.prompt(texts))
-        settled = harness.settle(branch, ran.record)
-        assert len(settled) == ran.record.settled_tokens > REPLY_TOKENS
+        recorded = harness.take(branch, LONG)
+        check(harness, recorded, harness.prompt(texts))
+        settled = harness.settle(branch, recorded.record)
+        assert len(settled) == recorded.record.settled_tokens > REPLY_TOKENS
         again = harness.take(chat, MESSAGES[3])
         check(harness, again, harness.prompt(MESSAGES[:4]))
-    assert len(harness.prompt([MESSAGES[0], ""])) - 16 < ran.record.reused_tokens
+    assert len(harness.prompt([MESSAGES[0], ""])) - 16 < recorded.record.reused_tokens
     assert again.record.prefilled_tokens < REPLY_TOKENS
 
 
@@ -267,11 +269,11 @@ def test_without_the_cache_everything_is_prefilled_and_nothing_ahead(model: Path
     with ScriptedHarness(model, tmp_path, cache=False) as harness:
         chat = harness.chat("talk")
         for number, text in enumerate(MESSAGES[:3]):
-            ran = harness.take(chat, text)
-            check(harness, ran, harness.prompt(MESSAGES[: number + 1]))
-            assert 0 == ran.record.reused_tokens
-            assert [] == harness.settle(chat, ran.record)
-            assert 0 == ran.record.settled_tokens
+            recorded = harness.take(chat, text)
+            check(harness, recorded, harness.prompt(MESSAGES[: number + 1]))
+            assert 0 == recorded.record.reused_tokens
+            assert [] == harness.settle(chat, recorded.record)
+            assert 0 == recorded.record.settled_tokens
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -294,10 +296,10 @@ def test_a_reply_that_history_keeps_is_not_run_again(family: str, template: str,
     with ScriptedHarness(model, tmp_path / "sessions") as harness:
         chat = harness.chat("talk")
         for number, text in enumerate(MESSAGES[:3]):
-            ran = harness.take(chat, text)
-            check(harness, ran, harness.prompt(MESSAGES[: number + 1]))
-            settled = harness.settle(chat, ran.record)
-            assert len(settled) == ran.record.settled_tokens <= 8
+            recorded = harness.take(chat, text)
+            check(harness, recorded, harness.prompt(MESSAGES[: number + 1]))
+            settled = harness.settle(chat, recorded.record)
+            assert len(settled) == recorded.record.settled_tokens <= 8
 
 
 @pytest.mark.parametrize("events", [None, 40])
@@ -310,9 +312,9 @@ def test_a_turn_after_a_reply_that_history_keeps_reuses_all_of_it(
         chat = harness.chat("talk")
         first = harness.take(chat, MESSAGES[0], events).record
         settled = harness.settle(chat, first)
-        ran, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG], [first.text])
-        check(harness, ran, prompt)
-    reused = ran.record.reused_tokens
+        recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG], [first.text])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
     assert ("stop" if events is None else "cancelled") == first.finish_reason
     assert len(settled) == first.settled_tokens <= 8
     assert settled == prompt[reused - len(settled) : reused]
