@@ -15,7 +15,6 @@ import typer
 from chatcli import files
 from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED
-from chatcli.commands import script
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
@@ -56,6 +55,8 @@ def read_questions(source: str, prompt: str | None) -> list[str]:
 def run(questions: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequence[Image] = ()) -> None:
     """Answer and print them all. Exits with an error code if one has no answer."""
     printer = AnswerPrinter(questions, as_json, chat.model.context_size)
+    from chatcli.commands import script
+
     with script.stop_on_interrupt() as cancelled:
         try:
             for event in chat.answer_each(questions, cancelled, images):
