@@ -250,6 +250,10 @@ def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_name, value))
 
 
+def _is_token_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(type(token) is int for token in value)
+
+
 def _is_positions(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(position, int) for position in value.values())
 
@@ -274,13 +278,17 @@ COUNTS = (
     "generation_tps",
     "avoided_seconds",
     "drafted_tokens",
+    "generated_tokens",
+    "draft_accepted_tokens",
 )
 CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(COUNTS, _is_number),
-    **dict.fromkeys(("model", "template", "miss_reason"), _is_text_or_none),
+    **dict.fromkeys(("model", "draft_model", "template", "miss_reason"), _is_text_or_none),
     "time_to_first_token": _is_number_or_none,
     "fingerprint": _is_name,
     "segments": _is_names,
+    "draft_segments": _is_names,
+    "generated": _is_token_ids,
     "boundaries": _is_positions,
 }
 

@@ -32,6 +32,11 @@ RECORD = {
     "model": "pocket",
     "fingerprint": "0f" * 16,
     "segments": ["ab" * 32, "cd" * 32],
+    "draft_model": "tiny",
+    "draft_segments": ["ef" * 32],
+    "draft_accepted_tokens": 2,
+    "generated_tokens": 3,
+    "generated": [5, 6, 7],
     "boundaries": {"before": 12, "question": 30, "reply": 41},
     "template": "c0ffee",
 }
