@@ -80,16 +80,16 @@ def answer_each(
     chat: TurnContext,
     texts: Sequence[str],
     cancelled: threading.Event,
-    most: int | None = None,
+    max_at_once: int | None = None,
     images: Sequence[Image] = (),
 ) -> Iterator[Event]:
     """Each text as a turn of its own beside the others, with the same images; the head stays.
 
     Yields `Answered` or `Refused` for each, as they end. Setting `cancelled` keeps what came.
-    `most` at once; None: as many as make sense. Raises as `turn.append` does, and `FolderError`.
+    `max_at_once` None: as many as make sense. Raises as `turn.append` does, and `FolderError`.
     """
     head = chat.conversation.head
-    for step in _run(chat, _questions(chat, texts, images, cancelled), len(texts), cancelled, most):
+    for step in _run(chat, _questions(chat, texts, images, cancelled), len(texts), cancelled, max_at_once):
         if not isinstance(step, BatchReply):
             yield step
         elif step.record.tokens:
@@ -174,7 +174,7 @@ def _prepared(
 
 
 def _run(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int | None
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int | None
 ) -> Iterator[Step]:
     """What `steps` yields, with each reply only when it has ended, or was cut."""
     for step in steps:
@@ -184,14 +184,14 @@ def _run(
         yield step
     else:
         return
-    at_once = min(total, most or total)
+    at_once = min(total, max_at_once or total)
     if at_once > 1:
         fitting, why = _fitting(chat, step.prompt)
         at_once = min(at_once, fitting)
         if at_once == 1:
             yield Notice(why)
-    way = _together if at_once > 1 else _one_by_one
-    yield from way(chat, steps, total, cancelled, at_once)
+    run_all = _together if at_once > 1 else _one_by_one
+    yield from run_all(chat, steps, total, cancelled, at_once)
 
 
 def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
@@ -204,24 +204,25 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
         return 1, CANNOT_MERGE
     limit = checkpoints.memory
     allowed = limit.max_bytes if isinstance(limit, MemoryLimit) else None
-    if (most := call(max_sequences, cache, allowed)) == 1:
+    max_at_once: int = call(max_sequences, cache, allowed)
+    if max_at_once == 1:
         return 1, NO_ROOM
     if checkpoints.exact_in_batch is None:
         checkpoints.exact_in_batch = call(is_exact, checkpoints.loaded, cache, prompt.tail)
-    return (most if checkpoints.exact_in_batch else 1), DIFFERS
+    return (max_at_once if checkpoints.exact_in_batch else 1), DIFFERS
 
 
 def _together(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int
 ) -> Iterator[Step]:
     """Continuous batching: a question joins as soon as there is room for its sequence."""
     checkpoints, worker = chat.checkpoints, chat.checkpoints.worker
-    batch = worker.call(Batch, checkpoints.loaded, most)
+    batch = worker.call(Batch, checkpoints.loaded, max_at_once)
     sequences: dict[int, BatchReply] = {}
     done = tokens = 0
     try:
         while not cancelled.is_set():
-            while len(sequences) < most and (step := next(steps, None)) is not None:
+            while len(sequences) < max_at_once and (step := next(steps, None)) is not None:
                 if not isinstance(step, BatchReply):
                     yield step
                     continue
@@ -255,7 +256,7 @@ def _together(
 
 
 def _one_by_one(
-    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, most: int
+    chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int
 ) -> Iterator[Step]:
     """Each on the live cache, like any other turn."""
     done = tokens = 0

@@ -193,7 +193,7 @@ def test_a_stopped_batch_keeps_the_tokens_so_far(recurrent: Path, tmp_path: Path
     with Harness(recurrent, tmp_path, tokens=200) as harness:
         chat = harness.chat("talk")
         answers = []
-        for event in batch.answer_each(chat, QUESTIONS, stop, most=2):
+        for event in batch.answer_each(chat, QUESTIONS, stop, max_at_once=2):
             if isinstance(event, Batched) and event.tokens > 8:
                 stop.set()
             answers += [event] if isinstance(event, Answered) else []
