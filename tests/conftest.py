@@ -80,15 +80,15 @@ def recurrent(models: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def seer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def vision_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that takes images."""
-    return write_seeing(tmp_path_factory.mktemp("seer"))
+    return write_seeing(tmp_path_factory.mktemp("vision_model"))
 
 
 @pytest.fixture(scope="session")
-def talked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved_conversation(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a conversation and its checkpoints, for tests to copy."""
-    folder = tmp_path_factory.mktemp("talked")
+    folder = tmp_path_factory.mktemp("saved_conversation")
     with Harness(models / "qwen3_5", folder, tokens=6) as harness:
         harness.say(harness.chat("talk"), "My dog is called Biscuit.")
     return folder

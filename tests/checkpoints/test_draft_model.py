@@ -54,7 +54,7 @@ from tests.support.program import Program
 from tests.support.scripted import PLAIN, RecordingModel, ScriptedHarness, until
 from tests.support.tiny import OPEN_THINK, SPECIAL, write_model
 
-NEVER = threading.Event()
+NOT_CANCELLED = threading.Event()
 PROMPT = [30 + 7 * number % 300 for number in range(40)]
 STABLE = 29
 # The target model itself, one with similar weights, and one with unrelated weights.
@@ -341,10 +341,10 @@ def test_a_full_window_ends_the_speculation_and_not_the_reply(
         chat = harness.chat("talk")
         records = []
         for message in MESSAGES:
-            events = list(turn.take(chat, message, NEVER))
+            events = list(turn.take(chat, message, NOT_CANCELLED))
             notices.append([event.text for event in events if isinstance(event, Notice)])
             records.append(finish(iter(events)))
-            for _ in turn.settle(chat, NEVER):
+            for _ in turn.settle(chat, NOT_CANCELLED):
                 pass
     assert [record.tokens for record in plain] == [record.tokens for record in records]
     (notice,) = [text for texts in notices for text in texts]
@@ -370,7 +370,7 @@ def test_a_reply_that_outgrows_the_window_leaves_an_incomplete_draft_cache(famil
             model,
             cache,
             Request(PROMPT[STABLE:], Sampling(max_tokens=count), 64),
-            NEVER,
+            NOT_CANCELLED,
             RowLog(),
         )
         assert count == len(list(tokens)) and complete == speculator.log.complete
@@ -476,7 +476,7 @@ def test_the_draft_model_runs_its_tokens_once(family: Path, tmp_path: Path) -> N
         tokens_run = recorded.take_run_ids()
         prompt = render(chat, chat.conversation.turns()[-1].user)
         assert prompt.tokens == tokens_run[: len(prompt.tokens)]
-        for _ in turn.settle(chat, NEVER):
+        for _ in turn.settle(chat, NOT_CANCELLED):
             pass
         path = render_history(chat, chat.conversation.path()[-1]).path
         assert path.tokens[prompt.path.end : path.end] == recorded.take_run_ids()
@@ -487,14 +487,14 @@ def test_the_draft_model_runs_its_tokens_once(family: Path, tmp_path: Path) -> N
         prompt = render(chat, chat.conversation.turns()[-1].user)
         new_tokens = prompt.tokens[path.end :]
         assert new_tokens == recorded.take_run_ids()[: len(new_tokens)]
-        list(regenerate.regenerate(chat, NEVER))
+        list(regenerate.regenerate(chat, NOT_CANCELLED))
         assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
 
 
 def test_typeahead_prefills_the_draft_model_too(family: Path, tmp_path: Path) -> None:
     with RecordedDraft(family, tmp_path) as recorded:
         chat = recorded.chat()
-        for _ in typeahead.typeahead(chat, MESSAGES[1], NEVER):
+        for _ in typeahead.typeahead(chat, MESSAGES[1], NOT_CANCELLED):
             pass
         prefilled = recorded.take_run_ids()
         record = recorded.harness.say(chat, MESSAGES[1], settle=False)
@@ -503,7 +503,7 @@ def test_typeahead_prefills_the_draft_model_too(family: Path, tmp_path: Path) ->
         assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
     # Its checkpoint is written when the message is sent.
     with RecordedDraft(family, tmp_path) as recorded:
-        list(regenerate.regenerate(recorded.chat(), NEVER))
+        list(regenerate.regenerate(recorded.chat(), NOT_CANCELLED))
         assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
 
 
@@ -577,13 +577,13 @@ def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: 
         with Harness(family / "open", tmp_path / sessions, **options) as harness:
             chat = harness.chat("talk")
             stopped = finish(until(turn.take, chat, MESSAGES[0], 9))
-            continued = finish(regenerate.go_on(chat, NEVER))
-            for _ in turn.settle(chat, NEVER):
+            continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
+            for _ in turn.settle(chat, NOT_CANCELLED):
                 pass
             chat.sampling = replace(chat.sampling, think_budget=0)
-            answer = finish(turn.take(chat, MESSAGES[1], NEVER))
+            answer = finish(turn.take(chat, MESSAGES[1], NOT_CANCELLED))
             chat.sampling = replace(chat.sampling, stop=(answer.text[4:6],))
-            return stopped.tokens, continued.tokens, finish(turn.take(chat, MESSAGES[1], NEVER))
+            return stopped.tokens, continued.tokens, finish(turn.take(chat, MESSAGES[1], NOT_CANCELLED))
 
     stopped, continued, cut = run("with", draft_model=family / "kindred")
     assert stopped == continued[: len(stopped)] and len(stopped) < len(continued)

@@ -71,9 +71,9 @@ def doctor(tmp_path: Path) -> Doctor:
 
 
 @pytest.fixture
-def saved(talked: Path, doctor: Doctor) -> Path:
+def saved(saved_conversation: Path, doctor: Doctor) -> Path:
     """A conversation and its checkpoints as the folder of sessions, to be damaged."""
-    shutil.copytree(talked, doctor.sessions)
+    shutil.copytree(saved_conversation, doctor.sessions)
     return doctor.sessions
 
 

@@ -17,9 +17,9 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def saved(talked: Path, tmp_path: Path) -> Path:
+def saved(saved_conversation: Path, tmp_path: Path) -> Path:
     """A copy of it, to be damaged."""
-    shutil.copytree(talked, tmp_path / "saved")
+    shutil.copytree(saved_conversation, tmp_path / "saved")
     return tmp_path / "saved"
 
 

@@ -29,7 +29,7 @@ from tests.support.tiny import write_model
 from tests.support.waiting import wait_until
 
 TIMEOUT_SECONDS = 20.0
-NEVER = threading.Event()
+NOT_CANCELLED = threading.Event()
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def settings(folder: Path, tokens: int | None = 4) -> Settings:
 
 
 def say(chat: LiveChat, text: str) -> None:
-    for _ in chat.take(text, NEVER):
+    for _ in chat.take(text, NOT_CANCELLED):
         pass
 
 
@@ -55,7 +55,7 @@ def messages(chat: LiveChat) -> list[str]:
 def stream(chat: LiveChat, line: str) -> list[Event]:
     result = registry.run(chat, line)
     assert isinstance(result, Stream)
-    return list(result.events(NEVER))
+    return list(result.events(NOT_CANCELLED))
 
 
 # Sessions

@@ -35,7 +35,7 @@ from tests.support import tiny
 from tests.support.program import Program, entries
 from tests.support.templates import DATE, GPT_OSS, PATHS
 
-NEVER = threading.Event()
+NOT_CANCELLED = threading.Event()
 EFFORT = (
     "{%- if reasoning_effort is not defined %}{%- set reasoning_effort = 'medium' %}{%- endif %}"
     "{{- 'Reasoning: ' + reasoning_effort + '\n' }}"
@@ -46,14 +46,14 @@ EFFORT = (
 
 
 @pytest.fixture(scope="module")
-def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def thinking_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose template reads reasoning_effort and preserve_thinking."""
     return tiny.write_model(tmp_path_factory.mktemp("m") / "thinker", "qwen3_5", template=EFFORT)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(thinker: Path) -> Any:
-    return load_tokenizer(thinker)
+def tokenizer(thinking_model: Path) -> Any:
+    return load_tokenizer(thinking_model)
 
 
 class ChatSession:
@@ -75,8 +75,8 @@ class ChatSession:
         return result.text
 
     def say(self, text: str) -> TurnRecord:
-        events = list(self.chat.take(text, NEVER))
-        for _ in self.chat.settle(NEVER):
+        events = list(self.chat.take(text, NOT_CANCELLED))
+        for _ in self.chat.settle(NOT_CANCELLED):
             pass
         return next(event.record for event in events if isinstance(event, TurnDone))
 
@@ -135,20 +135,20 @@ def test_template_settings_are_part_of_the_cache_key(tokenizer: Any) -> None:
 
 
 def test_effort_and_arguments_are_saved_and_a_reopened_session_is_the_same(
-    thinker: Path, tmp_path: Path
+    thinking_model: Path, tmp_path: Path
 ) -> None:
     request = SessionRequest("talk", template_args={"preserve_thinking": True})
-    with ChatSession(tmp_path / "open", thinker, request) as shell:
+    with ChatSession(tmp_path / "open", thinking_model, request) as shell:
         assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
         first, second = shell.say("One."), shell.say("Two.")
         prompt = shell.prompt()
     assert "Reasoning: low\nAll thinking.\n" in prompt
-    with ChatSession(tmp_path / "closed", thinker, request) as shell:
+    with ChatSession(tmp_path / "closed", thinking_model, request) as shell:
         shell.run("/think low")
         assert first.tokens == shell.say("One.").tokens
     (saved,) = [line for line in entries(tmp_path / "closed" / "talk.jsonl") if line["type"] == "template"]
     assert ("low", {"preserve_thinking": True}) == (saved["effort"], saved["args"])
-    with ChatSession(tmp_path / "closed", thinker) as shell:
+    with ChatSession(tmp_path / "closed", thinking_model) as shell:
         reopened = shell.say("Two.")
         assert prompt == shell.prompt()
     outcomes = [
@@ -159,9 +159,9 @@ def test_effort_and_arguments_are_saved_and_a_reopened_session_is_the_same(
     assert reopened.reused_tokens > 0 and reopened.miss_reason is None
 
 
-def test_another_effort_changes_the_prompt_and_can_be_reset(thinker: Path, tmp_path: Path) -> None:
+def test_another_effort_changes_the_prompt_and_can_be_reset(thinking_model: Path, tmp_path: Path) -> None:
     with ChatSession(
-        tmp_path, thinker, SessionRequest("talk", template_args={"reasoning_effort": "x"})
+        tmp_path, thinking_model, SessionRequest("talk", template_args={"reasoning_effort": "x"})
     ) as shell:
         shell.say("One.")
         assert "Reasoning: x" in shell.prompt()
@@ -176,9 +176,9 @@ def test_another_effort_changes_the_prompt_and_can_be_reset(thinker: Path, tmp_p
             shell.run("/think much")
 
 
-def test_branches_and_exports_keep_template_settings(thinker: Path, tmp_path: Path) -> None:
+def test_branches_and_exports_keep_template_settings(thinking_model: Path, tmp_path: Path) -> None:
     with ChatSession(
-        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})
+        tmp_path, thinking_model, SessionRequest("talk", template_args={"preserve_thinking": True})
     ) as shell:
         shell.run("/think high")
         shell.say("One.")
@@ -195,10 +195,10 @@ def saved_settings(conversation: Conversation) -> tuple[str | None, dict[str, An
 
 
 def test_an_effort_set_before_the_first_message_reaches_no_other_session(
-    thinker: Path, tmp_path: Path
+    thinking_model: Path, tmp_path: Path
 ) -> None:
-    SessionFolder(tmp_path).create("other", model=str(thinker), system=None).close()
-    with ChatSession(tmp_path, thinker, SessionRequest()) as shell:
+    SessionFolder(tmp_path).create("other", model=str(thinking_model), system=None).close()
+    with ChatSession(tmp_path, thinking_model, SessionRequest()) as shell:
         shell.run("/think high")
         registry.run(shell.chat, "/resume other")
         assert shell.chat.session.effort is None
@@ -212,9 +212,9 @@ def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_
 
 
 def test_a_model_without_an_effort_still_opens_a_session_with_one(
-    thinker: Path, models: Path, tmp_path: Path
+    thinking_model: Path, models: Path, tmp_path: Path
 ) -> None:
-    with ChatSession(tmp_path, thinker) as shell:
+    with ChatSession(tmp_path, thinking_model) as shell:
         shell.run("/think low")
         shell.say("One.")
     with ChatSession(tmp_path, models / "qwen3") as shell:
@@ -255,21 +255,23 @@ def test_arguments_are_json_where_they_parse() -> None:
             parse_argument(wrong)
 
 
-def test_a_null_argument_removes_the_saved_one(thinker: Path, tmp_path: Path) -> None:
+def test_a_null_argument_removes_the_saved_one(thinking_model: Path, tmp_path: Path) -> None:
     with ChatSession(
-        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": True})
+        tmp_path, thinking_model, SessionRequest("talk", template_args={"preserve_thinking": True})
     ) as shell:
         shell.say("One.")
     with ChatSession(
-        tmp_path, thinker, SessionRequest("talk", template_args={"preserve_thinking": None})
+        tmp_path, thinking_model, SessionRequest("talk", template_args={"preserve_thinking": None})
     ) as shell:
         shell.say("Two.")
         assert "All thinking." not in shell.prompt()
 
 
-def test_tools_reach_the_template_and_calls_in_history_render(thinker: Path, tmp_path: Path) -> None:
+def test_tools_reach_the_template_and_calls_in_history_render(thinking_model: Path, tmp_path: Path) -> None:
     tools = [{"type": "function", "function": {"name": "search"}}]
-    with ChatSession(tmp_path, thinker, SessionRequest("talk", template_args={"tools": tools})) as shell:
+    with ChatSession(
+        tmp_path, thinking_model, SessionRequest("talk", template_args={"tools": tools})
+    ) as shell:
         shell.say("One.")
         assert "\nsearch\n" in shell.prompt()
         head = shell.chat.session.conversation.head
@@ -282,8 +284,8 @@ def test_tools_reach_the_template_and_calls_in_history_render(thinker: Path, tmp
 
 
 @pytest.mark.slow
-def test_the_program_keeps_arguments_and_refuses_others(thinker: Path, tmp_path: Path) -> None:
-    program = Program(tmp_path, thinker)
+def test_the_program_keeps_arguments_and_refuses_others(thinking_model: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, thinking_model)
     options = ("-S", "talk", "--think-budget", "2", "-n", "5")
     reply = program.ask("One.", "--template-arg", "preserve_thinking=true", *options)
     close = tiny.SPECIAL.index("</think>")
@@ -332,9 +334,9 @@ def test_a_call_is_a_line_of_its_own_in_the_shell_and_in_a_pipe() -> None:
         TextDelta("Done."),
         TurnDone(TurnRecord("a", 1)),
     ]
-    out, err, drawn = io.StringIO(), io.StringIO(), io.StringIO()
+    out, err, screen = io.StringIO(), io.StringIO(), io.StringIO()
     draw(Pipe(out, err), events)
     assert (f"Wait.\n{SHOWN}\nDone.\n", "") == (out.getvalue(), err.getvalue())
-    draw(Screen(Console(file=drawn, width=100), "off"), events)
-    lines = [line.strip() for line in drawn.getvalue().splitlines() if line.strip()]
+    draw(Screen(Console(file=screen, width=100), "off"), events)
+    lines = [line.strip() for line in screen.getvalue().splitlines() if line.strip()]
     assert ["Wait.", SHOWN, "Done."] == lines[:3]

@@ -32,7 +32,7 @@ def program(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(tmp_path_factory.mktemp("two") / "home", models / "gpt_oss")
 
 
-def finish(process: subprocess.Popen[bytes]) -> Finished:
+def wait_for_end(process: subprocess.Popen[bytes]) -> Finished:
     out, err = process.communicate(timeout=DEADLINE)
     return Finished(process.returncode, out, err)
 
@@ -76,7 +76,7 @@ def holder(program: Program, request: pytest.FixtureRequest) -> Iterator[Holder]
 def test_two_sessions_are_written_at_the_same_time(program: Program) -> None:
     running = [program.start("ask", f"hello {name}", "-S", name, "-n", "4", **PIPES) for name in "ab"]
     for process in running:
-        assert 0 == finish(process).code
+        assert 0 == wait_for_end(process).code
     assert (["hello a"], ["hello b"]) == (messages(program, "a"), messages(program, "b"))
 
 
@@ -86,7 +86,7 @@ def test_of_many_writers_each_succeeds_or_is_refused(program: Program) -> None:
     running = [
         program.start("ask", f"question {n}", "-S", "busy", "-n", "8", **PIPES) for n in range(WRITERS)
     ]
-    results = [finish(process) for process in running]
+    results = [wait_for_end(process) for process in running]
     answered = [f"question {number}" for number, result in enumerate(results) if result.code == 0]
     for result in results:
         assert result.code in (0, 1)
@@ -102,7 +102,7 @@ def test_of_two_that_begin_one_session_both_are_saved_or_one_is_refused(program:
     running = [
         program.start("ask", f"begin {number}", "-S", "fresh", "-n", "2", **PIPES) for number in (1, 2)
     ]
-    results = [finish(process) for process in running]
+    results = [wait_for_end(process) for process in running]
     answered = [f"begin {number}" for number, result in enumerate(results, start=1) if result.code == 0]
     for result in results:
         assert (
@@ -168,7 +168,9 @@ def test_readers_never_see_a_partial_entry(program: Program) -> None:
 def test_of_two_deletes_and_a_rename_one_succeeds(program: Program) -> None:
     program.ask("hello", "-S", "prize", "-n", "2")
     commands = [("delete", "-y", "prize"), ("rename", "prize", "won"), ("delete", "-y", "prize")]
-    results = [finish(process) for process in [program.start(*command, **PIPES) for command in commands]]
+    results = [
+        wait_for_end(process) for process in [program.start(*command, **PIPES) for command in commands]
+    ]
     codes = [result.code for result in results]
     assert [0] == [code for code in codes if code == 0], results
     for result in results:

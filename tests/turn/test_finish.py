@@ -172,10 +172,10 @@ def test_ask_explains_a_cut_on_a_terminal_only(models: Path, tmp_path: Path) -> 
     args = ("-n", "12", "--no-think", "--temp", "0", "-m", program.model)
     with open_shell(program, "ask", "hello", *args) as terminal:
         assert 0 == terminal.wait_for_exit()
-        shown = " ".join(terminal.all_text().split())
-    assert "cut at 12 tokens: -n allows more, and /continue in a chat goes on." in shown
-    asked = program.run("ask", "hello", *args)
-    assert asked.text.strip() in shown and "" == asked.errors
+        output = " ".join(terminal.all_text().split())
+    assert "cut at 12 tokens: -n allows more, and /continue in a chat goes on." in output
+    piped = program.run("ask", "hello", *args)
+    assert piped.text.strip() in output and "" == piped.errors
 
 
 # The marks in lists, trees and transcripts
@@ -231,8 +231,8 @@ def in_tree_picker(conversation: Conversation) -> str:
 def test_the_mark_is_shown_where_a_long_reply_is_shortened(
     place: Callable[[Conversation], str],
 ) -> None:
-    shown = place(conversation_with("So many words. " * 400, "cancelled"))
-    assert 1 == shown.count("(stopped)") and "…" in shown
+    output = place(conversation_with("So many words. " * 400, "cancelled"))
+    assert 1 == output.count("(stopped)") and "…" in output
 
 
 @pytest.mark.parametrize("place", [in_transcript, in_tree, in_picker, in_tree_picker])

@@ -29,7 +29,7 @@ from tests.support.sight import SEEING, write_picture, write_seeing
 # Chunks end within images, and two conversations share whole chunks of one.
 CHUNKS = ModelOptions(prefill_step_size=8)
 QUESTION = "What is this?"
-NEVER = threading.Event()
+NOT_CANCELLED = threading.Event()
 by_chunks = pytest.mark.parametrize(
     "model_options",
     [pytest.param(ModelOptions(), marks=pytest.mark.slow), CHUNKS],
@@ -132,9 +132,9 @@ def mlx_lm_first_token(
 @by_chunks
 @pytest.mark.parametrize("late", [False, True], ids=["kept", "never kept"])
 def test_first_token_and_logprob_match_mlx_lm(
-    late: bool, model_options: ModelOptions, seer: Path, pictures: dict[str, Path], tmp_path: Path
+    late: bool, model_options: ModelOptions, vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    model = write_seeing(tmp_path / "late", LATE) if late else seer
+    model = write_seeing(tmp_path / "late", LATE) if late else vision_model
     with open_harness(model, tmp_path / "saved", model_options=model_options) as harness:
         chat = harness.chat("talk")
         for message in (("One?", ("large", "a")), ("Two?", ("b", "wide", "large"))):
@@ -146,9 +146,9 @@ def test_first_token_and_logprob_match_mlx_lm(
 
 
 def test_different_images_of_one_size_share_no_tokens(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         chat, other = harness.chat("one"), harness.chat("other")
         vision = chat.template.vision
         assert vision is not None
@@ -165,14 +165,14 @@ def test_different_images_of_one_size_share_no_tokens(
 
 
 def test_the_same_image_hits_in_another_session_and_under_another_name(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     copy = tmp_path / "elsewhere" / "holiday.png"
     copy.parent.mkdir()
     copy.write_bytes(pictures["a"].read_bytes())
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         first = harness.say(harness.chat("one"), QUESTION, images=[pictures["a"]])
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         again = harness.say(harness.chat("two"), QUESTION, images=[copy])
     assert again.prefilled_tokens < 6 < 12 < first.prefilled_tokens
     assert outcome(first) == outcome(again)
@@ -180,11 +180,11 @@ def test_the_same_image_hits_in_another_session_and_under_another_name(
 
 @by_chunks
 def test_reopened_open_and_cold_say_the_same_to_the_bit(
-    model_options: ModelOptions, seer: Path, pictures: dict[str, Path], tmp_path: Path
+    model_options: ModelOptions, vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    live = open_all_along(seer, tmp_path / "open", pictures, model_options=model_options)
-    fresh = reopened(seer, tmp_path / "reopened", pictures, model_options=model_options)
-    cold = open_all_along(seer, tmp_path / "cold", pictures, model_options=model_options, cache=False)
+    live = open_all_along(vision_model, tmp_path / "open", pictures, model_options=model_options)
+    fresh = reopened(vision_model, tmp_path / "reopened", pictures, model_options=model_options)
+    cold = open_all_along(vision_model, tmp_path / "cold", pictures, model_options=model_options, cache=False)
     assert [outcome(record) for record in live] == [outcome(record) for record in fresh]
     assert [outcome(record) for record in live] == [outcome(record) for record in cold]
     assert [record.reused_tokens for record in live] == [record.reused_tokens for record in fresh]
@@ -192,14 +192,14 @@ def test_reopened_open_and_cold_say_the_same_to_the_bit(
 
 
 def test_rows_are_borrowed_up_to_the_middle_of_an_image(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     """Two questions about one image share its whole chunks; the rest is prefilled."""
     question, other = ("one", ("large",)), ("two", ("large",))
-    with open_harness(seer, tmp_path / "warm", model_options=CHUNKS) as harness:
+    with open_harness(vision_model, tmp_path / "warm", model_options=CHUNKS) as harness:
         say(harness, harness.chat("one"), question, pictures)
         record = say(harness, harness.chat("two"), other, pictures)
-    (cold,) = open_all_along(seer, tmp_path / "cold", pictures, [other], model_options=CHUNKS)
+    (cold,) = open_all_along(vision_model, tmp_path / "cold", pictures, [other], model_options=CHUNKS)
     assert record.reused_tokens > cold.reused_tokens + 100
     assert outcome(record) == outcome(cold)
 
@@ -212,49 +212,49 @@ def stop_at(events: Iterator[Event], kind: type, stop: threading.Event) -> None:
 
 
 def test_a_prefill_that_is_cut_within_an_image_goes_on_there(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path / "cut", model_options=CHUNKS) as harness:
+    with open_harness(vision_model, tmp_path / "cut", model_options=CHUNKS) as harness:
         chat = harness.chat("talk", system=None)
         stop = threading.Event()
         stop_at(turn.take(chat, QUESTION, stop, [read(pictures["large"])]), PrefillProgress, stop)
-        again = finish(regenerate.regenerate(chat, NEVER))
+        again = finish(regenerate.regenerate(chat, NOT_CANCELLED))
     (whole,) = open_all_along(
-        seer, tmp_path / "whole", pictures, [(QUESTION, ("large",))], model_options=CHUNKS
+        vision_model, tmp_path / "whole", pictures, [(QUESTION, ("large",))], model_options=CHUNKS
     )
-    with open_harness(seer, tmp_path / "whole", model_options=CHUNKS) as harness:
+    with open_harness(vision_model, tmp_path / "whole", model_options=CHUNKS) as harness:
         fresh = harness.say(harness.chat("other", system=None), QUESTION, images=[pictures["large"]])
     assert again.reused_tokens == 8
     assert outcome(again) == outcome(fresh) != outcome(whole)
 
 
 def test_typeahead_prefills_the_image_of_a_message(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path / "typeahead") as harness:
+    with open_harness(vision_model, tmp_path / "typeahead") as harness:
         chat = harness.chat("talk")
-        progress = list(typeahead.typeahead(chat, "What is", NEVER, [read(pictures["large"])]))
+        progress = list(typeahead.typeahead(chat, "What is", NOT_CANCELLED, [read(pictures["large"])]))
         assert not list((tmp_path / "typeahead").glob("images/??/*"))
         first = harness.say(chat, QUESTION, images=[pictures["large"]])
         assert progress
-        list(typeahead.typeahead(chat, "And this?", NEVER, [read(pictures["a"])]))
+        list(typeahead.typeahead(chat, "And this?", NOT_CANCELLED, [read(pictures["a"])]))
         second = harness.say(chat, "And this?", images=[pictures["a"]])
     messages = [(QUESTION, ("large",)), ("And this?", ("a",))]
-    plain = open_all_along(seer, tmp_path / "plain", pictures, messages)
+    plain = open_all_along(vision_model, tmp_path / "plain", pictures, messages)
     assert [outcome(record) for record in plain] == [outcome(first), outcome(second)]
     assert second.drafted_tokens > 12 and second.prefilled_tokens < 6
 
 
 def test_regenerate_continue_and_branch_see_the_same_images(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         chat = harness.chat("talk")
         records = [say(harness, chat, message, pictures) for message in MESSAGES[:2]]
-        regenerated = finish(regenerate.regenerate(chat, NEVER))
+        regenerated = finish(regenerate.regenerate(chat, NOT_CANCELLED))
         assert outcome(records[1]) == outcome(regenerated)
         assert regenerated.prefilled_tokens < 6
-        continued = finish(regenerate.go_on(chat, NEVER))
+        continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
         assert continued.tokens[:6] == regenerated.tokens
         assert len(continued.tokens) == 12
         chat.saved.move_head(chat.conversation.end_of_turn(1))
@@ -263,28 +263,30 @@ def test_regenerate_continue_and_branch_see_the_same_images(
 
 
 def test_a_batch_about_one_image_answers_as_single_turns_do(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     texts = ["Is it red?", "Is it blue?", "What else is there to see, and where is it?"]
     picture = read(pictures["a"])
-    with open_harness(seer, tmp_path / "each") as harness:
+    with open_harness(vision_model, tmp_path / "each") as harness:
         chat = harness.chat("talk")
         say(harness, chat, MESSAGES[1], pictures)
-        events = batch.answer_each(chat, texts, NEVER, images=[picture])
+        events = batch.answer_each(chat, texts, NOT_CANCELLED, images=[picture])
         answers = {event.number: event.record for event in events if isinstance(event, Answered)}
     for number, text in enumerate(texts, start=1):
-        *_, single = open_all_along(seer, tmp_path / f"{number}", pictures, [MESSAGES[1], (text, ("a",))])
+        *_, single = open_all_along(
+            vision_model, tmp_path / f"{number}", pictures, [MESSAGES[1], (text, ("a",))]
+        )
         assert single.tokens == answers[number].tokens
         assert single.prompt_tokens == answers[number].prompt_tokens
 
 
 def test_text_alone_uses_the_cache_as_with_any_model(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     messages = [("My dog is called Biscuit.", ()), ("What is its name?", ()), ("And mine?", ())]
-    live = open_all_along(seer, tmp_path / "open", pictures, messages)
-    fresh = reopened(seer, tmp_path / "reopened", pictures, messages)
-    cold = open_all_along(seer, tmp_path / "cold", pictures, messages, cache=False)
+    live = open_all_along(vision_model, tmp_path / "open", pictures, messages)
+    fresh = reopened(vision_model, tmp_path / "reopened", pictures, messages)
+    cold = open_all_along(vision_model, tmp_path / "cold", pictures, messages, cache=False)
     assert [outcome(record) for record in live] == [outcome(record) for record in fresh]
     assert [outcome(record) for record in live] == [outcome(record) for record in cold]
     for before, record in pairwise(fresh):
@@ -304,18 +306,18 @@ def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
     assert all(record.reused_tokens > 16 for record in fresh[1:])
     with open_harness(model, tmp_path / "each", model_options=model_options) as harness:
         chat = harness.chat("talk")
-        events = batch.answer_each(chat, [QUESTION, "Hm?"], NEVER, images=[read(pictures["a"])])
+        events = batch.answer_each(chat, [QUESTION, "Hm?"], NOT_CANCELLED, images=[read(pictures["a"])])
         answers = {event.number: event.record for event in events if isinstance(event, Answered)}
         say(harness, chat, messages[0], pictures)
-        regenerated = finish(regenerate.regenerate(chat, NEVER))
+        regenerated = finish(regenerate.regenerate(chat, NOT_CANCELLED))
     assert live[0].tokens == answers[1].tokens == regenerated.tokens
     assert regenerated.prefilled_tokens > 14
 
 
 def test_miss_reason_shows_an_image_as_a_placeholder(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         chat = harness.chat("talk", system=None)
         harness.say(chat, QUESTION, images=[pictures["a"]])
         chat.saved.set_system(SYSTEM)
@@ -356,9 +358,9 @@ def test_a_template_that_does_not_show_each_image_once_is_refused_and_nothing_is
 
 
 def test_image_markers_typed_as_text_are_no_images(
-    seer: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
-    with open_harness(seer, tmp_path) as harness:
+    with open_harness(vision_model, tmp_path) as harness:
         chat = harness.chat("talk")
         text = "<|patch|> <|image_start|><|patch|><|image_end|>"
         assert harness.say(chat, text).tokens
@@ -382,10 +384,10 @@ def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written
 
 
 def test_a_model_without_vision_refuses_a_conversation_until_it_has_no_images(
-    seer: Path, models: Path, pictures: dict[str, Path], tmp_path: Path
+    vision_model: Path, models: Path, pictures: dict[str, Path], tmp_path: Path
 ) -> None:
     messages = [("Hello.", ()), (QUESTION, ("a",))]
-    open_all_along(seer, tmp_path, pictures, messages)
+    open_all_along(vision_model, tmp_path, pictures, messages)
     with Harness(models / "qwen3_5", tmp_path, tokens=6) as harness:
         chat = harness.chat("talk")
         head = chat.conversation.head

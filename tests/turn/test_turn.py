@@ -11,7 +11,7 @@ import pytest
 
 from chatcli.conversation.tree import Message
 from chatcli.errors import ContextFull, EmptyPrompt, TemplateRefused
-from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta
+from chatcli.events import Event, PrefillProgress, TextDelta, ThinkingDelta, TurnRecord
 from chatcli.session import opening
 from chatcli.turn import turn
 from tests.support import tiny
@@ -20,7 +20,7 @@ from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, open_all_al
 from tests.support.templates import TEMPLATES
 
 
-def outcomes(records: list) -> list:
+def outcomes(records: list[TurnRecord]) -> list[tuple[list[int], list[float], str, str]]:
     return [outcome(record) for record in records]
 
 
@@ -135,11 +135,11 @@ def test_a_damaged_checkpoint_is_a_miss_with_a_reason_and_the_same_answer(
     expected = outcomes(open_all_along(recurrent, tmp_path / "whole"))
     records = []
     for message in MESSAGES:
-        for path in (tmp_path / "hurt").rglob(f"*.{kind}.safetensors"):
+        for path in (tmp_path / "damaged").rglob(f"*.{kind}.safetensors"):
             data = bytearray(path.read_bytes())
             data[-1] ^= 1
             path.write_bytes(data)
-        with Harness(recurrent, tmp_path / "hurt") as harness:
+        with Harness(recurrent, tmp_path / "damaged") as harness:
             chat = harness.chat("talk")
             records.append(harness.say(chat, message))
     assert expected == outcomes(records)
@@ -177,16 +177,16 @@ def test_miss_reason_shows_where_the_system_prompt_changed(model: Path, tmp_path
     assert "→ ' someone'" in str(record.miss_reason)
 
 
-def stop_at_third(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list:
+def stop_at_third(events: Iterator[Event], kinds: tuple[type, ...], stop: threading.Event) -> list[Event]:
     """All events; `stop` is set at the third of these kinds."""
-    seen = []
+    all_events = []
     count = 0
     for event in events:
-        seen.append(event)
+        all_events.append(event)
         count += isinstance(event, kinds)
         if count == 3:
             stop.set()
-    return seen
+    return all_events
 
 
 def test_a_stopped_reply_keeps_its_tokens(model: Path, tmp_path: Path) -> None:
@@ -214,10 +214,10 @@ def test_a_stopped_prefill_keeps_the_message(model: Path, tmp_path: Path) -> Non
             record.time_to_first_token,
         )
         assert long == chat.session.conversation.turns()[0].user.message.content
-        done = [event.done for event in events if isinstance(event, PrefillProgress)][-1]
+        done_tokens = [event.done for event in events if isinstance(event, PrefillProgress)][-1]
         next_record = harness.say(chat, MESSAGES[0])
-    assert done == record.prefilled_tokens - record.unrun_tokens
-    assert 0 < done <= next_record.reused_tokens
+    assert done_tokens == record.prefilled_tokens - record.unrun_tokens
+    assert 0 < done_tokens <= next_record.reused_tokens
     assert 0 == next_record.unrun_tokens
     with Harness(model, tmp_path, cache=False) as harness:
         cold = harness.say(harness.chat("talk", at=1), MESSAGES[0])

@@ -46,10 +46,10 @@ def harness(model: Path, sessions: Path) -> Harness:
 
 
 @pytest.fixture
-def saved(seer: Path, shown: Path, tmp_path: Path) -> Path:
+def saved(vision_model: Path, shown: Path, tmp_path: Path) -> Path:
     """A folder with one session that shows an image."""
     folder = tmp_path / "saved"
-    with harness(seer, folder) as home:
+    with harness(vision_model, folder) as home:
         home.say(home.chat("talk"), ASKED, images=[shown])
     return folder
 
@@ -72,26 +72,26 @@ def test_an_image_is_kept_once_by_its_content_for_its_owner_only(saved: Path, sh
 
 
 def test_what_becomes_of_the_original_does_not_matter(
-    seer: Path, saved: Path, shown: Path, tmp_path: Path
+    vision_model: Path, saved: Path, shown: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(saved, copy)
-    with harness(seer, saved) as home:
+    with harness(vision_model, saved) as home:
         expected = home.say(home.chat("talk"), "And now?")
     shown.unlink()
-    with harness(seer, copy) as home:
+    with harness(vision_model, copy) as home:
         record = home.say(home.chat("talk"), "And now?")
     assert outcome(expected) == outcome(record)
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"other")])
 def test_a_lost_image_is_told_and_the_rest_of_the_conversation_stays(
-    damage: object, seer: Path, saved: Path
+    damage: object, vision_model: Path, saved: Path
 ) -> None:
     (path,) = kept(saved)
     assert callable(damage)
     damage(path)
-    with harness(seer, saved) as home:
+    with harness(vision_model, saved) as home:
         chat = home.chat("talk")
         head = chat.conversation.head
         with pytest.raises(ImagesRefused, match=r"The image cat\.png of this conversation .*Put it"):
@@ -131,7 +131,7 @@ def test_a_transcript_that_cannot_be_read_takes_no_image_away(saved: Path) -> No
 
 
 def test_an_image_is_not_taken_away_before_its_message_is_written(
-    seer: Path, saved: Path, shown: Path
+    vision_model: Path, saved: Path, shown: Path
 ) -> None:
     """Another process deletes the only session that shows it at that moment."""
     folder = SessionFolder(saved)
@@ -149,7 +149,7 @@ def test_an_image_is_not_taken_away_before_its_message_is_written(
 
 
 def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
-    seer: Path, saved: Path, tmp_path: Path
+    vision_model: Path, saved: Path, tmp_path: Path
 ) -> None:
     conversation = SessionFolder(saved).read("talk").conversation
     text = export.text_of("json", "talk", conversation, bytes_of=Gallery(saved).data)
@@ -158,7 +158,7 @@ def test_an_export_has_the_image_and_an_import_anywhere_shows_it(
             entry.__class__(**{**vars(entry), "record": old.record})
             for entry, old in zip(session.conversation.path(), conversation.path(), strict=True)
         ]
-    with harness(seer, saved) as home, harness(seer, tmp_path / "there") as there:
+    with harness(vision_model, saved) as home, harness(vision_model, tmp_path / "there") as there:
         expected, record = (harness.say(harness.chat("talk"), "And now?") for harness in (home, there))
     assert outcome(expected) == outcome(record)
     for form in ("md", "html"):
@@ -244,11 +244,11 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
 
 
 def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
-    seer: Path, shown: Path, tmp_path: Path
+    vision_model: Path, shown: Path, tmp_path: Path
 ) -> None:
     whole = shown.read_bytes()
     shown.write_bytes(whole[:-40])
-    with harness(seer, tmp_path / "saved") as home:
+    with harness(vision_model, tmp_path / "saved") as home:
         chat = home.chat("talk")
         before = folder_contents(tmp_path / "saved")
         with pytest.raises(NotAnImage, match=r"The image cat\.png is damaged"):
@@ -256,9 +256,9 @@ def test_an_image_that_turns_out_damaged_is_refused_before_anything_is_written(
     assert before == folder_contents(tmp_path / "saved")
 
 
-def test_a_listing_of_models_says_which_can_be_shown_images(seer: Path, models: Path) -> None:
-    sees_images = {path.name: about(path).images for path in (seer, models / "qwen3_5")}
-    assert {seer.name: True, "qwen3_5": False} == sees_images
+def test_a_listing_of_models_says_which_can_be_shown_images(vision_model: Path, models: Path) -> None:
+    sees_images = {path.name: about(path).images for path in (vision_model, models / "qwen3_5")}
+    assert {vision_model.name: True, "qwen3_5": False} == sees_images
 
 
 def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def test_an_older_mlx_lm_is_named_as_what_lacks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def program(seer: Path, tmp_path: Path) -> Program:
-    program = Program(tmp_path / "home", seer)
+def program(vision_model: Path, tmp_path: Path) -> Program:
+    program = Program(tmp_path / "home", vision_model)
     write_picture(program.home / "cat.png", 1)
     write_picture(program.home / "my dog.png", 2)
     return program
