@@ -19,7 +19,7 @@ from chatcli.store.segments.container import Container, Tensor
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.turn.prompt import render_history
-from tests.support.checkpointing import Raw, raw, rewrite, whole
+from tests.support.checkpointing import Raw, raw, read_rows, rewrite
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness
 from tests.support.program import segment_files
@@ -71,7 +71,7 @@ def save_conversation(model: Path, sessions: Path) -> SavedConversation:
         fingerprint = harness.runtime.loaded.fingerprint
     store = SegmentStore(sessions, fingerprint)
     with store.rows(token_path) as stored_rows:
-        rows_read = whole(stored_rows)
+        rows_read = read_rows(stored_rows)
     with_state = [segment for segment in token_path if store.has_state(segment.id)]
     states = {segment.id: raw(store.state(segment)[0]) for segment in with_state}
     store.close()
@@ -182,7 +182,7 @@ def all_is_read(saved: SavedConversation, store: SegmentStore, change: Change) -
 def rows_are_read(saved: SavedConversation, store: SegmentStore) -> bool:
     try:
         with store.rows(saved.token_path) as rows:
-            rows_read = whole(rows)
+            rows_read = read_rows(rows)
     except SegmentDamaged:
         return False
     assert saved.rows == rows_read

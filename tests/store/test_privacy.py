@@ -1,4 +1,4 @@
-"""What was deleted is gone from every byte of the folder; the others lose nothing by it."""
+"""Deletion: nothing of a deleted session stays in any file, and other sessions keep all of theirs."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def searched(folder: Path, needle: bytes) -> list[str]:
 
 
 def as_tokens(tokens: Sequence[int]) -> bytes:
-    """How a rows file spells token ids."""
+    """Token ids as a rows file stores them."""
     return np.asarray(tokens, "<i4").tobytes()
 
 
 class Shelf:
-    """A folder of sessions whose segments are small and whose rows spell their tokens."""
+    """A folder of sessions with one token a segment; the rows of a segment contain its token id."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, name: str | None, tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> list[str]:
-        """A session (None: a process was killed before it named anything), one token a segment."""
+        """Write a session, one token a segment. Without a name no transcript names its segments."""
         store = SegmentStore(self.folder, fingerprint)
         path = TokenPath.cut(root_id(fingerprint), [*tokens, 0], range(1, len(tokens) + 1))
         for depth in range(1, len(path) + 1):
-            rows = {"0.keys": spelled(tokens[depth - 1 : depth])}
-            state = {"1.0": spelled(tokens[:depth])}
+            rows = {"0.keys": tensor_of(tokens[depth - 1 : depth])}
+            state = {"1.0": tensor_of(tokens[:depth])}
             store.put(Checkpoint(path.upto(depth), rows, state, "{}", 1.0))
         store.close()
         names = [segment.id for segment in path]
@@ -62,7 +62,7 @@ class Shelf:
         return maintenance.delete(SessionFolder(self.folder), name)
 
     def restored(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens that the rows of a path spell, as deep as it is there with state."""
+        """The token ids in the rows of a path, down to its deepest checkpoint with state."""
         store = SegmentStore(self.folder, FINGERPRINT)
         path = TokenPath.cut(root_id(FINGERPRINT), [*tokens, 0], range(1, len(tokens) + 1))
         depth = store.depth(path, stateful=True)
@@ -72,11 +72,11 @@ class Shelf:
         return list(tokens_read)
 
     def secrets(self) -> list[str]:
-        """Where any of the secret tokens is, alone or in rows."""
+        """The files that contain any of the secret tokens."""
         return sorted({name for token in SECRET for name in searched(self.folder, as_tokens([token]))})
 
 
-def spelled(tokens: Sequence[int]) -> Tensor:
+def tensor_of(tokens: Sequence[int]) -> Tensor:
     return Tensor.of(np.asarray(tokens, "<i4").repeat(8).reshape(1, 1, -1, 8))
 
 
@@ -96,15 +96,15 @@ def test_a_deleted_session_leaves_no_byte(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("shared", [1, 2, 5, 8, 9])
-def test_what_two_sessions_share_stays_whole_and_the_rest_goes(shelf: Shelf, shared: int) -> None:
-    """Nine shared segments lie in one joined file, and its end belongs to the one that goes."""
-    before = list(range(1, shared + 1))
-    names = shelf.put("talk", [*before, *SECRET])
-    shelf.put("other", [*before, 77, 78])
+def test_shared_segments_stay_and_the_rest_is_removed(shelf: Shelf, shared: int) -> None:
+    """A joined file holds shared segments first, then those of the deleted session."""
+    prefix = list(range(1, shared + 1))
+    names = shelf.put("talk", [*prefix, *SECRET])
+    shelf.put("other", [*prefix, 77, 78])
     shelf.delete("talk")
     assert [] == shelf.secrets()
     assert [] == [name for name in names[shared:] if searched(shelf.folder, name[:16].encode())]
-    assert [*before, 77, 78] == shelf.restored([*before, 77, 78])
+    assert [*prefix, 77, 78] == shelf.restored([*prefix, 77, 78])
     assert [] == list(inventory.verify(shelf.folder))
 
 
@@ -127,14 +127,14 @@ def test_every_model_is_searched(shelf: Shelf) -> None:
     assert [1, 2] == shelf.restored([1, 2])
 
 
-def test_what_a_killed_process_never_named_goes(shelf: Shelf) -> None:
+def test_segments_that_a_killed_process_never_named_are_removed(shelf: Shelf) -> None:
     shelf.put("talk", [1, 2])
     shelf.put(None, [1, 2, *SECRET])
     shelf.delete("talk")
     assert [] == shelf.secrets()
 
 
-def test_what_was_set_aside_or_left_unfinished_goes(shelf: Shelf) -> None:
+def test_files_set_aside_and_unfinished_files_are_removed(shelf: Shelf) -> None:
     shelf.put("talk", [1, *SECRET])
     kv = catalog.model_folder(shelf.folder, FINGERPRINT)
     (kv / "tmp").mkdir(exist_ok=True)
@@ -150,20 +150,20 @@ def test_what_was_set_aside_or_left_unfinished_goes(shelf: Shelf) -> None:
     assert {} == folder_contents(shelf.folder)
 
 
-@pytest.mark.parametrize("where", ["header", "rows"])
-def test_a_damaged_file_that_is_needed_in_part_goes_whole(shelf: Shelf, where: str) -> None:
+@pytest.mark.parametrize("damaged_part", ["header", "rows"])
+def test_a_damaged_file_that_is_partly_shared_is_removed(shelf: Shelf, damaged_part: str) -> None:
     shelf.put("talk", [1, *SECRET])
     shelf.put("other", [1, *SECRET[:3]])
-    (path,) = [one for one in segment_files(shelf.folder) if inventory.holds_several(one.name)]
+    (path,) = [path for path in segment_files(shelf.folder) if inventory.holds_several(path.name)]
     data = bytearray(path.read_bytes())
-    data[20 if where == "header" else -1] ^= 1
+    data[20 if damaged_part == "header" else -1] ^= 1
     path.write_bytes(data)
     shelf.delete("talk")
     assert [] == searched(shelf.folder, as_tokens(SECRET[4:5]))
     assert not path.exists()
 
 
-def test_where_there_is_no_room_to_shorten_a_file_it_goes_whole(shelf: Shelf) -> None:
+def test_a_file_that_cannot_be_shortened_is_removed(shelf: Shelf) -> None:
     shelf.put("talk", [1, *SECRET])
     shelf.put("other", [1, *SECRET[:3]])
     kv = catalog.model_folder(shelf.folder, FINGERPRINT)
@@ -173,7 +173,7 @@ def test_where_there_is_no_room_to_shorten_a_file_it_goes_whole(shelf: Shelf) ->
     assert [] == searched(shelf.folder, as_tokens(SECRET[4:5]))
 
 
-def test_the_lists_of_format_1_go(shelf: Shelf) -> None:
+def test_the_lists_of_format_1_are_removed(shelf: Shelf) -> None:
     names = shelf.put("talk", [1, 2])
     shard = catalog.model_folder(shelf.folder, FINGERPRINT) / names[0][:2]
     (shard / f"{names[0]}.next").write_text(f"{names[1]}\n")
@@ -189,7 +189,7 @@ def leaves_nothing(chatcli: Program, *needles: str) -> None:
         assert [] == searched(chatcli.sessions, needle.encode())
 
 
-def named(chatcli: Program, name: str) -> Iterator[str]:
+def segment_names(chatcli: Program, name: str) -> Iterator[str]:
     for entry in SessionFolder(chatcli.sessions).read(name).conversation.entries.values():
         yield from entry.record.get("segments", ())
 
@@ -198,39 +198,37 @@ def turns(chatcli: Program, name: str, texts: Sequence[str] = TURNS) -> list[dic
     return chatcli.chat(texts, "-S", name, "-n", 8)
 
 
-def alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+def assert_same_turn(expected: dict[str, Any], actual: dict[str, Any]) -> None:
     for key in ("reused_tokens", "prompt_tokens", "tokens", "logprobs", "miss_reason"):
-        assert one[key] == other[key]
+        assert expected[key] == actual[key]
 
 
 @pytest.mark.slow
-def test_the_program_deletes_a_session_and_the_other_goes_on_as_before(
-    chatcli: Program, tmp_path: Path
-) -> None:
+def test_deleting_a_session_leaves_the_replies_of_others_unchanged(chatcli: Program, tmp_path: Path) -> None:
     turns(chatcli, "other", TURNS[:2])
     chatcli.run("branch", "other", "--at", 1, "--as", "third")
     untouched = Program(tmp_path / "untouched", chatcli.model)
     copy(chatcli, untouched)
     turns(chatcli, "talk", ["My code word is periwinkle.", *TURNS[1:]])
-    others = {*named(chatcli, "other"), *named(chatcli, "third")}
-    own = set(named(chatcli, "talk")) - others
-    assert own
+    shared_names = {*segment_names(chatcli, "other"), *segment_names(chatcli, "third")}
+    own_names = set(segment_names(chatcli, "talk")) - shared_names
+    assert own_names
     chatcli.run("delete", "talk", "--yes")
-    leaves_nothing(chatcli, "periwinkle", *(name[:16] for name in own))
+    leaves_nothing(chatcli, "periwinkle", *(name[:16] for name in own_names))
     for name in ("other", "third"):
         expected = untouched.ask("And now?", "-S", name, "-n", 8)
-        alike(expected, chatcli.ask("And now?", "-S", name, "-n", 8))
+        assert_same_turn(expected, chatcli.ask("And now?", "-S", name, "-n", 8))
 
 
-def copy(one: Program, other: Program) -> None:
-    for name, data in folder_contents(one.sessions).items():
-        path = other.sessions / name
+def copy(source: Program, destination: Program) -> None:
+    for name, data in folder_contents(source.sessions).items():
+        path = destination.sessions / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
 
 @pytest.mark.slow
-def test_what_a_process_killed_in_mid_turn_left_goes_too(chatcli: Program) -> None:
+def test_files_of_a_process_killed_in_mid_turn_are_removed_too(chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "talk", "-n", 4)
     known = {path.name for path in segment_files(chatcli.sessions)}
     process = chatcli.start("ask", "heliotrope " * 40, "-S", "talk", "-n", 100_000)
@@ -244,7 +242,7 @@ def test_what_a_process_killed_in_mid_turn_left_goes_too(chatcli: Program) -> No
     assert {} == folder_contents(chatcli.sessions)
 
 
-def test_what_is_written_is_for_its_owner_only(chatcli: Program) -> None:
+def test_files_and_folders_are_readable_by_their_owner_only(chatcli: Program) -> None:
     turns(chatcli, "talk", TURNS[:2])
     modes = {
         (path.is_dir(), path.stat().st_mode & 0o777)

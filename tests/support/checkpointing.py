@@ -1,4 +1,4 @@
-"""Paths of made-up checkpoints, whose rows and states follow from their tokens, and a real store."""
+"""Checkpoints for tests of the store: random rows and states that follow from the segment's id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 
 FINGERPRINT = "f" * 32
-FAN = 8
 Raw = dict[str, tuple[str, tuple[int, ...], bytes]]
 
 
@@ -29,7 +28,7 @@ def path_of(prompt: Sequence[int], ends: Iterable[int], fingerprint: str = FINGE
 
 
 def rows_of(segment: Segment) -> dict[str, Tensor]:
-    """Rows of two leaves, one of them without values, in two types."""
+    """Rows of two layers in two types; the values of the second layer have no columns."""
     noise = np.random.default_rng(int(segment.id[:12], 16))
     values = noise.standard_normal((1, 2, segment.end - segment.start, 3)).astype("float32")
     half = (values.view("uint32") >> 16).astype("uint16")
@@ -52,7 +51,7 @@ def checkpoint(path: TokenPath, *, state: bool = False) -> Checkpoint:
 
 
 def write(store: SegmentStore, path: TokenPath, *, state: bool = False) -> int:
-    """Put the last segment of a path; it is on disk then. Returns the bytes that were told."""
+    """Put the last segment of a path and wait until it is on disk. Returns the bytes that `put` reports."""
     size = store.put(checkpoint(path, state=state))
     store.flush()
     return size
@@ -65,7 +64,7 @@ def write_all(
     *,
     state: bool = False,
 ) -> None:
-    """Put every segment of a path from number `first` on, one after the other."""
+    """Put the segments of a path from index `first` on, one after the other."""
     for depth in range(first + 1, len(path) + 1):
         write(store, path.upto(depth), state=state)
 
@@ -74,8 +73,8 @@ def raw(tensors: dict[str, Tensor]) -> Raw:
     return {name: (part.dtype, tuple(part.shape), part.raw().tobytes()) for name, part in tensors.items()}
 
 
-def whole(rows: Rows) -> Raw:
-    """All the rows, read to the last byte."""
+def read_rows(rows: Rows) -> Raw:
+    """All rows, each tensor read to its last byte."""
     arrays = {name: joined(rows, name) for name in rows.names}
     return {name: (rows.dtype(name), a.shape, a.tobytes()) for name, a in arrays.items()}
 
@@ -84,11 +83,11 @@ def read(store: SegmentStore, path: TokenPath) -> Raw:
     """The rows of a path as the store gives them. Raises `SegmentDamaged`."""
     with store.rows(path) as rows:
         assert (path[-1].end if path else 0) == rows.count
-        return whole(rows)
+        return read_rows(rows)
 
 
 def expected(path: TokenPath) -> Raw:
-    """The rows of a path as they were put, one array after the other."""
+    """The rows of a path as they were put, joined along the tokens."""
     parts = [rows_of(segment) for segment in path]
     arrays: Raw = {}
     for name, first in parts[0].items():
@@ -106,34 +105,34 @@ def state_files(store: SegmentStore) -> list[Path]:
 
 
 def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None) -> None:
-    """The same file with other metadata or tensors (None: without them), signed again."""
+    """Write a file again with other metadata or tensors (None removes one) and a valid digest."""
     with Container(path) as file:
         parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.tensors}
         metadata: dict[str, str | None] = {**file.metadata, **changes}
-    kept = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
-    path.write_bytes(pack(kept, {key: value for key, value in metadata.items() if value is not None}))
+    remaining = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
+    path.write_bytes(pack(remaining, {key: value for key, value in metadata.items() if value is not None}))
 
 
-# One path of two segments, for tests of what happens to its files
+# One path of two segments
 
 
 PROMPT = [5, 6, 7, 8, 9, 10, 11]
-CHAIN = path_of(PROMPT, [4, 6])
-ONE = CHAIN.upto(1)
-FIRST, SECOND = CHAIN
+TOKEN_PATH = path_of(PROMPT, [4, 6])
+ONE_SEGMENT = TOKEN_PATH.upto(1)
+FIRST, SECOND = TOKEN_PATH
 
 
 def rows_at(store: SegmentStore, number: int = 0) -> Path:
-    return rows_path(store.folder, CHAIN.upto(number + 1).after(number))
+    return rows_path(store.folder, TOKEN_PATH.upto(number + 1).after(number))
 
 
 def state_at(store: SegmentStore, number: int = 0) -> Path:
-    return state_path(store.folder, CHAIN[number].id)
+    return state_path(store.folder, TOKEN_PATH[number].id)
 
 
-def damage_of_rows(store: SegmentStore, chain: TokenPath = ONE) -> str:
+def damage_of_rows(store: SegmentStore, path: TokenPath = ONE_SEGMENT) -> str:
     with pytest.raises(SegmentDamaged) as caught:
-        store.rows(chain)
+        store.rows(path)
     return str(caught.value)
 
 
@@ -144,4 +143,4 @@ def damage_of_state(store: SegmentStore) -> str:
 
 
 def depth(store: SegmentStore, *, stateful: bool = False) -> int:
-    return store.depth(CHAIN, stateful=stateful)
+    return store.depth(TOKEN_PATH, stateful=stateful)

@@ -35,31 +35,31 @@ MANY = 1 + FANOUT + FANOUT * FANOUT
 LENGTHS = [5, 1, 3, 2, 7, 1, 1, 4]
 ENDS = list(itertools.accumulate(itertools.islice(itertools.cycle(LENGTHS), MANY)))
 PROMPT = prompt_of(ENDS[-1] + 50)
-CHAIN = path_of(PROMPT, ENDS)
+TOKEN_PATH = path_of(PROMPT, ENDS)
 # One file of the first segment and one of the eight that follow it.
-ONCE = 1 + FANOUT
+JOINED_ONCE = 1 + FANOUT
 
 
 @pytest.fixture(scope="module")
-def grown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long")
     store = SegmentStore(folder, FINGERPRINT)
-    write_all(store, CHAIN)
+    write_all(store, TOKEN_PATH)
     store.close()
     return folder
 
 
 @pytest.fixture
-def long(tmp_path: Path, grown_once: Path) -> Iterator[SegmentStore]:
-    """A store of the whole path, written as a conversation writes it."""
-    shutil.copytree(grown_once, tmp_path / "long")
+def long_store(tmp_path: Path, long_folder: Path) -> Iterator[SegmentStore]:
+    """A store that holds all of `TOKEN_PATH`, put one segment after the other."""
+    shutil.copytree(long_folder, tmp_path / "long")
     store = SegmentStore(tmp_path / "long", FINGERPRINT)
     yield store
     store.close()
 
 
-def inside(store: SegmentStore, chain: TokenPath = CHAIN) -> list[int]:
-    """How many segments each file of a path holds."""
+def segments_per_file(store: SegmentStore, chain: TokenPath = TOKEN_PATH) -> list[int]:
+    """How many segments each file of a path holds, in order."""
     return [file.segments for file in locate(store.folder, chain)]
 
 
@@ -69,62 +69,62 @@ def named_for(path: Path) -> tuple[str, str]:
     return parts[2], parts[3]
 
 
-def branch_at(depth: int, more: int = 3) -> TokenPath:
-    """Another path that shares the first `depth` segments with the first."""
+def branch_at(depth: int, own_segments: int = 3) -> TokenPath:
+    """A path that shares the first `depth` segments with `TOKEN_PATH`."""
     shared = ENDS[depth - 1] if depth else 0
     prompt = [*PROMPT[:shared], *prompt_of(60, seed=100 + depth)]
-    ends = [*ENDS[:depth], *(shared + 4 * number for number in range(1, more + 1))]
+    ends = [*ENDS[:depth], *(shared + 4 * number for number in range(1, own_segments + 1))]
     return path_of(prompt, ends)
 
 
-# Which files
+# Which files are joined
 
 
-def grown(count: int, sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """The files after `count` puts: segments, bytes, and how often each segment was rewritten."""
+def layout_after(count: int, segment_sizes: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """Files after `count` puts: segments and bytes of each, and how often each segment was rewritten."""
     segments: list[int] = []
-    taken: list[int] = []
-    moved = [0] * count
+    file_sizes: list[int] = []
+    rewrites = [0] * count
     for number in range(count):
         segments.append(1)
-        taken.append(sizes[number])
-        joining = files_to_join(segments, taken)
+        file_sizes.append(segment_sizes[number])
+        joining = files_to_join(segments, file_sizes)
         if joining:
             together = sum(segments[-joining:])
             for at in range(number + 1 - together, number + 1):
-                moved[at] += 1
+                rewrites[at] += 1
             segments[-joining:] = [together]
-            taken[-joining:] = [sum(taken[-joining:])]
-    return segments, taken, moved
+            file_sizes[-joining:] = [sum(file_sizes[-joining:])]
+    return segments, file_sizes, rewrites
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000])
 def test_few_files_stay_and_no_row_is_rewritten_often(count: int) -> None:
-    segments, _, moved = grown(count, [1000] * count)
+    segments, _, rewrites = layout_after(count, [1000] * count)
     levels = int(math.log(count, FANOUT)) + 1
     assert count == sum(segments)
     assert len(segments) <= (FANOUT - 1) * levels
-    assert max(moved) <= math.log(count, FANOUT)
+    assert max(rewrites) <= math.log(count, FANOUT)
     assert sorted(segments, reverse=True) == segments
 
 
-def test_a_power_of_the_fan_is_one_file() -> None:
-    counts = {count: grown(count, [1] * count)[0] for count in (1, 7, 8, 15, 16, 64, 512)}
+def test_a_power_of_the_fanout_is_one_file() -> None:
+    counts = {count: layout_after(count, [1] * count)[0] for count in (1, 7, 8, 15, 16, 64, 512)}
     assert {1: [1], 7: [1] * 7, 8: [8], 15: [8, *[1] * 7], 16: [8, 8], 64: [64], 512: [512]} == counts
 
 
-def test_no_joined_file_is_larger_than_is_worth_it() -> None:
+def test_no_joined_file_is_larger_than_the_maximum() -> None:
     noise = np.random.default_rng(3)
     sizes = noise.integers(1, MAX_JOINED_BYTES // 3, 400).tolist()
-    segments, taken, moved = grown(400, sizes)
-    joined = [size for count, size in zip(segments, taken, strict=True) if count > 1]
+    segments, file_sizes, rewrites = layout_after(400, sizes)
+    joined = [size for count, size in zip(segments, file_sizes, strict=True) if count > 1]
     assert joined
     assert max(joined) <= MAX_JOINED_BYTES
-    assert max(moved) <= math.log(400, FANOUT)
+    assert max(rewrites) <= math.log(400, FANOUT)
 
 
-def test_files_too_large_to_join_do_not_keep_later_ones_from_it() -> None:
-    segments, _, _ = grown(30, [MAX_JOINED_BYTES, *[MAX_JOINED_BYTES // 2] * 3, *[1000] * 26])
+def test_files_too_large_to_join_do_not_stop_later_ones() -> None:
+    segments, _, _ = layout_after(30, [MAX_JOINED_BYTES, *[MAX_JOINED_BYTES // 2] * 3, *[1000] * 26])
     assert [1, 1, 1, 8, 8, 8, 1, 1, 1] == segments
 
 
@@ -148,7 +148,7 @@ def test_eight_files_of_a_size_at_the_end_become_one(segments: list[int], joined
     assert joined == files_to_join(segments, [1] * len(segments))
 
 
-def test_bytes_stop_joining_one_level_before_they_are_too_many() -> None:
+def test_joining_stops_one_level_before_the_maximum_size() -> None:
     segments = [8] * 7 + [1] * 8
     assert 15 == files_to_join(segments, [MAX_JOINED_BYTES // 15] * 15)
     assert 8 == files_to_join(segments, [MAX_JOINED_BYTES // 7] * 7 + [1000] * 8)
@@ -160,85 +160,85 @@ def test_bytes_stop_joining_one_level_before_they_are_too_many() -> None:
 
 def test_a_path_is_joined_as_it_grows(store: SegmentStore) -> None:
     counts = []
-    for depth in range(1, ONCE + 3):
-        write(store, CHAIN.upto(depth))
-        counts.append(inside(store))
-    assert [[1] * depth for depth in range(1, ONCE)] == counts[: ONCE - 1]
-    assert [[1, FANOUT], [1, FANOUT, 1], [1, FANOUT, 1, 1]] == counts[ONCE - 1 :]
+    for depth in range(1, JOINED_ONCE + 3):
+        write(store, TOKEN_PATH.upto(depth))
+        counts.append(segments_per_file(store))
+    assert [[1] * depth for depth in range(1, JOINED_ONCE)] == counts[: JOINED_ONCE - 1]
+    assert [[1, FANOUT], [1, FANOUT, 1], [1, FANOUT, 1, 1]] == counts[JOINED_ONCE - 1 :]
     assert 4 == len(rows_files(store))
 
 
-def test_a_joined_path_is_few_whole_files_and_nothing_else(long: SegmentStore) -> None:
-    assert [1, FANOUT * FANOUT, FANOUT] == inside(long)
-    assert 3 == len(rows_files(long))
-    assert [] == list((long.folder / "tmp").iterdir())
-    assert [] == list(inventory.verify(long.folder.parent.parent))
-    assert [(CHAIN[0].id[:NAME_DIGITS], CHAIN[0].id[:NAME_DIGITS])] == [
-        names for names in map(named_for, rows_files(long)) if names[0] == names[1]
+def test_a_joined_path_is_a_few_files_and_nothing_else(long_store: SegmentStore) -> None:
+    assert [1, FANOUT * FANOUT, FANOUT] == segments_per_file(long_store)
+    assert 3 == len(rows_files(long_store))
+    assert [] == list((long_store.folder / "tmp").iterdir())
+    assert [] == list(inventory.verify(long_store.folder.parent.parent))
+    assert [(TOKEN_PATH[0].id[:NAME_DIGITS], TOKEN_PATH[0].id[:NAME_DIGITS])] == [
+        names for names in map(named_for, rows_files(long_store)) if names[0] == names[1]
     ]
 
 
-def test_the_first_segment_stays_by_itself(long: SegmentStore) -> None:
-    first = locate(long.folder, CHAIN)[0]
-    assert (1, True) == (first.segments, first.whole)
-    assert (CHAIN[0].id[:NAME_DIGITS],) * 2 == named_for(first.path)
+def test_the_first_segment_is_never_joined(long_store: SegmentStore) -> None:
+    first_file = locate(long_store.folder, TOKEN_PATH)[0]
+    assert (1, True) == (first_file.segments, first_file.whole)
+    assert (TOKEN_PATH[0].id[:NAME_DIGITS],) * 2 == named_for(first_file.path)
 
 
-def test_a_joined_path_gives_the_bytes_that_were_put(long: SegmentStore) -> None:
-    assert len(CHAIN) == long.depth(CHAIN, stateful=False)
-    assert expected(CHAIN) == read(long, CHAIN)
+def test_a_joined_path_reads_back_as_it_was_put(long_store: SegmentStore) -> None:
+    assert len(TOKEN_PATH) == long_store.depth(TOKEN_PATH, stateful=False)
+    assert expected(TOKEN_PATH) == read(long_store, TOKEN_PATH)
 
 
-def test_a_joined_path_can_be_cut_after_every_segment(long: SegmentStore) -> None:
-    for depth in range(1, len(CHAIN)):
-        assert depth == long.depth(CHAIN.upto(depth), stateful=False)
-        assert expected(CHAIN.upto(depth)) == read(long, CHAIN.upto(depth))
+def test_a_joined_path_can_be_cut_after_every_segment(long_store: SegmentStore) -> None:
+    for depth in range(1, len(TOKEN_PATH)):
+        assert depth == long_store.depth(TOKEN_PATH.upto(depth), stateful=False)
+        assert expected(TOKEN_PATH.upto(depth)) == read(long_store, TOKEN_PATH.upto(depth))
 
 
-def test_a_joined_file_tells_what_its_parts_took(long: SegmentStore) -> None:
-    took = {}
-    for path in rows_files(long):
+def test_a_joined_file_has_the_summed_prefill_seconds_of_its_segments(long_store: SegmentStore) -> None:
+    seconds_by_segments = {}
+    for path in rows_files(long_store):
         with Container(path) as file:
-            took[len(file.metadata["ends"].split(","))] = float(file.metadata["seconds"])
-    assert {1: 0.25, FANOUT: 0.25 * FANOUT, FANOUT * FANOUT: 0.25 * FANOUT * FANOUT} == took
+            seconds_by_segments[len(file.metadata["ends"].split(","))] = float(file.metadata["seconds"])
+    assert {1: 0.25, FANOUT: 0.25 * FANOUT, FANOUT * FANOUT: 0.25 * FANOUT * FANOUT} == seconds_by_segments
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5, FANOUT, ONCE, 20, MANY - 1])
-def test_a_branch_uses_what_it_shares_of_a_joined_file(long: SegmentStore, depth: int) -> None:
-    chain = branch_at(depth)
-    before = {path: path.read_bytes() for path in rows_files(long)}
-    assert depth == long.depth(chain, stateful=False)
-    write_all(long, chain, depth)
-    assert expected(chain) == read(long, chain)
-    assert expected(CHAIN) == read(long, CHAIN)
+@pytest.mark.parametrize("depth", [1, 2, 5, FANOUT, JOINED_ONCE, 20, MANY - 1])
+def test_a_branch_uses_what_it_shares_of_a_joined_file(long_store: SegmentStore, depth: int) -> None:
+    branch = branch_at(depth)
+    before = {path: path.read_bytes() for path in rows_files(long_store)}
+    assert depth == long_store.depth(branch, stateful=False)
+    write_all(long_store, branch, depth)
+    assert expected(branch) == read(long_store, branch)
+    assert expected(TOKEN_PATH) == read(long_store, TOKEN_PATH)
     assert before == {path: path.read_bytes() for path in before}
 
 
 def test_a_branch_that_grows_is_joined_and_leaves_the_shared_file_alone(
-    long: SegmentStore,
+    long_store: SegmentStore,
 ) -> None:
-    chain = branch_at(5, more=FANOUT)
-    before = rows_files(long)
-    write_all(long, chain, 5)
-    assert 1 == len(set(rows_files(long)) - set(before))
-    assert set(before) <= set(rows_files(long))
-    assert expected(chain) == read(long, chain)
+    branch = branch_at(5, own_segments=FANOUT)
+    old_files = rows_files(long_store)
+    write_all(long_store, branch, 5)
+    assert 1 == len(set(rows_files(long_store)) - set(old_files))
+    assert set(old_files) <= set(rows_files(long_store))
+    assert expected(branch) == read(long_store, branch)
 
 
 def test_a_boundary_in_the_middle_of_a_segment_of_a_joined_file_is_no_match(
-    long: SegmentStore,
+    long_store: SegmentStore,
 ) -> None:
-    """Other boundaries make other segments: what comes before them is still found."""
+    """Other boundaries make other segments; those before them still match."""
     ends = [*ENDS[:4], ENDS[4] - 3, ENDS[4]]
-    assert 4 == long.depth(path_of(PROMPT, ends), stateful=False)
+    assert 4 == long_store.depth(path_of(PROMPT, ends), stateful=False)
 
 
 def leftover(store: SegmentStore) -> list[Path]:
-    """The first nine segments when a process was killed before it removed the joined ones."""
-    write_all(store, CHAIN.upto(ONCE - 1))
+    """Write nine segments as a process leaves them that was killed before it removed the joined files."""
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
     small = {path: path.read_bytes() for path in rows_files(store)}
-    write(store, CHAIN.upto(ONCE))
-    assert [1, FANOUT] == inside(store)
+    write(store, TOKEN_PATH.upto(JOINED_ONCE))
+    assert [1, FANOUT] == segments_per_file(store)
     joined_files = [path for path in small if not path.exists()]
     for path in joined_files:
         path.write_bytes(small[path])
@@ -248,57 +248,57 @@ def leftover(store: SegmentStore) -> list[Path]:
 def test_a_kill_after_the_joined_file_was_written_loses_nothing(store: SegmentStore) -> None:
     joined_files = leftover(store)
     assert FANOUT - 1 == len(joined_files)
-    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
-    write_all(store, CHAIN.upto(20), ONCE)
-    assert expected(CHAIN.upto(20)) == read(store, CHAIN.upto(20))
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
+    write_all(store, TOKEN_PATH.upto(20), JOINED_ONCE)
+    assert expected(TOKEN_PATH.upto(20)) == read(store, TOKEN_PATH.upto(20))
 
 
-def test_what_a_killed_joining_left_is_named_as_held_twice(store: SegmentStore) -> None:
+def test_files_that_a_killed_process_left_are_held_twice(store: SegmentStore) -> None:
     sessions = store.folder.parent.parent
     joined_files = leftover(store)
     twice = list(eviction.held_twice(sessions))
     assert joined_files == sorted(removal.path for removal in twice)
     assert sum(path.stat().st_size for path in joined_files) == eviction.remove(twice)
-    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
     assert [] == list(eviction.held_twice(sessions))
 
 
-def test_no_file_of_a_whole_store_is_held_twice(long: SegmentStore) -> None:
-    assert [] == list(eviction.held_twice(long.folder.parent.parent))
+def test_no_file_of_a_whole_store_is_held_twice(long_store: SegmentStore) -> None:
+    assert [] == list(eviction.held_twice(long_store.folder.parent.parent))
 
 
-def test_the_small_files_serve_where_the_joined_one_is_damaged(store: SegmentStore) -> None:
+def test_the_small_files_are_used_where_the_joined_one_is_damaged(store: SegmentStore) -> None:
     leftover(store)
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     joined.write_bytes(joined.read_bytes()[:-1])
     with pytest.raises(SegmentDamaged, match="damaged"):
-        read(store, CHAIN.upto(ONCE))
-    assert ONCE - 1 == store.depth(CHAIN.upto(ONCE), stateful=False)
-    assert expected(CHAIN.upto(ONCE - 1)) == read(store, CHAIN.upto(ONCE - 1))
+        read(store, TOKEN_PATH.upto(JOINED_ONCE))
+    assert JOINED_ONCE - 1 == store.depth(TOKEN_PATH.upto(JOINED_ONCE), stateful=False)
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE - 1)) == read(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
 
 
 @pytest.mark.parametrize("number", [1, 4, 7])
 def test_a_damaged_file_is_not_joined_but_set_aside(store: SegmentStore, number: int) -> None:
-    write_all(store, CHAIN.upto(ONCE - 1))
-    bad = locate(store.folder, CHAIN.upto(ONCE - 1))[number].path
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
+    bad = locate(store.folder, TOKEN_PATH.upto(JOINED_ONCE - 1))[number].path
     data = bytearray(bad.read_bytes())
     data[-1] ^= 1
     bad.write_bytes(data)
-    write(store, CHAIN.upto(ONCE))
+    write(store, TOKEN_PATH.upto(JOINED_ONCE))
     assert None is store.take_problem()
     assert not bad.exists()
-    assert number == store.depth(CHAIN.upto(ONCE), stateful=False)
-    write(store, CHAIN.upto(number + 1))
-    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
+    assert number == store.depth(TOKEN_PATH.upto(JOINED_ONCE), stateful=False)
+    write(store, TOKEN_PATH.upto(number + 1))
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
 
 
 @pytest.mark.parametrize("seconds", [None, "", "long"])
-def test_files_that_do_not_tell_their_time_are_no_error(store: SegmentStore, seconds: str | None) -> None:
-    write_all(store, CHAIN.upto(ONCE - 1))
-    rewrite(locate(store.folder, CHAIN.upto(3))[2].path, {"seconds": seconds})
-    write(store, CHAIN.upto(ONCE))
+def test_files_without_prefill_seconds_are_no_error(store: SegmentStore, seconds: str | None) -> None:
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
+    rewrite(locate(store.folder, TOKEN_PATH.upto(3))[2].path, {"seconds": seconds})
+    write(store, TOKEN_PATH.upto(JOINED_ONCE))
     assert None is store.take_problem()
-    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
 
 
 class OvertakenStore(SegmentStore):
@@ -309,14 +309,14 @@ class OvertakenStore(SegmentStore):
     def _piece(self, located: RowsFile, run: TokenPath) -> Piece:
         if not self.overtaken:
             self.overtaken = True
-            other = SegmentStore(self.folder.parents[1], FINGERPRINT)
-            write_all(other, CHAIN.upto(ONCE - 1 + FANOUT), ONCE - 1)
-            other.close()
+            other_store = SegmentStore(self.folder.parents[1], FINGERPRINT)
+            write_all(other_store, TOKEN_PATH.upto(JOINED_ONCE - 1 + FANOUT), JOINED_ONCE - 1)
+            other_store.close()
         return super()._piece(located, run)
 
 
-def test_files_that_are_joined_between_finding_and_opening_are_found_again(tmp_path: Path) -> None:
-    path = CHAIN.upto(ONCE - 1)
+def test_files_joined_by_another_process_before_they_are_opened_are_located_again(tmp_path: Path) -> None:
+    path = TOKEN_PATH.upto(JOINED_ONCE - 1)
     writer = SegmentStore(tmp_path, FINGERPRINT)
     write_all(writer, path)
     writer.close()
@@ -328,13 +328,13 @@ def test_files_that_are_joined_between_finding_and_opening_are_found_again(tmp_p
     store.close()
 
 
-def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> None:
-    write_all(store, CHAIN.upto(3))
-    joined_files = locate(store.folder, CHAIN.upto(3))[1].path
+def test_a_dangling_link_is_a_miss(store: SegmentStore) -> None:
+    write_all(store, TOKEN_PATH.upto(3))
+    joined_files = locate(store.folder, TOKEN_PATH.upto(3))[1].path
     joined_files.unlink()
     joined_files.symlink_to("nowhere")
     with pytest.raises(SegmentDamaged, match="evicted or deleted"):
-        store.rows(CHAIN.upto(3))
+        store.rows(TOKEN_PATH.upto(3))
 
 
 # Shortening
@@ -342,42 +342,42 @@ def test_a_file_that_is_named_and_never_there_is_a_miss(store: SegmentStore) -> 
 
 @pytest.mark.parametrize("keep", range(1, FANOUT))
 def test_a_shortened_file_holds_its_first_segments(store: SegmentStore, keep: int) -> None:
-    write_all(store, CHAIN.upto(ONCE))
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     new = shorten(store.folder, joined, keep)
     assert (False, True) == (joined.exists(), new.exists())
-    assert keep + 1 == store.depth(CHAIN.upto(ONCE), stateful=False)
-    assert expected(CHAIN.upto(keep + 1)) == read(store, CHAIN.upto(keep + 1))
+    assert keep + 1 == store.depth(TOKEN_PATH.upto(JOINED_ONCE), stateful=False)
+    assert expected(TOKEN_PATH.upto(keep + 1)) == read(store, TOKEN_PATH.upto(keep + 1))
     assert [] == list(inventory.verify(store.folder.parent.parent))
 
 
-def test_nothing_of_what_was_cut_off_is_left_in_the_folder(store: SegmentStore) -> None:
-    write_all(store, CHAIN.upto(ONCE))
+def test_no_tokens_that_were_cut_off_are_left_in_the_folder(store: SegmentStore) -> None:
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     shorten(store.folder, joined, 2)
-    tokens = np.asarray(PROMPT[ENDS[2] : ENDS[3]], "<i4").tobytes()
-    kept = np.asarray(PROMPT[ENDS[1] : ENDS[2]], "<i4").tobytes()
+    cut_tokens = np.asarray(PROMPT[ENDS[2] : ENDS[3]], "<i4").tobytes()
+    kept_tokens = np.asarray(PROMPT[ENDS[1] : ENDS[2]], "<i4").tobytes()
     data = b"".join(path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
-    assert (False, True) == (tokens in data, kept in data)
+    assert (False, True) == (cut_tokens in data, kept_tokens in data)
 
 
-def test_a_file_shortened_to_all_that_it_has_stays(store: SegmentStore) -> None:
-    write_all(store, CHAIN.upto(ONCE))
+def test_shortening_to_the_full_length_keeps_the_file(store: SegmentStore) -> None:
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     assert joined == shorten(store.folder, joined, FANOUT)
-    assert expected(CHAIN.upto(ONCE)) == read(store, CHAIN.upto(ONCE))
+    assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
 
 
 def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
-    write_all(store, CHAIN.upto(ONCE))
+    write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
     data = bytearray(joined.read_bytes())
     data[-1] ^= 1
     joined.write_bytes(data)
-    before = rows_files(store)
+    old_files = rows_files(store)
     with pytest.raises(SegmentDamaged):
         shorten(store.folder, joined, 2)
-    assert (before, bytes(data)) == (rows_files(store), joined.read_bytes())
+    assert (old_files, bytes(data)) == (rows_files(store), joined.read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -391,6 +391,6 @@ def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
         ([1, 1, 1, 1, 1, 1, 8], 0),
     ],
 )
-def test_the_small_files_at_the_end_are_joined_last(segments: list[int], expected: int) -> None:
+def test_the_small_files_at_the_end_are_joined(segments: list[int], expected: int) -> None:
     assert expected == small_files(segments, [10] * len(segments))
     assert 0 == small_files(segments, [MAX_JOINED_BYTES] * len(segments))

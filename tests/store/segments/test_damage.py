@@ -1,4 +1,4 @@
-"""Checkpoints on disk: whatever happens to a file, it is read back equal or named as damaged."""
+"""Damaged, foreign and unreadable segment files: each is a miss with a reason, and is set aside."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.segments import SegmentStore
 from tests.support.checkpointing import (
-    CHAIN,
     FIRST,
-    ONE,
+    ONE_SEGMENT,
     SECOND,
+    TOKEN_PATH,
     damage_of_rows,
     damage_of_state,
     depth,
@@ -36,52 +36,52 @@ from tests.support.checkpointing import (
 def test_a_damaged_file_is_set_aside_and_written_anew_by_the_next_put(
     store: SegmentStore,
 ) -> None:
-    size = write(store, ONE)
+    size = write(store, ONE_SEGMENT)
     data = bytearray(rows_at(store).read_bytes())
     data[100] ^= 1
     rows_at(store).write_bytes(data)
     assert damage_of_rows(store).startswith("damaged: ")
     assert 0 == depth(store)
     assert [bytes(data)] == [path.read_bytes() for path in store.folder.rglob("*.damaged")]
-    assert size == write(store, ONE)
-    assert expected(ONE) == read(store, ONE)
+    assert size == write(store, ONE_SEGMENT)
+    assert expected(ONE_SEGMENT) == read(store, ONE_SEGMENT)
 
 
-def test_rows_that_prove_damaged_while_they_are_copied_are_set_aside_when_examined(
+def test_rows_found_damaged_while_copied_are_set_aside_when_examined(
     store: SegmentStore,
 ) -> None:
-    write_all(store, CHAIN)
+    write_all(store, TOKEN_PATH)
     data = bytearray(rows_at(store, 1).read_bytes())
     data[-1] ^= 1
     rows_at(store, 1).write_bytes(data)
     with pytest.raises(SegmentDamaged, match="do not match their checksum"):
-        read(store, CHAIN)
+        read(store, TOKEN_PATH)
     assert 2 == depth(store)
-    store.set_aside_damaged(CHAIN)
+    store.set_aside_damaged(TOKEN_PATH)
     assert 1 == depth(store)
-    assert expected(ONE) == read(store, ONE)
+    assert expected(ONE_SEGMENT) == read(store, ONE_SEGMENT)
 
 
 def test_a_flipped_byte_on_disk_is_a_miss(store: SegmentStore) -> None:
-    write(store, ONE, state=True)
+    write(store, ONE_SEGMENT, state=True)
     for path in (rows_at(store), state_at(store)):
         data = path.read_bytes()
         for position in range(0, len(data), 3):
             path.write_bytes(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :])
             with pytest.raises(SegmentDamaged):
-                read(store, ONE)
+                read(store, ONE_SEGMENT)
                 store.state(FIRST)
         path.write_bytes(data)
-    assert expected(ONE) == read(store, ONE)
+    assert expected(ONE_SEGMENT) == read(store, ONE_SEGMENT)
     assert raw(state_of(FIRST)) == raw(store.state(FIRST)[0])
 
 
-def test_a_file_in_anothers_place_is_damage(store: SegmentStore) -> None:
-    write_all(store, CHAIN, state=True)
-    for place in (rows_at, state_at):
-        first, second = place(store).read_bytes(), place(store, 1).read_bytes()
-        place(store).write_bytes(second)
-        place(store, 1).write_bytes(first)
+def test_swapped_files_are_damage(store: SegmentStore) -> None:
+    write_all(store, TOKEN_PATH, state=True)
+    for path_of_kind in (rows_at, state_at):
+        first_bytes, second_bytes = path_of_kind(store).read_bytes(), path_of_kind(store, 1).read_bytes()
+        path_of_kind(store).write_bytes(second_bytes)
+        path_of_kind(store, 1).write_bytes(first_bytes)
     assert "belongs to another segment" in damage_of_rows(store)
     assert "damaged: its id belongs to another segment" == damage_of_state(store)
     with pytest.raises(SegmentDamaged, match="belongs to another segment"):
@@ -89,16 +89,16 @@ def test_a_file_in_anothers_place_is_damage(store: SegmentStore) -> None:
 
 
 def test_a_file_of_another_model_is_damage(store: SegmentStore, foreign: SegmentStore) -> None:
-    write(foreign, ONE, state=True)
-    for place in (rows_at, state_at):
-        place(store).parent.mkdir(parents=True, exist_ok=True)
-        place(store).write_bytes(place(foreign).read_bytes())
+    write(foreign, ONE_SEGMENT, state=True)
+    for path_of_kind in (rows_at, state_at):
+        path_of_kind(store).parent.mkdir(parents=True, exist_ok=True)
+        path_of_kind(store).write_bytes(path_of_kind(foreign).read_bytes())
     assert "damaged: its fingerprint belongs to another segment" == damage_of_rows(store)
     assert "damaged: its fingerprint belongs to another segment" == damage_of_state(store)
 
 
 def test_state_in_the_place_of_rows_is_damage(store: SegmentStore) -> None:
-    write(store, ONE, state=True)
+    write(store, ONE_SEGMENT, state=True)
     rows, state = rows_at(store).read_bytes(), state_at(store).read_bytes()
     rows_at(store).write_bytes(state)
     state_at(store).write_bytes(rows)
@@ -122,10 +122,10 @@ def test_state_in_the_place_of_rows_is_damage(store: SegmentStore) -> None:
         ({"ends": "[0, 4]"}, "it does not say where its segments end"),
     ],
 )
-def test_a_signed_file_that_says_something_else_is_damage(
+def test_rows_with_wrong_metadata_and_a_valid_digest_are_damage(
     store: SegmentStore, changes: dict[str, str | None], reason: str
 ) -> None:
-    write(store, ONE)
+    write(store, ONE_SEGMENT)
     rewrite(rows_at(store), changes)
     assert f"damaged: {reason}" in damage_of_rows(store)
     assert not rows_at(store).exists()
@@ -139,10 +139,10 @@ def test_a_signed_file_that_says_something_else_is_damage(
         ({"scalars": None}, "it does not tell its scalars"),
     ],
 )
-def test_a_signed_state_that_says_something_else_is_damage(
+def test_a_state_with_wrong_metadata_and_a_valid_digest_is_damage(
     store: SegmentStore, changes: dict[str, str | None], reason: str
 ) -> None:
-    write(store, ONE, state=True)
+    write(store, ONE_SEGMENT, state=True)
     rewrite(state_at(store), changes)
     assert f"damaged: {reason}" in damage_of_state(store)
     assert not state_at(store).exists()
@@ -162,16 +162,18 @@ def test_a_signed_state_that_says_something_else_is_damage(
     ],
     ids=["others", "fewer", "64 bits", "a table", "infinite", "bfloat16", "a number", "none"],
 )
-def test_signed_rows_of_other_tokens_are_damage(store: SegmentStore, stored: Tensor | None) -> None:
-    write(store, ONE)
+def test_rows_of_other_tokens_with_a_valid_digest_are_damage(
+    store: SegmentStore, stored: Tensor | None
+) -> None:
+    write(store, ONE_SEGMENT)
     rewrite(rows_at(store), {}, **{TOKENS: stored})
     assert "tokens" in damage_of_rows(store)
 
 
-def test_rows_are_not_given_for_tokens_that_are_not_theirs(store: SegmentStore) -> None:
-    write(store, ONE)
+def test_rows_are_not_returned_for_other_tokens(store: SegmentStore) -> None:
+    write(store, ONE_SEGMENT)
     with pytest.raises(SegmentDamaged):
-        store.rows(replace(ONE, tokens=[5, 6, 7, 9]))
+        store.rows(replace(ONE_SEGMENT, tokens=[5, 6, 7, 9]))
 
 
 @pytest.mark.parametrize(
@@ -187,38 +189,38 @@ def test_rows_are_not_given_for_tokens_that_are_not_theirs(store: SegmentStore) 
     ],
     ids=["fewer", "more", "of more tokens", "another type", "more heads", "flat", "a number"],
 )
-def test_signed_rows_that_do_not_fit_those_before_are_damage(
+def test_rows_that_do_not_fit_those_before_are_damage(
     store: SegmentStore, odd: dict[str, Tensor | None]
 ) -> None:
-    write_all(store, CHAIN)
+    write_all(store, TOKEN_PATH)
     rewrite(rows_at(store, 1), {}, **odd)
-    assert damage_of_rows(store, CHAIN).startswith("damaged: it")
-    # Nobody knows which of them lies, so all of them are computed again.
+    assert damage_of_rows(store, TOKEN_PATH).startswith("damaged: it")
+    # Either file may be the wrong one, so both are set aside.
     assert 0 == depth(store)
 
 
-def test_a_folder_in_a_files_place_is_a_miss(store: SegmentStore) -> None:
+def test_a_folder_in_place_of_a_file_is_a_miss(store: SegmentStore) -> None:
     rows_at(store).mkdir(parents=True)
     state_at(store).mkdir(parents=True)
     assert "unreadable" in damage_of_rows(store)
     assert "unreadable" in damage_of_state(store)
 
 
-def test_a_folder_that_cannot_be_listed_is_a_miss_and_told_when_written(
+def test_an_unlistable_folder_is_a_miss_and_reported_on_write(
     store: SegmentStore,
 ) -> None:
     shard = rows_at(store).parent
     store.folder.mkdir(parents=True)
     shard.symlink_to(shard)
     assert (0, "evicted or deleted") == (depth(store), damage_of_rows(store))
-    write(store, ONE)
+    write(store, ONE_SEGMENT)
     assert str(store.folder) in str(store.take_problem())
 
 
-def test_a_path_that_does_not_fit_its_model_is_moved_out_of_the_way(store: SegmentStore) -> None:
-    write_all(store, CHAIN, state=True)
-    store.set_aside_all(CHAIN)
+def test_a_path_that_does_not_fit_its_model_is_set_aside(store: SegmentStore) -> None:
+    write_all(store, TOKEN_PATH, state=True)
+    store.set_aside_all(TOKEN_PATH)
     assert (0, []) == (depth(store), [*rows_files(store), *state_files(store)])
     assert 4 == len(list(store.folder.rglob("*.damaged")))
-    assert write(store, ONE, state=True) > 0
+    assert write(store, ONE_SEGMENT, state=True) > 0
     assert 1 == depth(store, stateful=True)

@@ -1,4 +1,4 @@
-"""What goes when space is short: states before rows, leaves first, never the open path."""
+"""Eviction and the budget: states before rows, leaves first, never the open path."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from chatcli.store.sessions.folder import SessionFolder
 
 FINGERPRINT = "f" * 32
 OTHER = "e" * 32
-WEEK = 7 * 24 * 3600.0
+WEEK_SECONDS = 7 * 24 * 3600.0
 
 
-def talk(seed: int, length: int, *, like: Sequence[int] = ()) -> list[int]:
-    """`length` tokens of its own after those of another talk."""
-    return [*like, *(seed * 1000 + at for at in range(length)), 0]
+def tokens_of(seed: int, length: int, *, prefix: Sequence[int] = ()) -> list[int]:
+    """`length` tokens of the conversation `seed` after `prefix`, and one token to run."""
+    return [*prefix, *(seed * 1000 + at for at in range(length)), 0]
 
 
 def path_of(tokens: Sequence[int], fingerprint: str = FINGERPRINT) -> TokenPath:
     return TokenPath.cut(root_id(fingerprint), tokens, range(1, len(tokens)))
 
 
-def put(
+def put_conversation(
     folder: Path,
     tokens: Sequence[int],
     fingerprint: str = FINGERPRINT,
     *,
     seconds: float = 1.0,
     state: bool = True,
-    written: Callable[[int, TokenPath], None] | None = None,
+    on_written: Callable[[int, TokenPath], None] | None = None,
 ) -> TokenPath:
-    """One segment a token, with rows and, if `state`, a state each."""
-    store = SegmentStore(folder, fingerprint, written)
-    whole = path_of(tokens, fingerprint)
+    """Put one segment a token, with rows and, if `state`, a state each."""
+    store = SegmentStore(folder, fingerprint, on_written)
+    path = path_of(tokens, fingerprint)
     states = {"1.0": Tensor.of(np.ones((1, 64), "f4"))} if state else {}
-    for depth in range(1, len(whole) + 1):
+    for depth in range(1, len(path) + 1):
         rows = {"0.keys": Tensor.of(np.full((1, 1, 1, 64), depth, "f4"))}
-        store.put(Checkpoint(whole.upto(depth), rows, states, "{}", seconds))
+        store.put(Checkpoint(path.upto(depth), rows, states, "{}", seconds))
     store.close()
-    return whole
+    return path
 
 
 def depth(folder: Path, tokens: Sequence[int], *, stateful: bool = False) -> int:
@@ -75,143 +75,143 @@ def evict(folder: Path, limit: int, open_ids: Sequence[Segment] = ()) -> list[ev
     return removals
 
 
-def age(folder: Path, seconds: float) -> None:
+def set_age(folder: Path, seconds: float) -> None:
     for path in folder.glob("kv/*/??/*"):
         os.utime(path, (time.time() - seconds, time.time() - seconds))
 
 
-def a_little_less(folder: Path) -> int:
-    """A limit that lets a tenth of what is there go."""
+def slightly_smaller_limit(folder: Path) -> int:
+    """A limit of one byte less than is used: eviction then frees a tenth."""
     return inventory.total_bytes(folder) - 1
 
 
 # States
 
 
-def test_the_newest_states_stay_then_ever_sparser_ones() -> None:
-    kept = [depth for depth in range(1, 41) if eviction.spared(depth, below=40 - depth)]
-    assert [16, 24, 28, 32, 34, 36, 37, 38, 39, 40] == kept
+def test_the_newest_states_are_spared_and_older_ones_ever_more_sparsely() -> None:
+    spared = [depth for depth in range(1, 41) if eviction.spared(depth, below=40 - depth)]
+    assert [16, 24, 28, 32, 34, 36, 37, 38, 39, 40] == spared
 
 
-def test_what_thinning_took_once_it_would_take_again() -> None:
-    """So a conversation that grows keeps the states that were spared before."""
+def test_a_thinned_state_is_never_spared_later() -> None:
+    """So a growing conversation keeps the states that were spared before."""
     for length in range(1, 200):
-        kept = {at for at in range(1, length + 1) if eviction.spared(at, length - at)}
+        spared = {at for at in range(1, length + 1) if eviction.spared(at, length - at)}
         longer = {at for at in range(1, length + 2) if eviction.spared(at, length + 1 - at)}
-        assert longer - {length + 1} <= kept
+        assert longer - {length + 1} <= spared
 
 
 def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) -> None:
-    old = put(tmp_path, talk(1, 20))
-    age(tmp_path, WEEK)
-    new = put(tmp_path, talk(2, 20))
-    removals = evict(tmp_path, a_little_less(tmp_path))
+    old = put_conversation(tmp_path, tokens_of(1, 20))
+    set_age(tmp_path, WEEK_SECONDS)
+    new = put_conversation(tmp_path, tokens_of(2, 20))
+    removals = evict(tmp_path, slightly_smaller_limit(tmp_path))
     assert ["state.safetensors"] * len(removals) == [
         removal.path.name.partition(".")[2] for removal in removals
     ]
-    assert (20, 20) == (depth(tmp_path, talk(1, 20)), depth(tmp_path, talk(2, 20)))
+    assert (20, 20) == (depth(tmp_path, tokens_of(1, 20)), depth(tmp_path, tokens_of(2, 20)))
     assert list(range(1, 21)) == states(tmp_path, new)
     assert len(states(tmp_path, old)) < 20
     assert [17, 18, 19, 20] == states(tmp_path, old)[-4:]
 
 
 def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
-    path = put(tmp_path, talk(1, 40))
+    path = put_conversation(tmp_path, tokens_of(1, 40))
     evict(tmp_path, int(inventory.total_bytes(tmp_path) * 0.75))
-    left = [0, *states(tmp_path, path)]
-    assert len(left) < 41
-    assert all(at - max(depth for depth in left if depth <= at) < 16 for at in range(1, 41))
+    depths_with_state = [0, *states(tmp_path, path)]
+    assert len(depths_with_state) < 41
+    assert all(at - max(depth for depth in depths_with_state if depth <= at) < 16 for at in range(1, 41))
 
 
-def test_a_state_without_rows_goes(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 1))
+def test_a_state_without_rows_is_evicted(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 1))
     for path in tmp_path.glob("kv/*/??/*.rows.*"):
         path.unlink()
-    (only,) = evict(tmp_path, 0)
-    assert "over the limit: an older state, thinned" == only.reason
+    (removal,) = evict(tmp_path, 0)
+    assert "over the limit: an older state, thinned" == removal.reason
 
 
 # Leaves
 
 
 def test_the_least_seconds_per_byte_go_first(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 3), seconds=5.0, state=False)
-    put(tmp_path, talk(2, 3), seconds=0.1, state=False)
-    put(tmp_path, talk(3, 3), seconds=5.0, state=False)
+    put_conversation(tmp_path, tokens_of(1, 3), seconds=5.0, state=False)
+    put_conversation(tmp_path, tokens_of(2, 3), seconds=0.1, state=False)
+    put_conversation(tmp_path, tokens_of(3, 3), seconds=5.0, state=False)
     evict(tmp_path, int(inventory.total_bytes(tmp_path) * 0.75))
-    assert [3, 0, 3] == [depth(tmp_path, talk(seed, 3)) for seed in (1, 2, 3)]
+    assert [3, 0, 3] == [depth(tmp_path, tokens_of(seed, 3)) for seed in (1, 2, 3)]
 
 
 def test_a_week_without_use_halves_what_is_saved(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 1), seconds=1.5, state=False)
-    age(tmp_path, WEEK)
-    put(tmp_path, talk(2, 1), seconds=1.0, state=False)
-    evict(tmp_path, a_little_less(tmp_path))
-    assert [0, 1] == [depth(tmp_path, talk(seed, 1)) for seed in (1, 2)]
+    put_conversation(tmp_path, tokens_of(1, 1), seconds=1.5, state=False)
+    set_age(tmp_path, WEEK_SECONDS)
+    put_conversation(tmp_path, tokens_of(2, 1), seconds=1.0, state=False)
+    evict(tmp_path, slightly_smaller_limit(tmp_path))
+    assert [0, 1] == [depth(tmp_path, tokens_of(seed, 1)) for seed in (1, 2)]
 
 
-def test_leaves_go_before_what_they_hang_on(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 5), state=False)
-    for left in (4, 3, 2, 1, 0):
-        evict(tmp_path, a_little_less(tmp_path))
-        assert left == depth(tmp_path, talk(1, 5))
+def test_leaves_go_before_their_parents(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 5), state=False)
+    for remaining in (4, 3, 2, 1, 0):
+        evict(tmp_path, slightly_smaller_limit(tmp_path))
+        assert remaining == depth(tmp_path, tokens_of(1, 5))
 
 
-def test_items_of_several_models_go_by_worth(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 4), FINGERPRINT, seconds=2.0, state=False)
-    put(tmp_path, talk(1, 4), OTHER, seconds=1.0, state=False)
+def test_items_of_several_models_go_by_value(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 4), FINGERPRINT, seconds=2.0, state=False)
+    put_conversation(tmp_path, tokens_of(1, 4), OTHER, seconds=1.0, state=False)
     removals = list(eviction.over_limit(tmp_path, 0))
     models = [removal.path.parent.parent.name for removal in removals]
     assert [*[OTHER] * 4, *[FINGERPRINT] * 4] == models
 
 
 def test_the_open_path_keeps_its_rows_whatever_the_limit(tmp_path: Path) -> None:
-    tokens = talk(1, 20)
-    path = put(tmp_path, tokens)
-    put(tmp_path, talk(2, 20, like=tokens[:12]))
-    put(tmp_path, talk(3, 20))
+    tokens = tokens_of(1, 20)
+    path = put_conversation(tmp_path, tokens)
+    put_conversation(tmp_path, tokens_of(2, 20, prefix=tokens[:12]))
+    put_conversation(tmp_path, tokens_of(3, 20))
     evict(tmp_path, 0, path)
     assert (20, 20) == (depth(tmp_path, tokens), depth(tmp_path, tokens, stateful=True))
-    assert 12 == depth(tmp_path, talk(2, 20, like=tokens[:12]))
-    assert 0 == depth(tmp_path, talk(3, 20))
+    assert 12 == depth(tmp_path, tokens_of(2, 20, prefix=tokens[:12]))
+    assert 0 == depth(tmp_path, tokens_of(3, 20))
 
 
-def test_nothing_goes_below_the_limit(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 5))
+def test_nothing_is_evicted_below_the_limit(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 5))
     assert [] == evict(tmp_path, inventory.total_bytes(tmp_path))
 
 
 def test_eviction_ends_a_tenth_below_the_limit(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 60), state=False)
+    put_conversation(tmp_path, tokens_of(1, 60), state=False)
     limit = inventory.total_bytes(tmp_path) // 2
     evict(tmp_path, limit)
     assert inventory.total_bytes(tmp_path) <= limit * eviction.TARGET_SHARE
 
 
-def test_what_is_going_already_is_not_counted_twice(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 3), state=False)
-    (first, *_) = eviction.over_limit(tmp_path, 0)
-    limit = inventory.total_bytes(tmp_path) - first.size
-    assert [] == list(eviction.over_limit(tmp_path, limit, removals=[first]))
+def test_given_removals_are_not_counted_twice(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 3), state=False)
+    (first_removal, *_) = eviction.over_limit(tmp_path, 0)
+    limit = inventory.total_bytes(tmp_path) - first_removal.size
+    assert [] == list(eviction.over_limit(tmp_path, limit, removals=[first_removal]))
 
 
-def test_a_damaged_file_goes_before_anything_whole(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 3), state=False)
+def test_a_damaged_file_goes_before_sound_ones(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 3), state=False)
     path = next(tmp_path.glob("kv/*/??/*.rows.*"))
     path.write_bytes(b"damaged")
     first, *_ = eviction.over_limit(tmp_path, 0)
     assert (path, "damaged") == (first.path, first.reason)
 
 
-def test_a_file_that_is_gone_by_then_frees_nothing(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 3))
+def test_a_file_that_no_longer_exists_frees_nothing(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 3))
     removals = list(eviction.over_limit(tmp_path, 0))
     inventory.clear(tmp_path)
     assert 0 == eviction.remove(removals)
 
 
-def test_one_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 3), state=False)
+def test_one_file_that_cannot_be_removed_does_not_keep_the_others(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 3), state=False)
     removals = list(eviction.over_limit(tmp_path, 0))
     stuck = eviction.Removal(removals[0].path / "below", 1, "it is below a file")
     with pytest.raises(NotADirectoryError):
@@ -223,15 +223,15 @@ def test_one_file_that_cannot_go_does_not_keep_the_others(tmp_path: Path) -> Non
 
 
 def small_copies(folder: Path, tokens: Sequence[int], length: int) -> dict[Path, bytes]:
-    """The rows files of a conversation's first segments before the next one joins them."""
-    put(folder, [*tokens[:length], 0], state=False)
+    """Put the first `length` segments; returns their rows files, which the next segment will join."""
+    put_conversation(folder, [*tokens[:length], 0], state=False)
     return {path: path.read_bytes() for path in folder.glob("kv/*/??/*.rows.*")}
 
 
-def test_what_a_longer_file_holds_too_goes(tmp_path: Path) -> None:
-    tokens = talk(1, 9)
+def test_files_held_by_a_longer_one_are_removed(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 9)
     small = small_copies(tmp_path, tokens, 8)
-    put(tmp_path, tokens, state=False)
+    put_conversation(tmp_path, tokens, state=False)
     (first,) = small.keys() & set(tmp_path.glob("kv/*/??/*"))
     for path, data in small.items():
         path.write_bytes(data)
@@ -241,20 +241,20 @@ def test_what_a_longer_file_holds_too_goes(tmp_path: Path) -> None:
     assert 9 == depth(tmp_path, tokens)
 
 
-def test_what_is_held_twice_can_all_be_evicted(tmp_path: Path) -> None:
-    tokens = talk(1, 9)
+def test_files_held_twice_can_all_be_evicted(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 9)
     small = small_copies(tmp_path, tokens, 8)
-    put(tmp_path, tokens, state=False)
+    put_conversation(tmp_path, tokens, state=False)
     for path, data in small.items():
         path.write_bytes(data)
     evict(tmp_path, 0)
     assert 0 == inventory.total_bytes(tmp_path)
 
 
-def test_a_file_stays_that_a_longer_one_holds_but_cannot_be_found_for(tmp_path: Path) -> None:
-    """Two processes joined at once: segments 2 to 9, and 3 to 10. Only [10] leads beyond 9."""
-    tokens = talk(1, 10)
-    put(tmp_path, tokens, state=False)
+def test_a_file_stays_if_the_longer_one_that_holds_it_cannot_be_reached(tmp_path: Path) -> None:
+    """Two processes joined at once: segments 2 to 9, and 3 to 10. Only the file of 10 continues after 9."""
+    tokens = tokens_of(1, 10)
+    put_conversation(tmp_path, tokens, state=False)
     hidden = join(tmp_path, tokens, 2, 10)
     assert (10, 3) == (depth(tmp_path, tokens), len(list(inventory.rows(hidden.parent.parent))) - 1)
     assert [] == list(eviction.held_twice(tmp_path))
@@ -263,7 +263,7 @@ def test_a_file_stays_that_a_longer_one_holds_but_cannot_be_found_for(tmp_path: 
 
 
 def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
-    """A file of the segments of these tokens."""
+    """Write a joined file of the segments from `start` to `end`."""
     run = path_of(tokens).upto(end).after(start)
     metadata = {
         "format": SEGMENT_FORMAT,
@@ -289,34 +289,34 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
 # The budget
 
 
-def test_the_default_is_20_gib_or_a_tenth_of_what_is_free(tmp_path: Path) -> None:
+def test_the_default_is_20_gib_or_a_tenth_of_the_free_space(tmp_path: Path) -> None:
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
     limit = budget.default_limit(tmp_path / "not" / "there")
     assert limit <= budget.MAX_BYTES
     assert limit == pytest.approx(min(budget.MAX_BYTES, free / 10), rel=0.05)
 
 
-def test_what_is_written_stays_below_the_limit(tmp_path: Path) -> None:
-    put(tmp_path, talk(1, 30), state=False)
+def test_writes_stay_below_the_limit(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 30), state=False)
     limit = inventory.total_bytes(tmp_path)
-    put(tmp_path, talk(2, 15), state=False, written=Budget(tmp_path, limit, set).written)
+    put_conversation(tmp_path, tokens_of(2, 15), state=False, on_written=Budget(tmp_path, limit, set).written)
     assert inventory.total_bytes(tmp_path) <= limit
-    assert 15 == depth(tmp_path, talk(2, 15))
+    assert 15 == depth(tmp_path, tokens_of(2, 15))
 
 
-def test_what_is_open_elsewhere_stays(tmp_path: Path) -> None:
-    elsewhere = {segment.id for segment in put(tmp_path, talk(1, 10), state=False)}
-    put(tmp_path, talk(2, 30), state=False)
-    keeper = Budget(tmp_path, inventory.total_bytes(tmp_path), lambda: elsewhere)
-    put(tmp_path, talk(3, 10), state=False, written=keeper.written)
-    assert (10, 10) == (depth(tmp_path, talk(1, 10)), depth(tmp_path, talk(3, 10)))
-    assert 30 > depth(tmp_path, talk(2, 30))
+def test_segments_open_elsewhere_are_not_evicted(tmp_path: Path) -> None:
+    open_ids = {segment.id for segment in put_conversation(tmp_path, tokens_of(1, 10), state=False)}
+    put_conversation(tmp_path, tokens_of(2, 30), state=False)
+    keeper = Budget(tmp_path, inventory.total_bytes(tmp_path), lambda: open_ids)
+    put_conversation(tmp_path, tokens_of(3, 10), state=False, on_written=keeper.written)
+    assert (10, 10) == (depth(tmp_path, tokens_of(1, 10)), depth(tmp_path, tokens_of(3, 10)))
+    assert 30 > depth(tmp_path, tokens_of(2, 30))
 
 
-def test_an_open_path_over_the_limit_is_told_once_and_not_written_any_more(tmp_path: Path) -> None:
+def test_an_open_path_over_the_limit_is_reported_once_and_no_longer_written(tmp_path: Path) -> None:
     limit = 5_000
     store = SegmentStore(tmp_path, FINGERPRINT, Budget(tmp_path, limit, set).written)
-    tokens = talk(1, 60)
+    tokens = tokens_of(1, 60)
     path = path_of(tokens)
     for at in range(1, 61):
         rows = {"0.keys": Tensor.of(np.ones((1, 1, 1, 64), "f4"))}
@@ -330,26 +330,26 @@ def test_an_open_path_over_the_limit_is_told_once_and_not_written_any_more(tmp_p
     assert 0 < depth(tmp_path, tokens) < 60
 
 
-def test_a_budget_that_is_full_says_so_as_a_full_disk_does(tmp_path: Path) -> None:
-    path = put(tmp_path, talk(1, 5))
+def test_a_full_budget_raises_as_a_full_disk_does(tmp_path: Path) -> None:
+    path = put_conversation(tmp_path, tokens_of(1, 5))
     with pytest.raises(OSError, match="--cache-limit") as caught:
         Budget(tmp_path, 0, set).written(1, path)
     assert errno.EDQUOT == caught.value.errno
 
 
-def test_what_other_processes_write_is_counted_after_a_while(tmp_path: Path) -> None:
+def test_writes_of_other_processes_are_counted_after_a_while(tmp_path: Path) -> None:
     keeper = Budget(tmp_path, 100_000, set)
-    path = put(tmp_path, talk(1, 2), written=keeper.written)
-    put(tmp_path, talk(2, 120), state=False)
+    path = put_conversation(tmp_path, tokens_of(1, 2), on_written=keeper.written)
+    put_conversation(tmp_path, tokens_of(2, 120), state=False)
     assert inventory.total_bytes(tmp_path) < 100_000
-    put(tmp_path, talk(3, 120))
+    put_conversation(tmp_path, tokens_of(3, 120))
     for _ in range(20):
         keeper.written(1_000, path)
     assert inventory.total_bytes(tmp_path) <= 100_000
 
 
 @pytest.mark.parametrize("count", [3, 700])
-def test_the_estimate_is_near_what_is_there(tmp_path: Path, count: int) -> None:
+def test_the_estimate_is_near_the_bytes_on_disk(tmp_path: Path, count: int) -> None:
     folder = catalog.model_folder(tmp_path, FINGERPRINT)
     for number in range(count * 10):
         path = folder / f"{number % 256:02x}" / f"{number:064x}.state.safetensors"
@@ -358,7 +358,7 @@ def test_the_estimate_is_near_what_is_there(tmp_path: Path, count: int) -> None:
     assert count * 1000 == pytest.approx(budget.estimate(tmp_path), rel=0.05)
 
 
-def test_open_segments_are_those_of_locked_sessions_but_ones_own(tmp_path: Path) -> None:
+def test_open_segments_are_those_of_other_locked_sessions(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     opened = []
     for name, digit in (("a", "1"), ("b", "2"), ("c", "3")):

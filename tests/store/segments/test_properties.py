@@ -1,7 +1,7 @@
-"""Whatever happens to a store, what it gives back is what was put, and what is needed stays.
+"""Stateful property tests of the store: it returns what was put, and keeps what sessions need.
 
-A model in memory says what was put. Conversations part at any token, are cut into other segments,
-evicted, deleted, collected, joined half, and opened again, in any order.
+A model in memory holds what was put. Conversations branch at any token, have other boundaries, and are
+evicted, deleted, collected, half joined and opened again, in any order.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from chatcli.store.sessions.folder import SessionFolder
 FINGERPRINT = "f" * 32
 ROOT = root_id(FINGERPRINT)
 DAY = 24 * 3600.0
-PLENTY = 1 << 40
-# Thousands of flushed writes take a disk minutes, where memory takes seconds.
-QUICK = Path("/dev/shm")
+LARGE_LIMIT_BYTES = 1 << 40
+# Thousands of flushed writes take minutes on a disk and seconds in memory.
+MEMORY_FOLDER = Path("/dev/shm")
 SEEDS = st.integers(0, 1000)
 LENGTHS = st.lists(st.integers(1, 3), min_size=5, max_size=24)
 
 
 @dataclass
-class Talk:
-    """A conversation: its tokens, where it is cut, and whether a transcript names its segments."""
+class Conversation:
+    """A conversation: its tokens, the ends of its segments, and whether a transcript names them."""
 
     name: str
     tokens: list[int]
@@ -57,34 +57,38 @@ class Talk:
     saved: bool = True
 
     @property
-    def chain(self) -> TokenPath:
+    def path(self) -> TokenPath:
         return TokenPath.cut(ROOT, self.tokens, self.ends)
 
 
 def tokens_of(seed: int) -> list[int]:
-    """Sixty tokens of two kinds, so that conversations part anywhere."""
+    """Sixty tokens out of two, so that conversations branch anywhere."""
     return random.Random(seed).choices([1, 2], k=60)
 
 
-def number(tokens: Sequence[int], place: str) -> np.ndarray:
-    """What a model would compute at the end of these tokens: all of them matter."""
-    digest = hashlib.sha256(bytes(tokens) + place.encode()).digest()
+def number(tokens: Sequence[int], tensor_name: str) -> np.ndarray:
+    """Values of shape (2, 4) that depend on all of these tokens, as a model's do."""
+    digest = hashlib.sha256(bytes(tokens) + tensor_name.encode()).digest()
     return np.frombuffer(digest[:16], "<u2").reshape(2, 4)
 
 
 def rows_of(tokens: Sequence[int], start: int, end: int) -> dict[str, np.ndarray]:
     """Rows of shape (1, 2, tokens, 4), of two layers."""
     return {
-        place: np.stack([number(tokens[: at + 1], place) for at in range(start, end)], axis=1)[None]
-        for place in ("0.keys", "2.values")
+        tensor_name: np.stack([number(tokens[: at + 1], tensor_name) for at in range(start, end)], axis=1)[
+            None
+        ]
+        for tensor_name in ("0.keys", "2.values")
     }
 
 
-def checkpoint(talk: Talk, depth: int, stateful: bool) -> Checkpoint:
-    segments = talk.chain.upto(depth)
+def checkpoint(conversation: Conversation, depth: int, stateful: bool) -> Checkpoint:
+    segments = conversation.path.upto(depth)
     last = segments[-1]
-    rows = {name: Tensor.of(array) for name, array in rows_of(talk.tokens, last.start, last.end).items()}
-    state = {"1.0": Tensor.of(number(talk.tokens[: last.end], "state"))} if stateful else {}
+    rows = {
+        name: Tensor.of(array) for name, array in rows_of(conversation.tokens, last.start, last.end).items()
+    }
+    state = {"1.0": Tensor.of(number(conversation.tokens[: last.end], "state"))} if stateful else {}
     return Checkpoint(segments, rows, state, json.dumps({"at": last.end}), 0.5)
 
 
@@ -95,20 +99,22 @@ class Store(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="chatcli-", dir=QUICK if QUICK.is_dir() else None))
-        self.talks: list[Talk] = []
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="chatcli-", dir=MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None)
+        )
+        self.conversations: list[Conversation] = []
         self.rows: set[str] = set()
         self.states: set[str] = set()
-        self.store = self.opened()
+        self.store = self.open_store()
 
-    def opened(self) -> SegmentStore:
+    def open_store(self) -> SegmentStore:
         return SegmentStore(self.folder, FINGERPRINT)
 
     def teardown(self) -> None:
         self.store.close()
         shutil.rmtree(self.folder)
 
-    # What happens
+    # Rules
 
     @initialize(seed=SEEDS, lengths=LENGTHS)
     def begin(self, seed: int, lengths: list[int]) -> None:
@@ -116,157 +122,162 @@ class Store(RuleBasedStateMachine):
 
     @rule(data=st.data(), seed=SEEDS, lengths=LENGTHS)
     def branch(self, data: st.DataObject, seed: int, lengths: list[int]) -> None:
-        """A conversation that has its first tokens, and some of its cuts, from another."""
-        other = data.draw(st.sampled_from(self.talks))
-        at = data.draw(st.integers(0, other.ends[-1]))
-        shared = sum(end <= at for end in other.ends)
-        kept = data.draw(st.one_of(st.just(shared), st.integers(0, shared)))
-        self.add([*other.tokens[:at], *tokens_of(seed)], lengths, other.ends[:kept])
+        """A conversation that shares its first tokens, and some of its segments, with another."""
+        source = data.draw(st.sampled_from(self.conversations))
+        at = data.draw(st.integers(0, source.ends[-1]))
+        shared = sum(end <= at for end in source.ends)
+        shared_cuts = data.draw(st.one_of(st.just(shared), st.integers(0, shared)))
+        self.add([*source.tokens[:at], *tokens_of(seed)], lengths, source.ends[:shared_cuts])
 
-    def add(self, tokens: list[int], lengths: list[int], before: Sequence[int] = ()) -> None:
-        ends = list(before)
+    def add(self, tokens: list[int], lengths: list[int], first_cuts: Sequence[int] = ()) -> None:
+        ends = list(first_cuts)
         for length in lengths:
             ends.append((ends[-1] if ends else 0) + length)
         ends = [end for end in ends if end < len(tokens)]
-        talk = Talk(f"talk-{len(self.talks)}", tokens, ends)
-        self.talks.append(talk)
-        self.write(talk)
-        self.take_turns(talk)
+        conversation = Conversation(f"talk-{len(self.conversations)}", tokens, ends)
+        self.conversations.append(conversation)
+        self.write(conversation)
+        self.put_missing(conversation)
 
-    def write(self, talk: Talk) -> None:
-        """The transcript, as far as it matters: it names the segments."""
-        session = SessionFolder(self.folder).create(talk.name, model=None, system=None)
-        session.write({"type": "note", "id": "x", "record": {"segments": self.names(talk)}})
+    def write(self, conversation: Conversation) -> None:
+        """Write a transcript that names the segments."""
+        session = SessionFolder(self.folder).create(conversation.name, model=None, system=None)
+        session.write({"type": "note", "id": "x", "record": {"segments": self.segment_ids(conversation)}})
         session.close()
 
-    def names(self, talk: Talk) -> list[str]:
-        return [segment.id for segment in talk.chain]
+    def segment_ids(self, conversation: Conversation) -> list[str]:
+        return [segment.id for segment in conversation.path]
 
     @rule(data=st.data())
-    def go_on(self, data: st.DataObject) -> None:
-        """A session is opened again, and what is missing is computed and put."""
-        saved = [talk for talk in self.talks if talk.saved]
-        if saved:
-            self.take_turns(data.draw(st.sampled_from(saved)))
+    def reopen(self, data: st.DataObject) -> None:
+        """Open a session again, and put its missing checkpoints."""
+        saved_conversations = [conversation for conversation in self.conversations if conversation.saved]
+        if saved_conversations:
+            self.put_missing(data.draw(st.sampled_from(saved_conversations)))
 
-    def take_turns(self, talk: Talk) -> None:
-        whole = len(talk.ends)
-        for depth in range(self.depth(talk) + 1, whole + 1):
-            self.store.put(checkpoint(talk, depth, self.stateful))
-            self.rows.add(talk.chain[depth - 1].id)
+    def put_missing(self, conversation: Conversation) -> None:
+        segment_count = len(conversation.ends)
+        for depth in range(self.depth(conversation) + 1, segment_count + 1):
+            self.store.put(checkpoint(conversation, depth, self.stateful))
+            self.rows.add(conversation.path[depth - 1].id)
             if self.stateful:
-                self.states.add(talk.chain[depth - 1].id)
+                self.states.add(conversation.path[depth - 1].id)
         self.store.flush()
 
     @rule()
     def restart(self) -> None:
         self.store.close()
-        self.store = self.opened()
+        self.store = self.open_store()
 
     @rule(data=st.data(), share=st.floats(0, 1))
     def evict(self, data: st.DataObject, share: float) -> None:
-        """Down to a share of what is there, with one conversation open or none."""
-        open_talk = data.draw(st.sampled_from([None, *self.talks]))
-        open_ids = set(self.names(open_talk)) if open_talk else set()
+        """Evict down to a share of the bytes on disk, with one conversation open or none."""
+        open_conversation = data.draw(st.sampled_from([None, *self.conversations]))
+        open_ids = set(self.segment_ids(open_conversation)) if open_conversation else set()
         limit = int(share * inventory.total_bytes(self.folder))
         eviction.remove(eviction.over_limit(self.folder, limit, open_ids))
-        left = self.on_disk()
-        kept = {name for item in left if set(item.ids) & open_ids for name in item.ids}
-        assert self.rows & open_ids <= kept
+        remaining = self.on_disk()
+        remaining_open = {name for item in remaining if set(item.ids) & open_ids for name in item.ids}
+        assert self.rows & open_ids <= remaining_open
         if inventory.total_bytes(self.folder) > limit:
-            assert all(set(item.ids) & open_ids for item in left)
-        self.note_what_is_left()
+            assert all(set(item.ids) & open_ids for item in remaining)
+        self.check_remaining()
 
-    def note_what_is_left(self) -> None:
-        """After an eviction; the tree must be closed: no file without the rows that it continues."""
-        left = self.on_disk()
-        held = {name for item in left for name in item.ids if item.kind == "rows"}
-        assert all(item.parent in held | {ROOT} for item in left if item.kind == "rows")
-        assert held <= self.rows
-        self.rows = held
-        self.states &= {item.ids[0] for item in left if item.kind == "state"}
+    def check_remaining(self) -> None:
+        """Update the model after an eviction; every rows file must still have its parent's rows."""
+        remaining = self.on_disk()
+        remaining_rows = {name for item in remaining for name in item.ids if item.kind == "rows"}
+        assert all(item.parent in remaining_rows | {ROOT} for item in remaining if item.kind == "rows")
+        assert remaining_rows <= self.rows
+        self.rows = remaining_rows
+        self.states &= {item.ids[0] for item in remaining if item.kind == "state"}
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        saved = [talk for talk in self.talks if talk.saved]
-        if saved:
-            talk = data.draw(st.sampled_from(saved))
-            talk.saved = False
-            maintenance.delete(SessionFolder(self.folder), talk.name)
+        saved_conversations = [conversation for conversation in self.conversations if conversation.saved]
+        if saved_conversations:
+            conversation = data.draw(st.sampled_from(saved_conversations))
+            conversation.saved = False
+            maintenance.delete(SessionFolder(self.folder), conversation.name)
             self.keep_named()
 
     def keep_named(self) -> None:
-        named = {name for talk in self.talks if talk.saved for name in self.names(talk)}
-        self.rows &= named
-        self.states &= named
+        named_ids = {
+            name
+            for conversation in self.conversations
+            if conversation.saved
+            for name in self.segment_ids(conversation)
+        }
+        self.rows &= named_ids
+        self.states &= named_ids
 
     @rule(old=st.booleans())
     def collect(self, old: bool) -> None:
-        """What is older than the grace and named by no session goes: here nothing is unnamed."""
+        """Collect what is older than the grace period and named by no session: here there is none."""
         if old:
             for item in self.on_disk():
                 os.utime(item.path, (time.time() - DAY, time.time() - DAY))
-        eviction.remove(maintenance.collectable(SessionFolder(self.folder), PLENTY))
+        eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES))
 
     @rule(data=st.data())
     @precondition(lambda self: any(len(item.ids) > 1 for item in self.on_disk()))
-    def cut_joining_short(self, data: st.DataObject) -> None:
-        """A process is killed after it joined files and before it removed them."""
-        talk = data.draw(st.sampled_from(self.talks))
-        before = {item.path for item in self.on_disk()}
-        for depth in range(1, 1 + len([segment for segment in talk.chain if segment.id in self.rows])):
-            written = checkpoint(talk, depth, False)
-            if written.segment.id in self.rows:
-                metadata = self.store._metadata(written, "rows")
-                data = pack(self.store._tensors(written, "rows"), metadata)
-                path = segment_file(self.store, written)
-                if path not in before:
+    def interrupt_joining(self, data: st.DataObject) -> None:
+        """Write joined files' parts again, as if a process had been killed before it removed them."""
+        conversation = data.draw(st.sampled_from(self.conversations))
+        existing = {item.path for item in self.on_disk()}
+        for depth in range(1, 1 + len([segment for segment in conversation.path if segment.id in self.rows])):
+            segment_checkpoint = checkpoint(conversation, depth, False)
+            if segment_checkpoint.segment.id in self.rows:
+                metadata = self.store._metadata(segment_checkpoint, "rows")
+                data = pack(self.store._tensors(segment_checkpoint, "rows"), metadata)
+                path = segment_file(self.store, segment_checkpoint)
+                if path not in existing:
                     path.parent.mkdir(exist_ok=True)
                     path.write_bytes(data)
 
-    # What must hold
+    # Invariants
 
     @invariant()
-    def what_can_be_restored_is_what_was_put(self) -> None:
-        for talk in self.talks:
-            depth = self.depth(talk)
-            assert depth == self.expected_depth(talk)
-            self.check_rows(talk, depth)
+    def restored_checkpoints_are_as_they_were_put(self) -> None:
+        for conversation in self.conversations:
+            depth = self.depth(conversation)
+            assert depth == self.expected_depth(conversation)
+            self.check_rows(conversation, depth)
             if self.stateful and depth:
-                state, scalars = self.store.state(talk.chain[depth - 1])
-                end = talk.ends[depth - 1]
+                state, scalars = self.store.state(conversation.path[depth - 1])
+                end = conversation.ends[depth - 1]
                 assert {"at": end} == json.loads(scalars)
-                expected = number(talk.tokens[:end], "state")
+                expected = number(conversation.tokens[:end], "state")
                 assert expected.tobytes() == state["1.0"].array().tobytes()
 
-    def check_rows(self, talk: Talk, depth: int) -> None:
-        with self.store.rows(talk.chain.upto(depth)) as rows:
+    def check_rows(self, conversation: Conversation, depth: int) -> None:
+        with self.store.rows(conversation.path.upto(depth)) as rows:
             if depth:
-                for name, expected in rows_of(talk.tokens, 0, talk.ends[depth - 1]).items():
+                for name, expected in rows_of(conversation.tokens, 0, conversation.ends[depth - 1]).items():
                     assert expected.tobytes() == joined(rows, name).tobytes()
 
     @invariant()
-    def what_others_share_is_of_the_same_tokens(self) -> None:
-        for talk in self.talks[:3]:
-            depth = min(self.depth(talk), len(talk.ends) - 1)
-            rows = self.store.rows_of_other_path(talk.chain.after(depth), 1)
+    def borrowed_rows_are_of_the_same_tokens(self) -> None:
+        for conversation in self.conversations[:3]:
+            depth = min(self.depth(conversation), len(conversation.ends) - 1)
+            rows = self.store.rows_of_other_path(conversation.path.after(depth), 1)
             if rows is not None:
-                start = talk.chain[depth].start
+                start = conversation.path[depth].start
                 with rows:
-                    for name, expected in rows_of(talk.tokens, start, start + rows.count).items():
+                    for name, expected in rows_of(conversation.tokens, start, start + rows.count).items():
                         assert expected.tobytes() == joined(rows, name).tobytes()
 
     @invariant()
     def nothing_is_damaged(self) -> None:
         assert [] == list(inventory.verify(self.folder))
 
-    def depth(self, talk: Talk) -> int:
-        return self.store.depth(talk.chain, stateful=self.stateful)
+    def depth(self, conversation: Conversation) -> int:
+        return self.store.depth(conversation.path, stateful=self.stateful)
 
-    def expected_depth(self, talk: Talk) -> int:
-        names = self.names(talk)
-        depth = next((at for at, name in enumerate(names) if name not in self.rows), len(names))
-        while self.stateful and depth and names[depth - 1] not in self.states:
+    def expected_depth(self, conversation: Conversation) -> int:
+        segment_ids = self.segment_ids(conversation)
+        depth = next((at for at, name in enumerate(segment_ids) if name not in self.rows), len(segment_ids))
+        while self.stateful and depth and segment_ids[depth - 1] not in self.states:
             depth -= 1
         return depth
 
@@ -277,10 +288,10 @@ class Store(RuleBasedStateMachine):
         return [item for item in items if isinstance(item, inventory.Item)]
 
 
-def segment_file(store: SegmentStore, made: Checkpoint) -> Path:
+def segment_file(store: SegmentStore, checkpoint: Checkpoint) -> Path:
     from chatcli.store.segments import catalog
 
-    return catalog.rows_path(store.folder, made.path.after(len(made.path) - 1))
+    return catalog.rows_path(store.folder, checkpoint.path.after(len(checkpoint.path) - 1))
 
 
 class StatefulStore(Store):
@@ -301,9 +312,9 @@ def run(machine: type[Store], examples: int) -> None:
     )
 
 
-def test_rows_come_back_whatever_happened() -> None:
+def test_rows_come_back_after_any_sequence_of_rules() -> None:
     run(Store, 30)
 
 
-def test_rows_with_states_come_back_whatever_happened() -> None:
+def test_rows_with_states_come_back_after_any_sequence_of_rules() -> None:
     run(StatefulStore, 30)

@@ -1,4 +1,4 @@
-"""Every kind of file that is written is one that safetensors and MLX open, with the same arrays."""
+"""safetensors and MLX open every kind of segment file, with the same arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.program import segment_files
 from tests.support.tiny import write_model
 
 WEIGHTS = "model.safetensors"
-# A family, how it is run, the type of its weights, and what its files then are.
+# Family, model options, the type of the weights, and the kinds of file that result.
 KINDS: dict[str, tuple[str, ModelOptions, Any, set[str]]] = {
     "rows": ("qwen3", DEFAULTS, None, {"rows", "joined"}),
     "rows in bfloat16": ("qwen3", DEFAULTS, mx.bfloat16, {"rows", "joined", "bfloat16"}),
@@ -58,10 +58,10 @@ def test_other_programs_read_the_same_arrays(tmp_path: Path, kind: str) -> None:
         chat = harness.chat("talk")
         for message in MESSAGES:
             harness.say(chat, message)
-    seen: set[str] = set()
+    kinds: set[str] = set()
     for path in segment_files(sessions):
         loaded, metadata = mx.load(str(path), return_metadata=True)
-        seen |= kinds_of(path, loaded)
+        kinds |= kinds_of(path, loaded)
         raw = dict(deserialize(path.read_bytes()))
         with Container(path) as file, safe_open(path, "mlx") as opened:
             assert file.tensors.keys() == set(opened.keys()) == loaded.keys()
@@ -73,4 +73,4 @@ def test_other_programs_read_the_same_arrays(tmp_path: Path, kind: str) -> None:
                 assert (CODES[tensor.dtype], tensor.shape) == (part.get_dtype(), tuple(part.get_shape()))
                 if tensor.dtype != "bfloat16":  # safe_open goes through NumPy, which has no such type
                     assert tensor.raw().tobytes() == bits(opened.get_tensor(name)).tobytes()
-    assert expected == seen
+    assert expected == kinds

@@ -46,7 +46,7 @@ def test_the_same_tokens_have_the_same_id_whatever_holds_them() -> None:
     assert segment_id(ROOT, [1, 2]) == segment_id(ROOT, (1, 2))
 
 
-def test_a_chain_cuts_the_prompt_at_its_boundaries() -> None:
+def test_a_path_cuts_the_prompt_at_its_boundaries() -> None:
     prompt = list(range(10, 20))
     path = TokenPath.cut(ROOT, prompt, [3, 4, 9])
     assert [(0, 3), (3, 4), (4, 9)] == [(part.start, part.end) for part in path]
@@ -66,12 +66,12 @@ def test_other_boundaries_lead_to_other_ids_at_the_same_place() -> None:
 
 
 def test_prompts_share_ids_exactly_as_far_as_their_tokens_agree() -> None:
-    left, right = [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 9, 6]
-    ids = [[part.id for part in TokenPath.cut(ROOT, prompt, [2, 4, 6])] for prompt in (left, right)]
+    first, second = [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 9, 6]
+    ids = [[part.id for part in TokenPath.cut(ROOT, prompt, [2, 4, 6])] for prompt in (first, second)]
     assert [True, True, False] == [a == b for a, b in zip(*ids, strict=True)]
 
 
-def test_what_follows_the_last_boundary_does_not_count() -> None:
+def test_tokens_after_the_last_boundary_do_not_change_the_ids() -> None:
     assert TokenPath.cut(ROOT, [1, 2, 3], [2]).ids == TokenPath.cut(ROOT, [1, 2, 9, 9], [2]).ids
 
 
@@ -88,7 +88,7 @@ def test_the_common_prefix_is_counted_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "length", "least", "kept"),
+    ("positions", "length", "min_position", "usable"),
     [
         ([3, 5, 9], 10, 1, [3, 5, 9]),
         ([3, 5, 9], 9, 1, [3, 5]),
@@ -105,23 +105,25 @@ def test_the_common_prefix_is_counted_one_by_one() -> None:
         ([1, 2], 0, 1, []),
     ],
 )
-def test_usable_boundaries_are_these(positions: list[int], length: int, least: int, kept: list[int]) -> None:
-    assert kept == usable_boundaries(positions, length, least)
+def test_usable_boundaries_are_these(
+    positions: list[int], length: int, min_position: int, usable: list[int]
+) -> None:
+    assert usable == usable_boundaries(positions, length, min_position)
 
 
 def test_usable_boundaries_always_leave_a_token_and_increase() -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     for _ in range(500):
-        positions = [dice.randint(-3, 30) for _ in range(dice.randint(0, 8))]
-        length, least = dice.randint(0, 30), dice.randint(1, 10)
-        kept = usable_boundaries(iter(positions), length, least)
-        assert sorted(set(kept)) == kept
-        assert set(positions) >= set(kept)
-        assert all(least <= position < length for position in kept)
-        fitting = [position for position in positions if least <= position < length]
-        assert bool(fitting) == bool(kept)
+        positions = [rng.randint(-3, 30) for _ in range(rng.randint(0, 8))]
+        length, min_position = rng.randint(0, 30), rng.randint(1, 10)
+        usable = usable_boundaries(iter(positions), length, min_position)
+        assert sorted(set(usable)) == usable
+        assert set(positions) >= set(usable)
+        assert all(min_position <= position < length for position in usable)
+        in_range = [position for position in positions if min_position <= position < length]
+        assert bool(in_range) == bool(usable)
         if positions == sorted(set(positions)):
-            assert fitting == kept
+            assert in_range == usable
 
 
 def test_boundaries_of_a_longer_prompt_begin_with_those_of_a_shorter() -> None:

@@ -1,4 +1,4 @@
-"""A transcript that something has damaged: never a crash, and no good line lost to a bad one."""
+"""Damaged transcripts: never a crash, and no good line lost to a bad one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chatcli.store.sessions.transcript import Transcript, encode, parse, recover
 from tests.support.families import at_night
 
 SEED = 20261121
-MUTATIONS = 90
+MUTATION_COUNT = 90
 RECORD = {
     "prompt_tokens": 41,
     "reused_tokens": 30,
@@ -40,7 +40,7 @@ RECORD = {
     "boundaries": {"before": 12, "question": 30, "reply": 41},
     "template": "c0ffee",
 }
-STRANGE: list[Any] = [
+ODD_VALUES: list[Any] = [
     None,
     True,
     7,
@@ -67,118 +67,118 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = SessionFolder(tmp_path_factory.mktemp("real"))
     with folder.create("dog", model="pocket", system="Be brief.", date="2025-03-01") as session:
         for number in range(6):
-            asked = session.append(Message("user", f"question {number} é"), session.conversation.head)
+            question = session.append(Message("user", f"question {number} é"), session.conversation.head)
             reply = session.append(
                 Message("assistant", f"answer {number}\n日本", "hm"),
-                asked.id,
+                question.id,
                 finish_reason="stop",
                 record=RECORD,
             )
             session.note(reply, {"settled_tokens": 9, "boundaries": RECORD["boundaries"]})
             if number == 2:
-                session.move_head(asked.id)
-                session.append(Message("assistant", "another"), asked.id, finish_reason="cancelled")
+                session.move_head(question.id)
+                session.append(Message("assistant", "another"), question.id, finish_reason="cancelled")
         session.set_system("Be long.")
         session.set_model("other")
         return session.path.read_bytes()
 
 
-# Ways to damage bytes: each gives one mutation after another
+# Mutators: each returns damaged bytes
 
 
-def flipped(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ chance.randrange(1, 256)]) + data[at + 1 :]
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ rng.randrange(1, 256)]) + data[at + 1 :]
 
 
-def cut(data: bytes, chance: random.Random) -> bytes:
-    return data[: chance.randrange(len(data))]
+def cut(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data))]
 
 
-def zeroed(data: bytes, chance: random.Random) -> bytes:
-    at, length = chance.randrange(len(data)), chance.randrange(1, 1500)
+def zeroed(data: bytes, rng: random.Random) -> bytes:
+    at, length = rng.randrange(len(data)), rng.randrange(1, 1500)
     return (data[:at] + bytes(length) + data[at + length :])[: len(data)]
 
 
-def not_text(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + chance.choice([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0"]) + data[at:]
+def not_text(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + rng.choice([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0"]) + data[at:]
 
 
-def shuffled(data: bytes, chance: random.Random) -> bytes:
-    """Some lines twice, some gone, some elsewhere."""
-    first, *lines = data.splitlines(keepends=True)
-    for _ in range(chance.randrange(1, 5)):
-        at = chance.randrange(len(lines))
-        deed = chance.choice(["twice", "gone", "elsewhere"])
-        found = lines[at] if deed == "twice" else lines.pop(at)
-        if deed != "gone":
-            lines.insert(chance.randrange(len(lines)), found)
-    return first + b"".join(lines)
+def shuffled(data: bytes, rng: random.Random) -> bytes:
+    """Duplicate, remove or move some lines."""
+    header, *lines = data.splitlines(keepends=True)
+    for _ in range(rng.randrange(1, 5)):
+        at = rng.randrange(len(lines))
+        edit = rng.choice(["twice", "gone", "elsewhere"])
+        line = lines[at] if edit == "twice" else lines.pop(at)
+        if edit != "gone":
+            lines.insert(rng.randrange(len(lines)), line)
+    return header + b"".join(lines)
 
 
-def retyped(data: bytes, chance: random.Random) -> bytes:
-    """A strange value in some field of some line, the record's parts included."""
+def retyped(data: bytes, rng: random.Random) -> bytes:
+    """Set a field of a line, or of its record, to an odd value."""
     lines = [json.loads(line) for line in data.splitlines()]
-    line = chance.choice(lines)
-    found = line["record"] if "record" in line and chance.random() < 0.5 else line
-    if found:
-        found[chance.choice(list(found))] = chance.choice(STRANGE)
+    line = rng.choice(lines)
+    fields = line["record"] if "record" in line and rng.random() < 0.5 else line
+    if fields:
+        fields[rng.choice(list(fields))] = rng.choice(ODD_VALUES)
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def deepened(data: bytes, chance: random.Random) -> bytes:
-    """A field nested deeper than anyone would."""
+def deepened(data: bytes, rng: random.Random) -> bytes:
+    """Add a deeply nested field to a line or its record."""
     lines = data.splitlines(keepends=True)
-    depth = chance.choice([5, 300, 900, 990, 5000, 100_000])
-    at = chance.randrange(len(lines))
+    depth = rng.choice([5, 300, 900, 990, 5000, 100_000])
+    at = rng.randrange(len(lines))
     nested = b"[" * depth + b"]" * depth
-    where = chance.choice([b'"record": {', b"{"])
-    lines[at] = lines[at].replace(where, where + b'"deep": ' + nested + b", ", 1)
+    place = rng.choice([b'"record": {', b"{"])
+    lines[at] = lines[at].replace(place, place + b'"deep": ' + nested + b", ", 1)
     return b"".join(lines)
 
 
-WAYS = (flipped, cut, zeroed, not_text, shuffled, retyped, deepened)
+MUTATORS = (flipped, cut, zeroed, not_text, shuffled, retyped, deepened)
 
 
-def mutations(data: bytes, way: Callable[[bytes, random.Random], bytes]) -> Iterator[bytes]:
-    chance = random.Random(f"{SEED} {way.__name__}")
-    return (way(data, chance) for _ in range(MUTATIONS))
+def mutations(data: bytes, mutate: Callable[[bytes, random.Random], bytes]) -> Iterator[bytes]:
+    rng = random.Random(f"{SEED} {mutate.__name__}")
+    return (mutate(data, rng) for _ in range(MUTATION_COUNT))
 
 
-# What must hold for any bytes at all
+# Invariants for any bytes
 
 
 def use(folder: SessionFolder) -> Transcript | None:
-    """Everything that the program does with a session; None if it is refused."""
+    """List, read, open, append to and branch a session; None if it is refused."""
     path = folder.folder / "dog.jsonl"
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     folder.summaries()
     try:
         transcript = folder.read("dog")
     except (SessionUnreadable, SessionVersionError):
         with pytest.raises(ChatcliError):
             folder.open("dog")
-        assert before == path.read_bytes()
+        assert old_bytes == path.read_bytes()
         return None
     list(recovered(transcript))
     with folder.open("dog") as session:
-        whole = before[: before.rindex(b"\n") + 1]
-        assert whole == path.read_bytes()
+        complete_lines = old_bytes[: old_bytes.rindex(b"\n") + 1]
+        assert complete_lines == path.read_bytes()
         entry = session.append(Message("user", "next"), session.conversation.head)
         if session.conversation.turns()[0].user.id != entry.id:
             opening.branch_from(folder, "dog", session.conversation, None, None).close()
-    after = folder.read("dog")
-    assert whole == path.read_bytes()[: len(whole)]
-    assert entry.id == after.conversation.path()[-1].id
-    assert "next" == after.conversation.path()[-1].message.content
+    reread = folder.read("dog")
+    assert complete_lines == path.read_bytes()[: len(complete_lines)]
+    assert entry.id == reread.conversation.path()[-1].id
+    assert "next" == reread.conversation.path()[-1].message.content
     return transcript
 
 
 def good_entries(lines: list[bytes]) -> set[str]:
     """The ids of the entries in these lines."""
-    found = [json.loads(line) for line in lines]
-    return {line["id"] for line in found if line["type"] in ("user", "assistant")}
+    parsed = [json.loads(line) for line in lines]
+    return {line["id"] for line in parsed if line["type"] in ("user", "assistant")}
 
 
 def is_json(line: bytes) -> bool:
@@ -188,36 +188,36 @@ def is_json(line: bytes) -> bool:
         return False
 
 
-@pytest.mark.parametrize("way", [*WAYS[:2], *map(at_night, WAYS[2:])])
-def test_a_damaged_transcript_is_refused_in_a_sentence_or_kept_but_for_its_bad_lines(
-    real: bytes, tmp_path: Path, way: Callable[[bytes, random.Random], bytes]
+@pytest.mark.parametrize("mutate", [*MUTATORS[:2], *map(at_night, MUTATORS[2:])])
+def test_a_damaged_transcript_is_refused_or_read_without_its_bad_lines(
+    real: bytes, tmp_path: Path, mutate: Callable[[bytes, random.Random], bytes]
 ) -> None:
-    sound = set(real.split(b"\n")[:-1])
-    read = 0
-    for number, data in enumerate(mutations(real, way)):
+    undamaged_lines = set(real.split(b"\n")[:-1])
+    readable = 0
+    for number, data in enumerate(mutations(real, mutate)):
         folder = SessionFolder(tmp_path / str(number))
         folder.folder.mkdir()
         (folder.folder / "dog.jsonl").write_bytes(data)
         transcript = use(folder)
         if transcript is not None:
-            read += 1
+            readable += 1
             lines = data.split(b"\n")[1:-1]
-            good = good_entries([line for line in lines if line in sound])
-            assert way is shuffled or good <= set(transcript.conversation.entries)
+            expected_ids = good_entries([line for line in lines if line in undamaged_lines])
+            assert mutate is shuffled or expected_ids <= set(transcript.conversation.entries)
             assert sum(not is_json(line) for line in lines) <= len(transcript.problems)
-    assert read > MUTATIONS // 3
+    assert readable > MUTATION_COUNT // 3
 
 
 @pytest.mark.parametrize("lost", range(1, 13))
 def test_any_lost_line_costs_nothing_but_itself(real: bytes, lost: int) -> None:
     lines = real.splitlines(keepends=True)
-    whole = parse("dog", real)
+    undamaged = parse("dog", real)
     lost_line = json.loads(lines[lost])
     for replacement in (b"", b"garbage\n", lines[lost][:40] + b"\n", bytes(50) + b"\n"):
         back = parse("dog", b"".join([*lines[:lost], replacement, *lines[lost + 1 :]]))
-        assert len(whole.conversation.path()) == len(back.conversation.path())
-        kept = [e.message for e in whole.conversation.path() if e.id != lost_line["id"]]
-        assert kept == [e.message for e in back.conversation.path() if e.id != lost_line["id"]]
+        assert len(undamaged.conversation.path()) == len(back.conversation.path())
+        remaining = [e.message for e in undamaged.conversation.path() if e.id != lost_line["id"]]
+        assert remaining == [e.message for e in back.conversation.path() if e.id != lost_line["id"]]
         assert back.problems or lost_line["type"] == "note" or replacement == b""
 
 
@@ -229,7 +229,7 @@ def test_messages_alternate_whatever_run_of_lines_is_lost(real: bytes) -> None:
         assert ["user", "assistant"] * (len(roles) // 2) == roles[: len(roles) // 2 * 2]
 
 
-def test_what_a_lost_line_stood_for_is_not_remembered_as_boundaries(real: bytes) -> None:
+def test_boundaries_of_a_lost_line_are_dropped(real: bytes) -> None:
     lines = real.splitlines(keepends=True)
     back = parse("dog", b"".join(lines[:1] + lines[2:]))
     assert set() == {e.id for e in back.conversation.path() if "boundaries" in e.record}
@@ -238,11 +238,11 @@ def test_what_a_lost_line_stood_for_is_not_remembered_as_boundaries(real: bytes)
 
 @pytest.mark.parametrize("key", [*RECORD, "deep"])
 @pytest.mark.parametrize("value", [{"x": {"y": {"z": 1}}}, [[[[1]]]], ["../x"]], ids=repr)
-def test_strange_numbers_cost_a_reply_its_numbers_only(real: bytes, key: str, value: Any) -> None:
-    header, asked, reply, *_ = real.splitlines(keepends=True)
+def test_a_damaged_record_costs_a_reply_its_record_only(real: bytes, key: str, value: Any) -> None:
+    header, user_line, reply, *_ = real.splitlines(keepends=True)
     line = json.loads(reply)
     line["record"] = {**RECORD, key: value}
-    back = parse("dog", header + asked + encode(line))
+    back = parse("dog", header + user_line + encode(line))
     (entry,) = [e for e in back.conversation.entries.values() if e.message.role == "assistant"]
     assert line["content"] == entry.message.content
     if (key, value) != ("deep", ["../x"]):
@@ -250,9 +250,9 @@ def test_strange_numbers_cost_a_reply_its_numbers_only(real: bytes, key: str, va
         assert {**RECORD, key: 0}.keys() - {key} == entry.record.keys()
 
 
-def test_each_strange_value_of_each_field_is_told(real: bytes) -> None:
-    """Where a value is of the wrong kind, it is named in the problems."""
-    header, asked, reply, *_ = real.splitlines(keepends=True)
+def test_each_wrong_value_of_each_field_is_reported(real: bytes) -> None:
+    """A value of the wrong type is one problem."""
+    header, user_line, reply, *_ = real.splitlines(keepends=True)
     wrong: dict[str, list[Any]] = {
         "id": [None, 7, "", [], {}],
         "parent": [7, [], {}],
@@ -265,7 +265,7 @@ def test_each_strange_value_of_each_field_is_told(real: bytes) -> None:
     for field, values in wrong.items():
         for value in values:
             bad = json.dumps({**json.loads(reply), field: value}).encode() + b"\n"
-            assert 1 == len(parse("dog", header + asked + bad).problems), (field, value)
+            assert 1 == len(parse("dog", header + user_line + bad).problems), (field, value)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_each_strange_value_of_each_field_is_told(real: bytes) -> None:
     ],
     ids=repr,
 )
-def test_a_header_that_says_something_else_is_refused_untouched(
+def test_a_wrong_header_is_refused_and_the_file_untouched(
     real: bytes, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     header, _, rest = real.partition(b"\n")
@@ -296,7 +296,7 @@ def test_a_header_that_says_something_else_is_refused_untouched(
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\0", bytes(5000), b"\xef\xbb\xbf", b"{}", b"\r\n"])
-def test_a_file_that_is_hardly_there_is_refused_untouched(tmp_path: Path, data: bytes) -> None:
+def test_a_nearly_empty_file_is_refused_untouched(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "dog.jsonl").write_bytes(data)
     assert None is use(SessionFolder(tmp_path))
 
@@ -310,7 +310,7 @@ def test_a_file_that_is_hardly_there_is_refused_untouched(tmp_path: Path, data: 
         lambda data: data.replace(b'": ', b'" :  '),
     ],
 )
-def test_what_editors_do_to_a_file_costs_nothing(
+def test_changes_that_editors_make_cost_nothing(
     real: bytes, tmp_path: Path, edit: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / "dog.jsonl").write_bytes(edit(real))
@@ -320,7 +320,7 @@ def test_what_editors_do_to_a_file_costs_nothing(
     assert parse("dog", real).conversation == transcript.conversation
 
 
-def test_two_files_that_changed_places_are_each_what_they_contain(real: bytes, tmp_path: Path) -> None:
+def test_two_swapped_files_are_read_as_what_they_contain(real: bytes, tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     with folder.create("cat", model="m", system=None) as session:
         session.append(Message("user", "meow"), None)
@@ -331,9 +331,9 @@ def test_two_files_that_changed_places_are_each_what_they_contain(real: bytes, t
     assert parse("cat", real) == folder.read("cat")
 
 
-def test_lone_surrogates_are_read_as_text_that_can_be_written(tmp_path: Path, real: bytes) -> None:
-    header, asked, *_ = real.splitlines(keepends=True)
-    bad = json.dumps({**json.loads(asked), "content": "a\ud800b"}).encode() + b"\n"
+def test_lone_surrogates_become_text_that_can_be_encoded(tmp_path: Path, real: bytes) -> None:
+    header, user_line, *_ = real.splitlines(keepends=True)
+    bad = json.dumps({**json.loads(user_line), "content": "a\ud800b"}).encode() + b"\n"
     (tmp_path / "dog.jsonl").write_bytes(header + bad)
     assert use(SessionFolder(tmp_path)) is not None
     assert "a?b" == SessionFolder(tmp_path).read("dog").conversation.path()[0].message.content

@@ -1,4 +1,4 @@
-"""Transcripts: append-only files that survive torn lines, bad lines, locks and full disks."""
+"""Session files: appending, damage, locks, failed writes, names and listings."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def user(identifier: str, parent: str | None, content: str = "hi") -> bytes:
     return line(type="user", id=identifier, parent=parent, content=content, time=1.0)
 
 
-def with_one_turn(folder: SessionFolder, name: str = "dog") -> Path:
-    """A closed session of one turn."""
+def create_one_turn(folder: SessionFolder, name: str = "dog") -> Path:
+    """Write and close a session of one turn; returns its path."""
     with create(folder, name) as session:
-        asked = session.append(Message("user", "My dog is Biscuit."), None)
-        session.append(Message("assistant", "Noted.", "A dog."), asked.id, finish_reason="stop")
+        user_entry = session.append(Message("user", "My dog is Biscuit."), None)
+        session.append(Message("assistant", "Noted.", "A dog."), user_entry.id, finish_reason="stop")
         return session.path
 
 
 @contextmanager
 def child(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that says "ready" and then waits for its standard input to close."""
+    """A Python process that has printed "ready"; it is killed at the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", script, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -101,58 +101,58 @@ sys.stdin.read()
 
 def test_a_file_only_ever_grows_at_its_end(folder: SessionFolder) -> None:
     with create(folder) as session:
-        seen = [session.path.read_bytes()]
+        contents = [session.path.read_bytes()]
         first = session.append(Message("user", "one"), None)
-        seen.append(session.path.read_bytes())
+        contents.append(session.path.read_bytes())
         reply = session.append(Message("assistant", "two", "why"), first.id)
-        seen.append(session.path.read_bytes())
+        contents.append(session.path.read_bytes())
         session.note(reply, {"reused_tokens": 7})
-        seen.append(session.path.read_bytes())
+        contents.append(session.path.read_bytes())
         session.move_head(first.id)
-        seen.append(session.path.read_bytes())
+        contents.append(session.path.read_bytes())
         session.set_system("Be brief.")
-        seen.append(session.path.read_bytes())
+        contents.append(session.path.read_bytes())
         session.set_model("other")
-        seen.append(session.path.read_bytes())
-    for before, after in itertools.pairwise(seen):
+        contents.append(session.path.read_bytes())
+    for before, after in itertools.pairwise(contents):
         assert before == after[: len(before)]
         assert 1 == after[len(before) :].count(b"\n")
         assert after.endswith(b"\n")
 
 
-def test_what_was_appended_is_read_back_equal(folder: SessionFolder) -> None:
+def test_appended_entries_are_read_back_equal(folder: SessionFolder) -> None:
     with create(folder, system="Be brief.") as session:
-        first = session.append(Message("user", "one"), None)
+        user_entry = session.append(Message("user", "one"), None)
         reply = session.append(
             Message("assistant", "two", "because"),
-            first.id,
+            user_entry.id,
             finish_reason="stop",
             record={"prompt_tokens": 41, "hit_ratio": 0.5, "miss_reason": None},
         )
         session.note(reply, {"settled_tokens": 9})
-        kept = session.conversation
+        original = session.conversation
     back = folder.read("dog")
     assert [] == back.problems
-    assert (kept.date, kept.system, kept.model, kept.head) == (
+    assert (original.date, original.system, original.model, original.head) == (
         back.conversation.date,
         back.conversation.system,
         back.conversation.model,
         back.conversation.head,
     )
     assert ("2025-03-01", "Be brief.", "m", reply.id) == (
-        kept.date,
-        kept.system,
-        kept.model,
-        kept.head,
+        original.date,
+        original.system,
+        original.model,
+        original.head,
     )
-    for identifier, entry in kept.entries.items():
-        other = back.conversation.entries[identifier]
-        assert (entry.message, entry.parent) == (other.message, other.parent)
+    for identifier, entry in original.entries.items():
+        reread = back.conversation.entries[identifier]
+        assert (entry.message, entry.parent) == (reread.message, reread.parent)
         assert (entry.finish_reason, dict(entry.record)) == (
-            other.finish_reason,
-            dict(other.record),
+            reread.finish_reason,
+            dict(reread.record),
         )
-        assert abs(entry.created - other.created) < 0.001
+        assert abs(entry.created - reread.created) < 0.001
     assert 9 == back.conversation.entries[reply.id].record["settled_tokens"]
 
 
@@ -175,20 +175,20 @@ def test_a_message_is_on_disk_when_append_returns(folder: SessionFolder) -> None
         assert ["one"] == [e.message.content for e in folder.read("dog").conversation.path()]
 
 
-def test_a_session_keeps_the_date_it_was_made_with(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+def test_a_session_keeps_its_creation_date(folder: SessionFolder) -> None:
+    create_one_turn(folder)
     assert "2025-03-01" == folder.read("dog").conversation.date
 
 
-def test_a_date_that_was_set_is_the_sessions_from_then_on(folder: SessionFolder) -> None:
-    path = with_one_turn(folder)
-    before = path.read_bytes()
+def test_a_date_can_be_set(folder: SessionFolder) -> None:
+    path = create_one_turn(folder)
+    old_bytes = path.read_bytes()
     with folder.open("dog") as session:
         session.set_date("2026-11-21")
         session.append(Message("user", "later"), session.conversation.head)
         session.set_date("2026-12-24")
         assert "2026-12-24" == session.conversation.date
-    assert path.read_bytes().startswith(before)
+    assert path.read_bytes().startswith(old_bytes)
     assert "2026-12-24" == folder.read("dog").conversation.date
     assert 1 == folder.read("dog").conversation.turns()[0].number
 
@@ -202,8 +202,8 @@ def test_a_damaged_date_is_reported_and_the_one_before_it_stays(bad: object) -> 
     assert ["a"] == [entry.id for entry in back.conversation.path()]
 
 
-def test_a_branch_takes_its_sources_date(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+def test_a_branch_has_the_date_of_its_source(folder: SessionFolder) -> None:
+    create_one_turn(folder)
     with folder.open("dog") as session:
         session.set_date("2026-11-21")
     opening.branch(folder, "dog", None, "puppy").close()
@@ -211,7 +211,7 @@ def test_a_branch_takes_its_sources_date(folder: SessionFolder) -> None:
     assert b"2025-03-01" not in (folder.folder / "puppy.jsonl").read_bytes()
 
 
-def test_a_new_session_takes_a_date_of_its_own(folder: SessionFolder) -> None:
+def test_a_new_session_has_todays_date(folder: SessionFolder) -> None:
     with folder.create("today", model=None, system=None) as session:
         assert session.conversation.date == time.strftime("%Y-%m-%d")
 
@@ -219,14 +219,14 @@ def test_a_new_session_takes_a_date_of_its_own(folder: SessionFolder) -> None:
 def test_siblings_and_head_moves_are_kept(folder: SessionFolder) -> None:
     with create(folder) as session:
         root = session.append(Message("user", "root"), None)
-        left = session.append(Message("assistant", "left"), root.id)
+        left_reply = session.append(Message("assistant", "left"), root.id)
         session.move_head(root.id)
-        right = session.append(Message("assistant", "right"), root.id)
-        session.move_head(left.id)
+        right_reply = session.append(Message("assistant", "right"), root.id)
+        session.move_head(left_reply.id)
     back = folder.read("dog").conversation
-    assert left.id == back.head
-    assert [left.id, right.id] == [entry.id for entry in back.children(root.id)]
-    assert ["root", "right"] == [entry.message.content for entry in back.path(right.id)]
+    assert left_reply.id == back.head
+    assert [left_reply.id, right_reply.id] == [entry.id for entry in back.children(root.id)]
+    assert ["root", "right"] == [entry.message.content for entry in back.path(right_reply.id)]
 
 
 def test_the_head_can_go_back_before_the_first_message(folder: SessionFolder) -> None:
@@ -236,19 +236,19 @@ def test_the_head_can_go_back_before_the_first_message(folder: SessionFolder) ->
     assert None is folder.read("dog").conversation.head
 
 
-def test_what_is_already_so_writes_nothing(folder: SessionFolder) -> None:
+def test_setting_the_current_value_writes_nothing(folder: SessionFolder) -> None:
     with create(folder, system="Be brief.") as session:
         entry = session.append(Message("user", "root"), None)
-        before = session.path.read_bytes()
+        old_bytes = session.path.read_bytes()
         session.move_head(entry.id)
         session.set_system("Be brief.")
         session.set_model("m")
         session.set_date("2025-03-01")
-        assert before == session.path.read_bytes()
+        assert old_bytes == session.path.read_bytes()
 
 
-def test_an_entry_of_another_session_is_taken_over_as_it_is(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+def test_an_entry_of_another_session_is_copied_unchanged(folder: SessionFolder) -> None:
+    create_one_turn(folder)
     original = folder.read("dog").conversation
     with create(folder, "copy") as session:
         for entry in original.path():
@@ -261,21 +261,21 @@ def test_an_entry_of_another_session_is_taken_over_as_it_is(folder: SessionFolde
 
 
 def test_a_torn_last_line_is_dropped_and_nothing_else(folder: SessionFolder) -> None:
-    path = with_one_turn(folder)
-    whole = path.read_bytes()
+    path = create_one_turn(folder)
+    complete = path.read_bytes()
     torn = '{"type": "user", "content": "é'.encode()[:-1]
-    path.write_bytes(whole + torn)
+    path.write_bytes(complete + torn)
     with folder.open("dog") as session:
-        assert whole == path.read_bytes()
+        assert complete == path.read_bytes()
         assert [f"an unfinished last line ({len(torn)} bytes) was dropped"] == (session.transcript.problems)
         assert 1 == len(session.conversation.turns())
         session.append(Message("user", "next"), session.conversation.head)
     assert [] == folder.read("dog").problems
-    assert whole == path.read_bytes()[: len(whole)]
+    assert complete == path.read_bytes()[: len(complete)]
 
 
-def test_a_file_cut_at_any_byte_gives_the_whole_lines_before(folder: SessionFolder) -> None:
-    data = with_one_turn(folder).read_bytes()
+def test_a_file_cut_at_any_byte_has_the_complete_lines_before(folder: SessionFolder) -> None:
+    data = create_one_turn(folder).read_bytes()
     ends = [at for at in range(len(data) + 1) if data[:at].endswith(b"\n")]
     for length in range(ends[0], len(data) + 1):
         last = max(end for end in ends if end <= length)
@@ -284,7 +284,7 @@ def test_a_file_cut_at_any_byte_gives_the_whole_lines_before(folder: SessionFold
         assert (last if length > last else None) == back.torn_at
 
 
-def test_an_unterminated_tail_is_dropped_even_if_it_reads_well(folder: SessionFolder) -> None:
+def test_an_unterminated_last_line_is_dropped_even_if_it_is_valid(folder: SessionFolder) -> None:
     path = folder.folder / "dog.jsonl"
     path.write_bytes(HEADER + user("a", None) + user("b", "a").rstrip(b"\n"))
     with folder.open("dog") as session:
@@ -295,10 +295,10 @@ def test_an_unterminated_tail_is_dropped_even_if_it_reads_well(folder: SessionFo
 def test_reading_alone_never_changes_a_file(folder: SessionFolder) -> None:
     path = folder.folder / "dog.jsonl"
     path.write_bytes(HEADER + b"garbage\n" + user("a", None) + b'{"torn')
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     assert 2 == len(folder.read("dog").problems)
     folder.summaries()
-    assert before == path.read_bytes()
+    assert old_bytes == path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_bad_middle_line_is_skipped_and_reported(bad: bytes) -> None:
     assert None is back.torn_at
 
 
-def test_a_line_whose_parent_is_lost_goes_on_from_where_the_conversation_was() -> None:
+def test_a_line_whose_parent_is_lost_is_kept_in_its_place() -> None:
     back = parse("dog", HEADER + user("a", None) + b"garbage\n" + user("c", "b") + user("d", "c"))
     assert ["a", "b", "c", "d"] == [entry.id for entry in back.conversation.path()]
     assert Message("assistant", "") == back.conversation.entries["b"].message
@@ -341,20 +341,20 @@ def test_a_line_whose_parent_is_lost_goes_on_from_where_the_conversation_was() -
     ] == back.problems
 
 
-def test_a_whole_turn_that_is_lost_leaves_turns_that_alternate() -> None:
+def test_turns_still_alternate_after_a_lost_turn() -> None:
     answer = line(type="assistant", id="b", parent="a", content="yes", time=1.0)
-    again = line(type="head", id="y") + user("e", "y", "other")
-    back = parse("dog", HEADER + user("a", None) + answer + user("z", "y") + user("d", "z") + again)
+    other_branch = line(type="head", id="y") + user("e", "y", "other")
+    back = parse("dog", HEADER + user("a", None) + answer + user("z", "y") + user("d", "z") + other_branch)
     assert ["a", "b", "e"] == [entry.id for entry in back.conversation.path()]
     assert ["a", "b", "z", "d"] == [entry.id for entry in back.conversation.path("d")]
 
 
-def test_a_line_of_an_unknown_kind_does_no_harm() -> None:
+def test_a_line_of_an_unknown_type_is_ignored() -> None:
     back = parse("dog", HEADER + user("a", None) + line(type="label", id="a", text="x"))
     assert ["a"] == [entry.id for entry in back.conversation.path()]
 
 
-def test_a_repeated_id_cannot_tie_the_tree_into_a_ring() -> None:
+def test_a_repeated_id_cannot_make_a_cycle() -> None:
     back = parse("dog", HEADER + user("a", None, "first") + user("b", "a") + user("a", "b", "ring"))
     assert None is back.conversation.entries["a"].parent
     assert "first" == back.conversation.entries["a"].message.content
@@ -364,10 +364,10 @@ def test_a_repeated_id_cannot_tie_the_tree_into_a_ring() -> None:
 def test_a_bad_line_stays_in_the_file_when_the_session_goes_on(folder: SessionFolder) -> None:
     path = folder.folder / "dog.jsonl"
     path.write_bytes(HEADER + user("a", None) + b"garbage\n")
-    before = path.read_bytes()
+    old_bytes = path.read_bytes()
     with folder.open("dog") as session:
         session.append(Message("assistant", "yes"), "a")
-    assert before == path.read_bytes()[: len(before)]
+    assert old_bytes == path.read_bytes()[: len(old_bytes)]
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_a_bad_line_stays_in_the_file_when_the_session_goes_on(folder: SessionFo
     ],
     ids=lambda data: data[:50].decode("ascii", "replace").strip() or "empty",
 )
-def test_a_damaged_header_is_refused_and_the_file_is_not_touched(folder: SessionFolder, data: bytes) -> None:
+def test_a_damaged_header_is_refused_and_the_file_untouched(folder: SessionFolder, data: bytes) -> None:
     path = folder.folder / "dog.jsonl"
     path.write_bytes(data)
     for attempt in (folder.read, folder.open):
@@ -399,7 +399,7 @@ def test_a_damaged_header_is_refused_and_the_file_is_not_touched(folder: Session
     assert data == path.read_bytes()
 
 
-def test_a_version_from_the_future_is_refused_and_not_touched(folder: SessionFolder) -> None:
+def test_a_later_version_is_refused_and_the_file_untouched(folder: SessionFolder) -> None:
     path = folder.folder / "dog.jsonl"
     data = line(type="session", version=2, new="field") + user("a", None) + b'{"torn'
     path.write_bytes(data)
@@ -412,10 +412,10 @@ def test_a_version_from_the_future_is_refused_and_not_touched(folder: SessionFol
 # Locks
 
 
-def test_a_session_open_in_another_process_is_locked_until_that_is_killed(
+def test_a_session_open_in_another_process_is_locked_until_its_end(
     folder: SessionFolder,
 ) -> None:
-    with_one_turn(folder)
+    create_one_turn(folder)
     with child(HOLDER, folder.folder) as holder:
         with pytest.raises(SessionLocked, match="'dog'"):
             folder.open("dog")
@@ -428,7 +428,7 @@ def test_a_session_open_in_another_process_is_locked_until_that_is_killed(
             assert 1 == len(session.conversation.turns())
 
 
-def test_a_session_that_this_process_has_open_is_said_to_be_open_here(
+def test_a_session_open_in_this_process_is_refused_as_open_here(
     folder: SessionFolder,
 ) -> None:
     with create(folder):
@@ -456,7 +456,7 @@ def test_a_session_that_cannot_be_opened_is_not_left_locked(folder: SessionFolde
     folder.open("dog").close()
 
 
-ASKER = """
+LOCK_PROBE = """
 import sys
 from pathlib import Path
 from chatcli import files
@@ -466,16 +466,16 @@ while True:
 """
 
 
-def test_opening_waits_out_whoever_only_asks_whether_it_is_open(folder: SessionFolder) -> None:
-    path = with_one_turn(folder)
-    with child(ASKER, path):
+def test_opening_waits_out_a_lock_probe(folder: SessionFolder) -> None:
+    path = create_one_turn(folder)
+    with child(LOCK_PROBE, path):
         for _ in range(300):
             folder.open("dog").close()
 
 
 def test_sessions_in_use_are_those_open_here_or_in_another_process(folder: SessionFolder) -> None:
     for name in ("dog", "cat", "cow"):
-        with_one_turn(folder, name)
+        create_one_turn(folder, name)
     assert [] == sessions_in_use(folder.folder)
     with child(HOLDER, folder.folder), folder.open("cat") as session:
         assert ["cat", "dog"] == sessions_in_use(folder.folder)
@@ -485,7 +485,7 @@ def test_sessions_in_use_are_those_open_here_or_in_another_process(folder: Sessi
     assert [] == sessions_in_use(folder.folder)
 
 
-def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder) -> None:
+def test_a_named_pipe_does_not_block(folder: SessionFolder) -> None:
     os.mkfifo(folder.folder / "dog.jsonl")
     assert ["dog"] == [summary.name for summary in folder.summaries() if summary.problem]
     for attempt in (folder.read, folder.open, folder.delete):
@@ -493,10 +493,10 @@ def test_a_pipe_that_is_named_like_a_session_hangs_nothing(folder: SessionFolder
             attempt("dog")
 
 
-# Writes that fail
+# Failed writes
 
-# A session in a process that may write 20 bytes more, and two messages that it is refused.
-TIGHT = """
+# A session in a process that may write 20 more bytes to a file, and two appends that must fail.
+LIMITED_WRITER = """
 import resource, signal, subprocess, sys
 from pathlib import Path
 from chatcli.conversation.tree import Message
@@ -518,7 +518,7 @@ for _ in range(2):
     else:
         raise SystemExit("it was not refused")
 """
-FULL = f"""{TIGHT}{REFUSED}
+DISK_FULL = f"""{LIMITED_WRITER}{REFUSED}
 assert before == session.path.read_bytes(), "the file changed"
 assert head == session.conversation.head, "the head moved"
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -529,8 +529,8 @@ sys.stdin.read()
 
 
 def test_a_write_that_fails_raises_and_leaves_the_file_as_it_was(folder: SessionFolder) -> None:
-    with_one_turn(folder)
-    with child(FULL, folder.folder):
+    create_one_turn(folder)
+    with child(DISK_FULL, folder.folder):
         back = folder.read("dog")
     assert [] == back.problems
     assert ["My dog is Biscuit.", "Noted.", "after"] == [
@@ -547,7 +547,7 @@ def test_an_unusable_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         folder.names()
 
 
-PINNED = f"""{TIGHT}
+APPEND_ONLY = f"""{LIMITED_WRITER}
 subprocess.run(["chattr", "+a", session.path], check=True)
 {REFUSED}
 assert len(before) + 20 == session.path.stat().st_size, "half a line should be stuck there"
@@ -561,12 +561,12 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def pinnable(folder: SessionFolder) -> Iterator[Path]:
-    """A session whose file can be made so that it grows but cannot be cut."""
-    path = with_one_turn(folder)
+def append_only_file(folder: SessionFolder) -> Iterator[Path]:
+    """The file of a session, on a file system with the append-only attribute."""
+    path = create_one_turn(folder)
     chattr = shutil.which("chattr")
-    tried = chattr and subprocess.run([chattr, "+a", path], capture_output=True).returncode
-    if tried != 0:
+    status = chattr and subprocess.run([chattr, "+a", path], capture_output=True).returncode
+    if status != 0:
         pytest.skip("this system has no append-only files, or we may not make them")
     subprocess.run(["chattr", "-a", path], check=True)
     yield path
@@ -574,12 +574,12 @@ def pinnable(folder: SessionFolder) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("writer", ["same", "next"])
-def test_half_a_line_that_could_not_be_cut_off_spoils_no_later_one(
-    folder: SessionFolder, pinnable: Path, writer: str
+def test_half_a_line_that_cannot_be_truncated_spoils_no_later_one(
+    folder: SessionFolder, append_only_file: Path, writer: str
 ) -> None:
-    with child(PINNED, folder.folder, writer):
+    with child(APPEND_ONLY, folder.folder, writer):
         pass
-    subprocess.run(["chattr", "-a", pinnable], check=True)
+    subprocess.run(["chattr", "-a", append_only_file], check=True)
     if writer == "next":
         with folder.open("dog") as session:
             assert ["an unfinished last line (20 bytes) was dropped"] == session.transcript.problems
@@ -591,39 +591,43 @@ def test_half_a_line_that_could_not_be_cut_off_spoils_no_later_one(
     ]
 
 
-def gone(path: Path) -> None:
+def unlink_file(path: Path) -> None:
     path.unlink()
 
 
-def folder_gone(path: Path) -> None:
+def remove_folder(path: Path) -> None:
     shutil.rmtree(path.parent)
 
 
-def moved_away(path: Path) -> None:
+def rename_file(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
 
 
-def replaced(path: Path) -> None:
+def replace_file(path: Path) -> None:
     shutil.copy(path, path.with_name("copy"))
     path.with_name("copy").replace(path)
 
 
-@pytest.mark.parametrize("happens", [gone, folder_gone, moved_away, replaced])
-def test_words_for_a_file_that_is_gone_are_refused_and_can_be_saved_in_a_branch(
-    tmp_path: Path, happens: Callable[[Path], None]
+@pytest.mark.parametrize(
+    "lose_file",
+    [unlink_file, remove_folder, rename_file, replace_file],
+    ids=["gone", "folder_gone", "moved_away", "replaced"],
+)
+def test_appending_to_a_lost_file_is_refused_and_a_branch_saves_the_conversation(
+    tmp_path: Path, lose_file: Callable[[Path], None]
 ) -> None:
     folder = SessionFolder(tmp_path / "saved")
-    with_one_turn(folder)
+    create_one_turn(folder)
     with folder.open("dog") as session:
-        happens(session.path)
-        left = folder_contents(tmp_path)
+        lose_file(session.path)
+        contents = folder_contents(tmp_path)
         head = session.conversation.head
         for _ in range(2):
             with pytest.raises(FolderError, match=r"'dog'.* /branch keeps"):
                 session.append(Message("user", "lost?"), head)
-        assert (left, head) == (folder_contents(tmp_path), session.conversation.head)
-        with opening.branch_from(folder, "dog", session.conversation, None, "kept") as kept:
-            kept.append(Message("user", "lost?"), kept.conversation.head)
+        assert (contents, head) == (folder_contents(tmp_path), session.conversation.head)
+        with opening.branch_from(folder, "dog", session.conversation, None, "kept") as branch:
+            branch.append(Message("user", "lost?"), branch.conversation.head)
     path = folder.read("kept").conversation.path()
     assert ["My dog is Biscuit.", "Noted.", "lost?"] == [e.message.content for e in path]
 
@@ -632,7 +636,7 @@ def test_words_for_a_file_that_is_gone_are_refused_and_can_be_saved_in_a_branch(
 def test_a_file_that_another_program_wrote_to_is_not_appended_to(
     folder: SessionFolder, change: bytes
 ) -> None:
-    path = with_one_turn(folder)
+    path = create_one_turn(folder)
     with folder.open("dog") as session:
         path.write_bytes(change)
         with pytest.raises(FolderError, match="another program has changed"):
@@ -644,11 +648,11 @@ def test_a_file_that_another_program_wrote_to_is_not_appended_to(
 
 
 def test_a_name_in_use_is_refused_and_the_session_kept(folder: SessionFolder) -> None:
-    path = with_one_turn(folder)
-    before = path.read_bytes()
+    path = create_one_turn(folder)
+    old_bytes = path.read_bytes()
     with pytest.raises(SessionExists, match="'dog'"):
         create(folder)
-    assert before == path.read_bytes()
+    assert old_bytes == path.read_bytes()
 
 
 def test_a_bad_name_makes_no_file(folder: SessionFolder) -> None:
@@ -658,21 +662,21 @@ def test_a_bad_name_makes_no_file(folder: SessionFolder) -> None:
 
 
 def test_rename_moves_the_file_and_its_bytes(folder: SessionFolder) -> None:
-    before = with_one_turn(folder).read_bytes()
+    old_bytes = create_one_turn(folder).read_bytes()
     assert "cat" == folder.rename("dog", "cat")
     assert (["cat"], False, True) == (folder.names(), folder.exists("dog"), folder.exists("cat"))
-    assert before == (folder.folder / "cat.jsonl").read_bytes()
+    assert old_bytes == (folder.folder / "cat.jsonl").read_bytes()
 
 
 def test_rename_refuses_a_name_in_use_and_a_bad_one(folder: SessionFolder) -> None:
-    with_one_turn(folder)
-    other = with_one_turn(folder, "cat").read_bytes()
+    create_one_turn(folder)
+    other_bytes = create_one_turn(folder, "cat").read_bytes()
     with pytest.raises(SessionExists, match="'cat'"):
         folder.rename("dog", "cat")
     with pytest.raises(BadName):
         folder.rename("dog", "a/b")
     assert ["cat", "dog"] == sorted(folder.names())
-    assert other == (folder.folder / "cat.jsonl").read_bytes()
+    assert other_bytes == (folder.folder / "cat.jsonl").read_bytes()
 
 
 def test_a_renamed_session_is_written_under_its_new_name(folder: SessionFolder) -> None:
@@ -687,33 +691,33 @@ def test_a_renamed_session_is_written_under_its_new_name(folder: SessionFolder) 
 
 
 def test_delete_removes_the_transcript(folder: SessionFolder) -> None:
-    with_one_turn(folder)
-    with_one_turn(folder, "cat")
+    create_one_turn(folder)
+    create_one_turn(folder, "cat")
     assert "dog" == folder.delete("dog")
     assert ["cat"] == folder.names()
 
 
-def test_a_free_name_is_the_wanted_one_or_numbered(folder: SessionFolder) -> None:
+def test_a_free_name_is_the_requested_one_or_numbered(folder: SessionFolder) -> None:
     assert "dog" == folder.free_name("dog")
     for name in ("dog", "dog-2", "dog-4"):
-        with_one_turn(folder, name)
+        create_one_turn(folder, name)
     assert "dog-3" == folder.free_name("dog")
-    with_one_turn(folder, "dog-3")
+    create_one_turn(folder, "dog-3")
     assert "dog-5" == folder.free_name("dog")
     assert "do" == folder.free_name("do")
 
 
-def test_a_name_is_resolved_exactly_before_by_its_beginning(folder: SessionFolder) -> None:
+def test_an_exact_name_is_resolved_before_a_beginning(folder: SessionFolder) -> None:
     for name in ("dog", "dog-2", "cat"):
-        with_one_turn(folder, name)
+        create_one_turn(folder, name)
     assert "dog" == folder.resolve("dog")
     assert "cat" == folder.resolve("c")
     assert "dog-2" == folder.resolve("dog-")
 
 
-def test_an_ambiguous_beginning_lists_what_it_could_be(folder: SessionFolder) -> None:
+def test_an_ambiguous_beginning_lists_its_matches(folder: SessionFolder) -> None:
     for name in ("dog-1", "dog-2", "cat"):
-        with_one_turn(folder, name)
+        create_one_turn(folder, name)
     with pytest.raises(SessionNotFound, match=r"'dog' could be any of") as caught:
         folder.resolve("dog")
     assert "'dog-1'" in str(caught.value)
@@ -722,33 +726,33 @@ def test_an_ambiguous_beginning_lists_what_it_could_be(folder: SessionFolder) ->
 
 
 def test_a_near_miss_is_suggested(folder: SessionFolder) -> None:
-    with_one_turn(folder, "biscuit")
+    create_one_turn(folder, "biscuit")
     with pytest.raises(SessionNotFound, match=r"Did you mean 'biscuit'\?"):
         folder.resolve("bisciut")
 
 
 def test_nothing_near_points_to_the_list(folder: SessionFolder) -> None:
-    with_one_turn(folder, "biscuit")
+    create_one_turn(folder, "biscuit")
     with pytest.raises(SessionNotFound, match="chatcli list"):
         folder.resolve("zzz")
 
 
 def test_a_name_with_a_pattern_in_it_is_no_pattern(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+    create_one_turn(folder)
     for name in ("d*", "[d]og", "d?g"):
         with pytest.raises(SessionNotFound):
             folder.resolve(name)
 
 
-def test_names_come_last_used_first(folder: SessionFolder) -> None:
+def test_names_are_ordered_by_last_use(folder: SessionFolder) -> None:
     for age, name in enumerate(("new", "middle", "old")):
-        path = with_one_turn(folder, name)
+        path = create_one_turn(folder, name)
         os.utime(path, (1e9 - age, 1e9 - age))
     assert ["new", "middle", "old"] == folder.names()
     assert "new" == folder.latest()
 
 
-def test_a_folder_that_is_not_there_has_no_sessions(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_sessions(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path / "none")
     assert ([], []) == (folder.names(), folder.summaries())
     with pytest.raises(SessionNotFound):
@@ -757,7 +761,7 @@ def test_a_folder_that_is_not_there_has_no_sessions(tmp_path: Path) -> None:
 
 
 def test_other_files_are_not_sessions(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+    create_one_turn(folder)
     (folder.folder / "kv").mkdir()
     (folder.folder / "notes.txt").write_text("x")
     assert ["dog"] == folder.names()
@@ -766,10 +770,10 @@ def test_other_files_are_not_sessions(folder: SessionFolder) -> None:
 # Listings
 
 
-def test_a_listing_tells_each_session_and_names_what_cannot_be_read(
+def test_a_listing_has_each_session_and_the_problems_of_unreadable_ones(
     folder: SessionFolder,
 ) -> None:
-    path = with_one_turn(folder)
+    path = create_one_turn(folder)
     os.utime(path, (1e9, 1e9))
     (folder.folder / "bad.jsonl").write_bytes(b"garbage\n")
     (folder.folder / "folder.jsonl").mkdir()
@@ -782,10 +786,10 @@ def test_a_listing_tells_each_session_and_names_what_cannot_be_read(
     assert "directory" in str(summaries["folder"].problem)
 
 
-def test_a_session_that_cannot_be_read_by_name_is_listed_all_the_same(
+def test_a_session_with_an_invalid_name_is_listed(
     folder: SessionFolder,
 ) -> None:
-    with_one_turn(folder)
+    create_one_turn(folder)
     (folder.folder / "a\x1b[2J.jsonl").write_bytes(HEADER)
     (folder.folder / "-x.jsonl").write_bytes(HEADER)
     problems = {summary.name: summary.problem for summary in folder.summaries()}
@@ -794,15 +798,15 @@ def test_a_session_that_cannot_be_read_by_name_is_listed_all_the_same(
     assert problems["-x"]
 
 
-# Sentences
+# Problems and slugs
 
 
-def test_a_clean_session_has_nothing_to_tell(folder: SessionFolder) -> None:
-    with_one_turn(folder)
+def test_an_undamaged_session_has_no_problems(folder: SessionFolder) -> None:
+    create_one_turn(folder)
     assert [] == list(recovered(folder.read("dog")))
 
 
-def test_what_was_mended_is_told_in_sentences() -> None:
+def test_repairs_are_reported_in_sentences() -> None:
     data = HEADER + user("a", None) + b"garbage\n" + b"torn"
     assert [
         "line 3 of the session 'dog' is damaged: skipped",

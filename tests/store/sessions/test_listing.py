@@ -1,4 +1,4 @@
-"""Listings: as exact as parsing every file, and quick with ten thousand of them."""
+"""Listings: equal to parsing every file, and complete with ten thousand of them."""
 
 from __future__ import annotations
 
@@ -37,49 +37,49 @@ HEADER = {
 
 
 def as_parsed(path: Path) -> Summary:
-    """What a listing says if it reads everything."""
+    """The summary of a file that is parsed completely."""
     conversation = parse(path.stem, path.read_bytes()).conversation
     turns = conversation.turns()
-    words = turns[0].user.message.content if turns else ""
-    return Summary(path.stem, len(turns), words, conversation.model, path.stat().st_mtime)
+    first_words = turns[0].user.message.content if turns else ""
+    return Summary(path.stem, len(turns), first_words, conversation.model, path.stat().st_mtime)
 
 
-def wander(session: SessionFile, chance: random.Random) -> None:
-    """Anything that a session can go through."""
+def change_at_random(session: SessionFile, rng: random.Random) -> None:
+    """Make up to 23 random changes of any kind."""
     tree = session.conversation
-    for _ in range(chance.randrange(24)):
-        deed = chance.choice(["say"] * 6 + ["note", "head", "system", "model", "sibling"])
-        some = chance.choice([*tree.entries, None])
-        if deed == "say":
+    for _ in range(rng.randrange(24)):
+        action = rng.choice(["say"] * 6 + ["note", "head", "system", "model", "sibling"])
+        entry_id = rng.choice([*tree.entries, None])
+        if action == "say":
             role = "assistant" if tree.unanswered() else "user"
-            session.append(Message(role, chance.choice(HARD)), tree.head)
-        elif deed == "sibling":
-            session.append(Message("user", chance.choice(HARD)), some)
-        elif deed == "head":
-            session.move_head(some)
-        elif deed == "system":
-            session.set_system(chance.choice(HARD))
-        elif deed == "model":
-            session.set_model(f"m{chance.random()}")
-        elif some is not None:
-            session.note(tree.entries[some], {"settled_tokens": 3})
+            session.append(Message(role, rng.choice(HARD)), tree.head)
+        elif action == "sibling":
+            session.append(Message("user", rng.choice(HARD)), entry_id)
+        elif action == "head":
+            session.move_head(entry_id)
+        elif action == "system":
+            session.set_system(rng.choice(HARD))
+        elif action == "model":
+            session.set_model(f"m{rng.random()}")
+        elif entry_id is not None:
+            session.note(tree.entries[entry_id], {"settled_tokens": 3})
 
 
-def test_a_listing_says_what_parsing_says_whatever_a_session_went_through(
+def test_a_listing_equals_parsing_after_any_changes(
     folder: SessionFolder,
 ) -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     for number in range(150):
-        model = chance.choice([None, "pocket", "ünï/model"])
-        with folder.create(f"s-{number}", model=model, system=chance.choice(HARD)) as session:
-            wander(session, chance)
+        model = rng.choice([None, "pocket", "ünï/model"])
+        with folder.create(f"s-{number}", model=model, system=rng.choice(HARD)) as session:
+            change_at_random(session, rng)
     summaries = folder.summaries()
     assert 150 == len(summaries)
     assert [as_parsed(folder.folder / f"{summary.name}.jsonl") for summary in summaries] == summaries
 
 
 def forward(turns: int = 3) -> bytes:
-    """A conversation that only ever went forward."""
+    """A session file of `turns` turns without branches."""
     lines, parent = [encode(HEADER)], None
     for number in range(2 * turns):
         role = "assistant" if number % 2 else "user"
@@ -89,7 +89,7 @@ def forward(turns: int = 3) -> bytes:
     return b"".join(lines)
 
 
-BENT: dict[str, Callable[[bytes], bytes]] = {
+VARIANTS: dict[str, Callable[[bytes], bytes]] = {
     "torn": lambda data: data + b'{"type": "user", "id": "x"',
     "one line": lambda data: data[: data.index(b"\n") + 1],
     "windows": lambda data: data.replace(b"\n", b"\r\n"),
@@ -109,16 +109,16 @@ BENT: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("how", BENT)
-def test_a_bent_file_is_listed_as_it_is_read(folder: SessionFolder, how: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_odd_file_is_listed_as_it_is_read(folder: SessionFolder, variant: str) -> None:
     path = folder.folder / "dog.jsonl"
-    path.write_bytes(BENT[how](forward()))
-    assert BENT[how](forward()) != forward()
+    path.write_bytes(VARIANTS[variant](forward()))
+    assert VARIANTS[variant](forward()) != forward()
     assert [as_parsed(path)] == folder.summaries()
 
 
-def test_damage_within_a_message_leaves_a_listing_as_it_was(folder: SessionFolder) -> None:
-    """The one thing that a listing trusts: a line that begins well. Reading it tells the rest."""
+def test_damage_within_a_message_does_not_change_a_listing(folder: SessionFolder) -> None:
+    """A listing trusts a line whose beginning is valid; only reading the session reports the damage."""
     path = folder.folder / "dog.jsonl"
     path.write_bytes(forward().replace(b'"words 4"', b"words 4"))
     assert [3] == [summary.turns for summary in folder.summaries()]
@@ -167,12 +167,12 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> SessionFolder:
     return SessionFolder(folder)
 
 
-def test_every_session_of_a_crowd_is_listed(crowd: SessionFolder) -> None:
+def test_all_of_ten_thousand_sessions_are_listed(crowd: SessionFolder) -> None:
     assert 10_000 == len(crowd.summaries())
 
 
 def test_a_listing_leaves_nothing_in_the_folder(folder: SessionFolder) -> None:
     (folder.folder / "dog.jsonl").write_bytes(forward())
-    before = {path: path.read_bytes() for path in folder.folder.iterdir()}
+    old_contents = {path: path.read_bytes() for path in folder.folder.iterdir()}
     json.dumps([vars(summary) for summary in folder.summaries()])
-    assert before == {path: path.read_bytes() for path in folder.folder.iterdir()}
+    assert old_contents == {path: path.read_bytes() for path in folder.folder.iterdir()}

@@ -1,4 +1,4 @@
-"""Searching every session: what is found, where, with which words, and what is never parsed for it."""
+"""Search over all sessions: matches, excerpts, order, and the same hits as parsing every file."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SEED = 20261121
 
 
 def lines(*texts: str, thinking: str = "") -> bytes:
-    """A session of messages that take turns."""
-    written, parent = [encode(HEADER)], None
+    """A session file of alternating user and assistant messages."""
+    encoded, parent = [encode(HEADER)], None
     for number, text in enumerate(texts):
         reply = number % 2
         message = Message("assistant", text, thinking) if reply else Message("user", text)
         entry = Entry(f"e{number}", parent, message, 1.0, "stop", RECORD if reply else {})
-        written.append(encode(entry_line(entry)))
+        encoded.append(encode(entry_line(entry)))
         parent = entry.id
-    return b"".join(written)
+    return b"".join(encoded)
 
 
 def save(folder: Path, name: str, data: bytes, age: int = 0) -> None:
@@ -51,7 +51,7 @@ def save(folder: Path, name: str, data: bytes, age: int = 0) -> None:
     os.utime(path, (1e9 - age, 1e9 - age))
 
 
-def found(folder: Path, *words: str, thinking: bool = False) -> list[tuple[str, int, str]]:
+def search_in(folder: Path, *words: str, thinking: bool = False) -> list[tuple[str, int, str]]:
     hits = find(folder, words, thinking=thinking)
     return [(hit.session, hit.turn, hit.role) for hit in hits]
 
@@ -62,9 +62,9 @@ def marked(hit: Hit) -> list[str]:
 
 def test_every_word_must_be_in_one_message(tmp_path: Path) -> None:
     save(tmp_path, "fruit", lines("two pears", "three plums", "pears and plums", "fine"))
-    assert [("fruit", 1, "user"), ("fruit", 2, "user")] == found(tmp_path, "pears")
-    assert [("fruit", 2, "user")] == found(tmp_path, "plums", "pears")
-    assert [] == found(tmp_path, "plums", "figs")
+    assert [("fruit", 1, "user"), ("fruit", 2, "user")] == search_in(tmp_path, "pears")
+    assert [("fruit", 2, "user")] == search_in(tmp_path, "plums", "pears")
+    assert [] == search_in(tmp_path, "plums", "figs")
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_every_word_must_be_in_one_message(tmp_path: Path) -> None:
         ("tab\tbed", "tab bed"),
     ],
 )
-def test_capitals_accents_and_ways_of_writing_do_not_count(tmp_path: Path, text: str, word: str) -> None:
+def test_case_accents_and_unicode_forms_are_ignored(tmp_path: Path, text: str, word: str) -> None:
     save(tmp_path, "one", lines(text, "something else"))
     save(tmp_path, "other", lines("nothing of that sort", "—"))
-    assert [("one", 1, "user")] == found(tmp_path, word)
+    assert [("one", 1, "user")] == search_in(tmp_path, word)
     assert {"one"} == names(tmp_path, f'"{word}"' if '"' not in word else "cheese")
 
 
-def test_a_phrase_is_found_as_one_and_words_anywhere(tmp_path: Path) -> None:
+def test_a_quoted_phrase_matches_as_one_and_words_anywhere(tmp_path: Path) -> None:
     save(tmp_path, "a", lines("pears before apples"))
     save(tmp_path, "b", lines("apples before\n  pears"))
     assert {"a", "b"} == names(tmp_path, "before pears")
@@ -99,17 +99,17 @@ def test_a_phrase_is_found_as_one_and_words_anywhere(tmp_path: Path) -> None:
     assert set() == names(tmp_path, '  "" ')
 
 
-def test_what_is_not_said_is_not_found(tmp_path: Path) -> None:
-    """The system prompt, names, numbers and ids are in the file, but nobody said them."""
+def test_only_messages_are_searched(tmp_path: Path) -> None:
+    """Not the system prompt, field names, numbers or ids, which are in the file too."""
     save(tmp_path, "fruit", lines("two pears", "three plums", thinking="count the quinces"))
     for word in ("ostriches", "zanzibar", "deadbeef", "assistant", "parent", "stop", "quinces"):
-        assert [] == found(tmp_path, word)
+        assert [] == search_in(tmp_path, word)
         assert set() == names(tmp_path, word)
-    assert [("fruit", 1, "assistant")] == found(tmp_path, "quinces", "plums", thinking=True)
-    assert [] == found(tmp_path, "zanzibar", thinking=True)
+    assert [("fruit", 1, "assistant")] == search_in(tmp_path, "quinces", "plums", thinking=True)
+    assert [] == search_in(tmp_path, "zanzibar", thinking=True)
 
 
-def test_other_branches_are_searched_and_told(tmp_path: Path) -> None:
+def test_other_branches_are_searched_and_marked(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     with folder.create("fruit", model="m", system=None) as session:
         first = session.append(Message("user", "one"), None)
@@ -121,7 +121,7 @@ def test_other_branches_are_searched_and_told(tmp_path: Path) -> None:
     assert new.id == hits[1].entry
 
 
-def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_path: Path) -> None:
+def test_the_newest_sessions_come_first_and_are_read_lazily(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "middle", "old")):
         save(tmp_path, name, lines("figs", "figs too"), age)
     save(tmp_path, "oldest", b"damaged\n", 9)
@@ -138,16 +138,16 @@ def test_the_newest_sessions_come_first_and_no_more_are_read_than_needed(tmp_pat
     ] == reports
 
 
-def test_the_order_is_that_of_a_listing_however_many_there_are(tmp_path: Path) -> None:
+def test_the_order_is_that_of_a_listing(tmp_path: Path) -> None:
     ages = list(range(600))
     random.Random(SEED).shuffle(ages)
     for number, age in enumerate(ages):
         save(tmp_path, f"s{number}", lines("figs"), age)
-    found_in = [hit.session for hit in find(tmp_path, ["figs"])]
-    assert SessionFolder(tmp_path).names() == found_in
+    session_order = [hit.session for hit in find(tmp_path, ["figs"])]
+    assert SessionFolder(tmp_path).names() == session_order
 
 
-def test_an_excerpt_shows_the_words_in_a_line_and_where_they_are(tmp_path: Path) -> None:
+def test_an_excerpt_is_one_line_with_its_words_marked(tmp_path: Path) -> None:
     long = "padding " * 300 + "die\n\nSTRASSE nach  Crème " + "filler " * 300
     save(tmp_path, "long", lines(f"é {long}"))
     save(tmp_path, "short", lines("Straße\x1b[31m\u202e"))
@@ -158,11 +158,11 @@ def test_an_excerpt_shows_the_words_in_a_line_and_where_they_are(tmp_path: Path)
     assert excerpt.startswith("…padding ") and excerpt.endswith("…")
     assert len(excerpt) <= search.EXCERPT_LENGTH
     assert "die STRASSE nach Crème filler" in excerpt
-    (both,) = find(tmp_path, ["straße", "creme"])
-    assert ["STRASSE", "Crème"] == marked(both)
+    (hit,) = find(tmp_path, ["straße", "creme"])
+    assert ["STRASSE", "Crème"] == marked(hit)
 
 
-def test_an_excerpt_is_found_where_folding_has_moved_it(tmp_path: Path) -> None:
+def test_an_excerpt_is_right_where_folding_changes_lengths(tmp_path: Path) -> None:
     save(tmp_path, "shifted", lines("ß" * 900 + " ŒUFS " + "½" * 900))
     (hit,) = find(tmp_path, ["œufs"])
     assert ["ŒUFS"] == marked(hit)
@@ -175,13 +175,13 @@ def test_an_excerpt_is_where_most_of_the_words_are(tmp_path: Path) -> None:
     assert ["pears", "plums"] == marked(hit)
 
 
-def test_nothing_to_search_for_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_query_is_an_error(tmp_path: Path) -> None:
     for words in ([], [""], [" ", "\u0301"]):
         with pytest.raises(UsageError, match="nothing to search for"):
             list(find(tmp_path, words))
 
 
-def test_there_may_be_no_folder_and_files_may_be_gone_or_unreadable(tmp_path: Path) -> None:
+def test_missing_folders_and_unreadable_files_are_skipped(tmp_path: Path) -> None:
     assert set() == names(tmp_path / "nowhere", "figs")
     save(tmp_path, "fruit", lines("figs"))
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
@@ -205,7 +205,7 @@ WORDS = [
     "\x1b",
     "x",
 ]
-BENDS = [
+VARIANTS = [
     lambda data: data,
     lambda data: data.replace(b": ", b":"),
     lambda data: b"".join(json.dumps(json.loads(line)).encode() + b"\n" for line in data.splitlines()),
@@ -217,11 +217,11 @@ BENDS = [
 ]
 
 
-def test_looking_at_lines_finds_what_parsing_everything_finds(tmp_path: Path) -> None:
-    chance = random.Random(SEED)
+def test_searching_lines_has_the_hits_of_parsing_everything(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
     for number in range(200):
-        texts = [" ".join(chance.choices(WORDS, k=3)) for _ in range(chance.randrange(1, 7))]
-        data = chance.choice(BENDS)(lines(*texts, thinking=chance.choice(WORDS)))
+        texts = [" ".join(rng.choices(WORDS, k=3)) for _ in range(rng.randrange(1, 7))]
+        data = rng.choice(VARIANTS)(lines(*texts, thinking=rng.choice(WORDS)))
         save(tmp_path, f"s{number}", data)
     for words in (["pears"], ["plane"], ['"Q"'], ["slash", "x"], ["new line"], ["\u65e5"], ["zzz"]):
         expected = set()
@@ -239,18 +239,18 @@ def test_looking_at_lines_finds_what_parsing_everything_finds(tmp_path: Path) ->
 
 def test_folding_a_part_is_a_part_of_folding_the_whole() -> None:
     for text in ("e\u0301\u0302x", "ǅ", "İstanbul", "각", "ϔ", "\u1e9b\u0323", "½ Å ﬃ"):
-        for cut in range(len(text) + 1):
-            assert fold(text) == fold(text[:cut]) + fold(text[cut:])
+        for split_at in range(len(text) + 1):
+            assert fold(text) == fold(text[:split_at]) + fold(text[split_at:])
 
 
-def test_ten_thousand_sessions_are_searched_while_a_person_waits(tmp_path: Path) -> None:
+def test_ten_thousand_sessions_are_searched_in_seconds(tmp_path: Path) -> None:
     plain, accented = lines(*["some words"] * 8), lines(*["schöne Wörter"] * 8)
     for number in range(10_000):
         (tmp_path / f"s{number}.jsonl").write_bytes(accented if number % 2 else plain)
     save(tmp_path, "wanted", lines("an ostrich", "schöner Strauß"), age=10**6)
     began = time.process_time()
     assert {"wanted"} == names(tmp_path, "ostrich")
-    assert [("wanted", 1, "assistant")] == found(tmp_path, "strauss")
+    assert [("wanted", 1, "assistant")] == search_in(tmp_path, "strauss")
     assert time.process_time() - began < 6
 
 
@@ -259,9 +259,9 @@ def test_ten_thousand_sessions_are_searched_while_a_person_waits(tmp_path: Path)
 
 def test_the_command_shows_where_a_message_is(chatcli: Program) -> None:
     save(chatcli.sessions, "fruit", lines("Two PÉARS, please.", "Here: two pears."))
-    shown = chatcli.run("search", "pears", "two").text.splitlines()
-    assert ["  Two PÉARS, please.", "  Here: two pears."] == shown[1::2]
-    for line, role in zip(shown[::2], ("you", "reply"), strict=True):
+    lines_of_output = chatcli.run("search", "pears", "two").text.splitlines()
+    assert ["  Two PÉARS, please.", "  Here: two pears."] == lines_of_output[1::2]
+    for line, role in zip(lines_of_output[::2], ("you", "reply"), strict=True):
         assert line.startswith(f"fruit  turn 1 · {role} · ") and line.endswith(" d ago")
 
 
@@ -275,8 +275,8 @@ def test_the_command_marks_another_branch(chatcli: Program) -> None:
 
 def test_the_command_in_json(chatcli: Program) -> None:
     save(chatcli.sessions, "fruit", lines("Two PÉARS, please.", "Here: two plums."))
-    done = chatcli.run("search", "pears", "--json")
-    assert done.out.isascii()
+    result = chatcli.run("search", "pears", "--json")
+    assert result.out.isascii()
     assert [
         {
             "session": "fruit",
@@ -287,34 +287,34 @@ def test_the_command_in_json(chatcli: Program) -> None:
             "excerpt": "Two PÉARS, please.",
             "last_used": 1e9,
         }
-    ] == done.json()
+    ] == result.json()
     assert [] == chatcli.run("search", "figs", "--json").json()
 
 
-def test_no_hit_is_a_sentence_and_no_word_an_error(chatcli: Program) -> None:
-    done = chatcli.run("search", "figs", "two pears")
-    assert "No message holds 'figs', 'two pears'.\n" == done.text
+def test_no_hit_is_a_sentence_and_an_empty_query_an_error(chatcli: Program) -> None:
+    result = chatcli.run("search", "figs", "two pears")
+    assert "No message holds 'figs', 'two pears'.\n" == result.text
     assert "nothing to search for" in chatcli.run("search", " ", expect=2).errors
 
 
 def test_the_command_stops_at_fifty_and_skips_what_is_damaged(chatcli: Program) -> None:
     save(chatcli.sessions, "many", lines(*["figs"] * 60), age=5)
     save(chatcli.sessions, "bad", b"\x1b[31m damaged\n")
-    done = chatcli.run("search", "figs")
-    assert 50 == done.text.count("  figs\n")
-    assert "there are more" in done.text
-    assert "chatcli: The session 'bad' cannot be read" in done.errors
-    assert 1 == done.errors.count("\n")
+    result = chatcli.run("search", "figs")
+    assert 50 == result.text.count("  figs\n")
+    assert "there are more" in result.text
+    assert "chatcli: The session 'bad' cannot be read" in result.errors
+    assert 1 == result.errors.count("\n")
     assert 60 == len(chatcli.run("search", "figs", "--all", "--json").json())
 
 
-def test_what_a_folder_holds_is_shown_harmless(chatcli: Program) -> None:
+def test_control_characters_in_excerpts_are_escaped(chatcli: Program) -> None:
     save(chatcli.sessions, "evil", lines("figs \x1b]0;gone\x07 \u202e"))
-    done = chatcli.run("search", "figs")
-    assert b"\x1b" not in done.out and "\u202e" not in done.text
+    result = chatcli.run("search", "figs")
+    assert b"\x1b" not in result.out and "\u202e" not in result.text
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ChatcliError, match="Cannot read the sessions folder"):
         names(tmp_path / "file", "figs")
