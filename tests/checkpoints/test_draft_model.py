@@ -576,7 +576,9 @@ def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: 
     def run(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
         with Harness(family / "open", tmp_path / sessions, **options) as harness:
             chat = harness.chat("talk")
-            stopped = finish(until(turn.take, chat, MESSAGES[0], 9))
+            # Generation runs ahead of its reader: a reply this long has not ended when it is stopped.
+            patient = replace(chat, sampling=replace(chat.sampling, max_tokens=400))
+            stopped = finish(until(turn.take, patient, MESSAGES[0], 9))
             continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
             for _ in turn.settle(chat, NOT_CANCELLED):
                 pass
