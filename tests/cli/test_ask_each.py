@@ -1,4 +1,4 @@
-"""`chatcli ask --each` as scripts use it: real processes, one line an answer, in order."""
+"""`chatcli ask --each` as scripts use it: one line an answer, in order."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ QUESTIONS = [
 ]
 
 
-def each(program: Program, text: str, *args: object, **more: Any) -> list[dict[str, Any]]:
-    """The answers to a file's questions."""
+def ask_each(program: Program, text: str, *args: object, **run_options: Any) -> list[dict[str, Any]]:
+    """Ask the questions of a file; returns the answers."""
     path = program.home / "questions.txt"
     path.write_text(text)
-    done = program.run("ask", "--each", path, "--json", "-S", "talk", "-n", "16", *args, **more)
-    return list(done.lines())
+    result = program.run("ask", "--each", path, "--json", "-S", "talk", "-n", "16", *args, **run_options)
+    return list(result.lines())
 
 
-def head(program: Program) -> list[str]:
+def user_messages_on_path(program: Program) -> list[str]:
     return [turn["user"] for turn in program.run("show", "talk", "--json").json()["turns"]]
 
 
-def test_many_questions_on_a_document_run_it_once(chatcli: Program) -> None:
+def test_many_questions_on_a_document_prefill_it_once(chatcli: Program) -> None:
     chatcli.ask(DOCUMENT, "-S", "talk", "-n", "16")
     lines = [f"{number}: {QUESTIONS[number % 4]}" for number in range(20)]
-    answers = each(chatcli, "\n".join(["", *lines[:9], "  ", *lines[9:]]) + "\n")
+    answers = ask_each(chatcli, "\n".join(["", *lines[:9], "  ", *lines[9:]]) + "\n")
     assert lines == [answer["question"] for answer in answers]
     assert list(range(1, 21)) == [answer["number"] for answer in answers]
     for answer in answers:
@@ -44,20 +44,20 @@ def test_many_questions_on_a_document_run_it_once(chatcli: Program) -> None:
         assert answer["prompt_tokens"] == answer["reused_tokens"] + answer["prefilled_tokens"]
         assert answer["prefilled_tokens"] < 60 < 300 < answer["reused_tokens"]
         assert len(answer["tokens"]) == len(answer["logprobs"]) > 0
-    assert [DOCUMENT] == head(chatcli)
+    assert [DOCUMENT] == user_messages_on_path(chatcli)
 
 
 @pytest.mark.slow
 def test_answers_come_in_order_and_an_error_is_in_its_place(chatcli: Program) -> None:
     text = f"{QUESTIONS[0]}\n{'word ' * 5000}\n{QUESTIONS[1]}\n"
-    answers = each(chatcli, text, expect=1)
+    answers = ask_each(chatcli, text, expect=1)
     assert [1, 2, 3] == [answer["number"] for answer in answers]
     assert ["text" in answer for answer in answers] == [True, False, True]
     assert "does not fit" in answers[1]["error"]
     plain = chatcli.run("ask", "--each", "-", "-S", "talk", "-n", "16", stdin=text, expect=1)
     assert plain.text == f"{answers[0]['text']}\n---\n---\n{answers[2]['text']}\n"
-    (refused,) = plain.errors.splitlines()
-    assert refused.startswith("chatcli: question 2: ") and "does not fit" in refused
+    (error,) = plain.errors.splitlines()
+    assert error.startswith("chatcli: question 2: ") and "does not fit" in error
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,15 @@ def test_answers_come_in_order_and_an_error_is_in_its_place(chatcli: Program) ->
         (["Hello", "--each", "empty.txt"], "not both", 2),
     ],
 )
-def test_a_request_that_makes_no_sense_is_one_line(
-    chatcli: Program, arguments: list[str], reason: str, code: int
-) -> None:
+def test_a_usage_error_is_one_line(chatcli: Program, arguments: list[str], reason: str, code: int) -> None:
     (chatcli.home / "empty.txt").write_text("\n  \n")
-    done = chatcli.run("ask", *arguments, expect=code)
-    assert reason in done.errors and 1 == done.errors.count("\n")
+    result = chatcli.run("ask", *arguments, expect=code)
+    assert reason in result.errors and 1 == result.errors.count("\n")
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_is_finished(chatcli: Program) -> None:
+def test_ctrl_c_keeps_finished_answers(chatcli: Program) -> None:
     (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS * 30))
     process = chatcli.start(
         "ask",

@@ -1,4 +1,4 @@
-"""Bad input: one clear sentence, the right exit code, nothing lost, nothing raw on screen."""
+"""Bad input: one sentence, the right exit code, nothing lost, no control characters on the terminal."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ HEADER = {
 }
 
 
-def fails(program: Program, code: int, *args: object, says: str = "", **more: Any) -> Finished:
-    """The command fails with this code and one line, and the sessions folder stays as it was."""
-    before = folder_contents(program.sessions)
-    done = program.run(*args, expect=code, **more)
-    lines = done.errors.splitlines()
-    assert b"" == done.out, done
-    assert "Traceback" not in done.errors
+def fails(program: Program, code: int, *args: object, expected: str = "", **run_options: Any) -> Finished:
+    """Check that a command fails with `code` and one line, and leaves the sessions folder unchanged."""
+    old_contents = folder_contents(program.sessions)
+    result = program.run(*args, expect=code, **run_options)
+    lines = result.errors.splitlines()
+    assert b"" == result.out, result
+    assert "Traceback" not in result.errors
     if code == 1 or lines[0].startswith("chatcli:"):
-        assert 1 == len(lines), done
+        assert 1 == len(lines), result
         assert lines[0].startswith("chatcli: ")
         assert "unexpected error" not in lines[0]
-    assert says.lower() in done.errors.lower(), done
-    assert [] == escapes_in(done.err)
-    assert before == folder_contents(program.sessions)
-    return done
+    assert expected.lower() in result.errors.lower(), result
+    assert [] == escapes_in(result.err)
+    assert old_contents == folder_contents(program.sessions)
+    return result
 
 
 @pytest.fixture(scope="module")
-def spoken(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """A program with one session of three turns. Tests here leave it as it is."""
+def program_with_session(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """A program with one session of three turns, which tests must not change."""
     program = Program(tmp_path_factory.mktemp("spoken"), models / "qwen3_5")
     program.chat(["one apple", "two pears", "three plums"], "-S", "fruit", "-n", "6")
     return program
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "says"),
+    ("args", "code", "expected"),
     [
         (("show", "nobody"), 1, "no session 'nobody'"),
         at_night(("show", "fruti"), 1, "'fruit'"),
@@ -88,9 +88,9 @@ def spoken(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(
-    spoken: Program, args: tuple[str, ...], code: int, says: str
+    program_with_session: Program, args: tuple[str, ...], code: int, expected: str
 ) -> None:
-    fails(spoken, code, *args, says=says)
+    fails(program_with_session, code, *args, expected=expected)
 
 
 def without_config(folder: Path) -> None:
@@ -133,7 +133,7 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("breaks", "says"),
+    ("break_folder", "expected"),
     [
         (without_config, "config.json"),
         at_night(without_template, "chat template"),
@@ -145,17 +145,17 @@ def change_config(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
     ],
 )
 def test_a_broken_model_folder_is_one_sentence(
-    chatcli: Program, models: Path, breaks: Callable[[Path], None], says: str
+    chatcli: Program, models: Path, break_folder: Callable[[Path], None], expected: str
 ) -> None:
     folder = chatcli.home / "model"
     shutil.copytree(models / "qwen3", folder)
-    breaks(folder)
-    fails(chatcli, 1, "ask", "hello", "-S", "new", "-m", folder, says=says)
+    break_folder(folder)
+    fails(chatcli, 1, "ask", "hello", "-S", "new", "-m", folder, expected=expected)
     assert not (chatcli.sessions / "new.jsonl").exists()
 
 
-def test_an_unknown_model_is_one_sentence(spoken: Program) -> None:
-    fails(spoken, 1, "ask", "hello", "-m", "./not/here", "-S", "fruit", says="./not/here")
+def test_an_unknown_model_is_one_sentence(program_with_session: Program) -> None:
+    fails(program_with_session, 1, "ask", "hello", "-m", "./not/here", "-S", "fruit", expected="./not/here")
 
 
 def test_a_template_that_raises_is_one_sentence_and_the_next_turn_goes_on(
@@ -163,10 +163,10 @@ def test_a_template_that_raises_is_one_sentence_and_the_next_turn_goes_on(
 ) -> None:
     refusing = write_model(chatcli.home / "refusing", "qwen3", template=RAISES)
     chatcli.ask("hello", "-S", "talk", "-n", "4")
-    done = chatcli.run("ask", "refused words", "-S", "talk", "-m", refusing, expect=1)
-    assert 1 == len(done.errors.splitlines())
-    assert "this model takes no such" in done.errors
-    assert [] == escapes_in(done.err + done.out)
+    result = chatcli.run("ask", "refused words", "-S", "talk", "-m", refusing, expect=1)
+    assert 1 == len(result.errors.splitlines())
+    assert "this model takes no such" in result.errors
+    assert [] == escapes_in(result.err + result.out)
     turn = chatcli.ask("again", "-S", "talk", "-n", "4")
     assert (2, None) == (turn["turn"], turn["miss_reason"])
     assert b"refused words" in (chatcli.sessions / "talk.jsonl").read_bytes()
@@ -191,45 +191,45 @@ def one_bit_flipped(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def healthy(spoken: Program) -> dict[str, Any]:
-    """The fourth turn with every segment whole."""
-    folder = spoken.home / "whole"
-    shutil.copytree(spoken.sessions, folder)
-    turn = spoken.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
-    assert turn["reused_tokens"] > 0
-    return turn
+def healthy(program_with_session: Program) -> dict[str, Any]:
+    """The fourth turn with undamaged segments."""
+    folder = program_with_session.home / "whole"
+    shutil.copytree(program_with_session.sessions, folder)
+    reply = program_with_session.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
+    assert reply["reused_tokens"] > 0
+    return reply
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spoil", [garbage, truncated, emptied, one_bit_flipped])
+@pytest.mark.parametrize("damage", [garbage, truncated, emptied, one_bit_flipped])
 def test_damaged_segments_cost_time_and_no_token(
-    spoken: Program, healthy: dict[str, Any], tmp_path: Path, spoil: Callable[[Path], None]
+    program_with_session: Program, healthy: dict[str, Any], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     folder = tmp_path / "copy"
-    shutil.copytree(spoken.sessions, folder)
+    shutil.copytree(program_with_session.sessions, folder)
     assert len(segment_files(folder)) > 4
     for path in segment_files(folder):
-        spoil(path)
-    turn = spoken.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
+        damage(path)
+    turn = program_with_session.ask("four figs", "-S", "fruit", "-n", "8", "--sessions", folder)
     assert (healthy["tokens"], healthy["logprobs"]) == (turn["tokens"], turn["logprobs"])
     assert 0 == turn["reused_tokens"]
     assert "damaged" in turn["miss_reason"]
 
 
-def test_a_session_from_the_future_is_refused_and_left_alone(spoken: Program) -> None:
-    path = spoken.sessions / "tomorrow.jsonl"
+def test_a_session_of_a_later_version_is_refused_and_left_unchanged(program_with_session: Program) -> None:
+    path = program_with_session.sessions / "tomorrow.jsonl"
     path.write_text(json.dumps({**HEADER, "version": 99}) + '\n{"type": "hologram"}\n')
     try:
         for args in (("show",), ("tree",), ("resume",), ("ask", "hi", "-S"), ("branch",)):
-            fails(spoken, 1, *args, "tomorrow", says="newer chatcli")
-        listed = {session["name"]: session for session in spoken.run("list", "--json").json()}
+            fails(program_with_session, 1, *args, "tomorrow", expected="newer chatcli")
+        listed = {session["name"]: session for session in program_with_session.run("list", "--json").json()}
         assert (3, None) == (listed["fruit"]["turns"], listed["fruit"]["problem"])
         assert "newer chatcli" in listed["tomorrow"]["problem"]
     finally:
         path.unlink()
 
 
-def test_garbage_beside_good_sessions_is_listed_as_such(spoken: Program) -> None:
+def test_unreadable_sessions_are_listed_with_their_problem(program_with_session: Program) -> None:
     bad = {
         "noise.jsonl": random.Random(1).randbytes(500),
         "empty.jsonl": b"",
@@ -238,19 +238,19 @@ def test_garbage_beside_good_sessions_is_listed_as_such(spoken: Program) -> None
         "evil\x1b[31m\x07.jsonl": b"{}\n",
     }
     for name, data in bad.items():
-        (spoken.sessions / name).write_bytes(data)
+        (program_with_session.sessions / name).write_bytes(data)
     try:
-        listed = {session["name"]: session for session in spoken.run("list", "--json").json()}
+        listed = {session["name"]: session for session in program_with_session.run("list", "--json").json()}
         assert {"fruit", *(name.removesuffix(".jsonl") for name in bad)} == listed.keys()
         assert {"fruit"} == {name for name, session in listed.items() if not session["problem"]}
-        plain = spoken.run("list")
+        plain = program_with_session.run("list")
         assert [] == escapes_in(plain.out + plain.err)
         assert "fruit" in plain.text
         for name in ("noise", "empty", "list", "text"):
-            fails(spoken, 1, "show", name, says=name)
+            fails(program_with_session, 1, "show", name, expected=name)
     finally:
         for name in bad:
-            (spoken.sessions / name).unlink()
+            (program_with_session.sessions / name).unlink()
 
 
 def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
@@ -271,94 +271,96 @@ def test_a_damaged_line_is_skipped_and_reported(chatcli: Program) -> None:
     ]
     chatcli.sessions.mkdir()
     path = chatcli.sessions / "torn.jsonl"
-    whole = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    path.write_bytes(whole + b'{"type": "user", "id": "c", "par')
-    done = chatcli.run("show", "torn")
-    assert "kept words" in done.text and "a reply" in done.text
-    assert "line 3" in done.errors
-    assert path.read_bytes().startswith(whole)
+    complete_lines = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    path.write_bytes(complete_lines + b'{"type": "user", "id": "c", "par')
+    result = chatcli.run("show", "torn")
+    assert "kept words" in result.text and "a reply" in result.text
+    assert "line 3" in result.errors
+    assert path.read_bytes().startswith(complete_lines)
     turn = chatcli.ask("more", "-S", "torn", "-n", "2")
     assert 2 == turn["turn"]
-    assert path.read_bytes().startswith(whole)
+    assert path.read_bytes().startswith(complete_lines)
 
 
 @pytest.mark.slow
-def test_a_session_that_is_open_elsewhere_is_refused(spoken: Program) -> None:
-    path = spoken.sessions / "fruit.jsonl"
-    before = path.read_bytes()
-    chat = spoken.start("chat", "-S", "fruit", stdin=-1, stdout=-1, stderr=-1)
+def test_a_session_that_is_open_elsewhere_is_refused(program_with_session: Program) -> None:
+    path = program_with_session.sessions / "fruit.jsonl"
+    old_bytes = path.read_bytes()
+    chat = program_with_session.start("chat", "-S", "fruit", stdin=-1, stdout=-1, stderr=-1)
     assert chat.stdin is not None
     try:
         chat.stdin.write(b"/tree\n")
         chat.stdin.flush()
-        # A piped line is answered only once the session is open; /tree's answer says so.
+        # A piped line is answered once the session is open, so /tree's output shows that it is.
         assert chat.stdout is not None
         read_until(chat.stdout.fileno(), b"plums")
         for args in (("ask", "hi", "-S"), ("resume",)):
-            fails(spoken, 1, *args, "fruit", says="open in another")
-        fails(spoken, 1, "delete", "fruit", "--yes", says="open in another")
-        assert "three plums" in spoken.run("show", "fruit").text
+            fails(program_with_session, 1, *args, "fruit", expected="open in another")
+        fails(program_with_session, 1, "delete", "fruit", "--yes", expected="open in another")
+        assert "three plums" in program_with_session.run("show", "fruit").text
     finally:
         chat.communicate(b"/quit\n", timeout=30)
     assert 0 == chat.returncode
-    assert before == path.read_bytes()
+    assert old_bytes == path.read_bytes()
 
 
-def read_until(descriptor: int, wanted: bytes) -> bytes:
-    seen = b""
-    while wanted not in seen:
-        part = os.read(descriptor, 4096)
-        assert part, f"the process ended without saying {wanted!r}: {seen!r}"
-        seen += part
-    return seen
+def read_until(descriptor: int, expected: bytes) -> bytes:
+    output = b""
+    while expected not in output:
+        data = os.read(descriptor, 4096)
+        assert data, f"the process ended without saying {expected!r}: {output!r}"
+        output += data
+    return output
 
 
 def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
-    fails(chatcli, 1, "resume", says="no saved session")
-    fails(chatcli, 1, "ask", "hi", "-c", says="no saved session")
-    fails(chatcli, 1, "branch", "any", says="no session 'any'")
+    fails(chatcli, 1, "resume", expected="no saved session")
+    fails(chatcli, 1, "ask", "hi", "-c", expected="no saved session")
+    fails(chatcli, 1, "branch", "any", expected="no session 'any'")
     assert {} == folder_contents(chatcli.sessions)
 
 
 @pytest.mark.slow
-def test_a_sessions_path_that_cannot_be_a_folder_is_one_sentence(chatcli: Program) -> None:
+def test_a_sessions_path_that_is_no_folder_is_one_sentence(chatcli: Program) -> None:
     file = chatcli.home / "file"
     file.write_text("mine")
     for args in (("ask", "hi"), ("chat",), ("list",), ("show", "x"), ("cache", "clear")):
-        fails(chatcli, 1, *args, "--sessions", file, says=str(file))
+        fails(chatcli, 1, *args, "--sessions", file, expected=str(file))
     for args in (("ask", "hi"), ("list",), ("cache", "stats")):
-        fails(chatcli, 1, *args, "--sessions", file / "below", says=str(file))
+        fails(chatcli, 1, *args, "--sessions", file / "below", expected=str(file))
     assert "mine" == file.read_text()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_one_sentence(spoken: Program) -> None:
-    mode = stat.S_IMODE(spoken.sessions.stat().st_mode)
-    spoken.sessions.chmod(0o500)
+def test_a_read_only_folder_is_one_sentence(program_with_session: Program) -> None:
+    mode = stat.S_IMODE(program_with_session.sessions.stat().st_mode)
+    program_with_session.sessions.chmod(0o500)
     try:
-        fails(spoken, 1, "ask", "hi", "-S", "fruit", says=str(spoken.sessions))
-        assert "three plums" in spoken.run("show", "fruit").text
+        fails(
+            program_with_session, 1, "ask", "hi", "-S", "fruit", expected=str(program_with_session.sessions)
+        )
+        assert "three plums" in program_with_session.run("show", "fruit").text
     finally:
-        spoken.sessions.chmod(mode)
+        program_with_session.sessions.chmod(mode)
 
 
 @pytest.mark.slow
-def test_escape_sequences_never_reach_the_terminal_raw(models: Path, tmp_path: Path) -> None:
+def test_control_characters_never_reach_the_terminal(models: Path, tmp_path: Path) -> None:
     sampled = ("--temp", "1", "--seed", "3", "-n", "200")
     for model in ("evil", "hermit"):
         program = Program(tmp_path / model, models / model)
-        asked = program.run("ask", EVIL, "-s", EVIL, "-S", "bad", *sampled)
-        assert len(asked.out + asked.err) > 200
+        reply = program.run("ask", EVIL, "-s", EVIL, "-S", "bad", *sampled)
+        assert len(reply.out + reply.err) > 200
         asjson = program.run("show", "bad", "--json")
         turn = asjson.json()["turns"][0]
-        # The model did write them, so what follows can fail; and nothing is lost on disk.
+        # The reply contains control characters, and all of them are on disk.
         assert {"\x1b", "\x07", "\x9b"} <= set(turn["text"] + turn["thinking"])
         assert EVIL == turn["user"] == asjson.json()["system"]
-        shown = program.run("show", "bad", "--thinking")
-        assert "evil" in shown.text
+        thinking_shown = program.run("show", "bad", "--thinking")
+        assert "evil" in thinking_shown.text
         plain = [program.run(command, "bad") for command in ("show", "tree")]
-        for done in (asked, asjson, shown, *plain, program.run("list")):
-            assert [] == escapes_in(done.out)
-            assert [] == escapes_in(done.err)
-    fails(program, 1, "ask", "x", "-m", EVIL, says="no model folder")
-    fails(program, 2, "ask", "x", "-S", EVIL, says="name")
+        for result in (reply, asjson, thinking_shown, *plain, program.run("list")):
+            assert [] == escapes_in(result.out)
+            assert [] == escapes_in(result.err)
+    fails(program, 1, "ask", "x", "-m", EVIL, expected="no model folder")
+    fails(program, 2, "ask", "x", "-S", EVIL, expected="name")

@@ -1,4 +1,4 @@
-"""`chatcli bench WORKLOAD` as it is typed."""
+"""`chatcli bench WORKLOAD` on the command line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tests.support.program import Program, escapes_in
 
 
-def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path: Path) -> None:
+def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program, tmp_path: Path) -> None:
     picture = tmp_path / "curves.svg"
-    done = chatcli.run(
+    result = chatcli.run(
         "bench",
         "exact",
         "-m",
@@ -24,7 +24,7 @@ def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path:
         str(picture),
         "--json",
     )
-    report = json.loads(done.out)
+    report = json.loads(result.out)
     assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(report["machine"])
     (outcome,) = report["outcomes"]
     assert ["no reuse", "chatcli"] == [contender["name"] for contender in outcome["contenders"]]
@@ -34,23 +34,23 @@ def test_one_object_says_what_was_measured_with_what(chatcli: Program, tmp_path:
     assert 0.9 < ours["last_request"]["hit_ratio"] < 1
     assert 0 == ours["greedy_differing"] < ours["greedy_compared"]
     assert picture.read_text().startswith("<?xml")
-    # The person's own folder is not touched.
+    # The user's sessions folder is not touched.
     assert not chatcli.sessions.exists()
 
 
 @pytest.mark.slow
 def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
     narrow = chatcli.environment(COLUMNS="80")
-    done = chatcli.run("bench", "exact", "-m", str(chatcli.model), "--quick", env=narrow)
-    assert [] == escapes_in(done.out)
-    lines = done.out.decode().splitlines()
+    result = chatcli.run("bench", "exact", "-m", str(chatcli.model), "--quick", env=narrow)
+    assert [] == escapes_in(result.out)
+    lines = result.out.decode().splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert any(line.startswith("mlx-lm's server") for line in lines)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("arguments", "reason"),
     [
         (["turns", "--quick", "--full"], "--quick and --full"),
         (["turns", "--random", "qwen9"], "qwen3-8b"),
@@ -58,16 +58,16 @@ def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
         (["turns", "--only", "vllm"], "mlx-lm's server"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(chatcli: Program, given: list[str], reason: str) -> None:
-    done = chatcli.run("bench", *given, "-m", str(chatcli.model), expect=2)
-    assert reason in done.err.decode()
-    assert b"Traceback" not in done.err
+def test_a_usage_error_is_one_sentence(chatcli: Program, arguments: list[str], reason: str) -> None:
+    result = chatcli.run("bench", *arguments, "-m", str(chatcli.model), expect=2)
+    assert reason in result.err.decode()
+    assert b"Traceback" not in result.err
 
 
 @pytest.mark.slow
-def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli: Program) -> None:
-    done = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
-    report = json.loads(done.out)["batch"]
+def test_questions_on_one_document_prefill_it_once_however_they_are_asked(chatcli: Program) -> None:
+    result = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
+    report = json.loads(result.out)["batch"]
     alone, batched, peer = report["ways"]
     assert [4, "chatcli, one by one", "chatcli, all 4 at once", "mlx-lm's batch_generate"] == [
         report["questions"],
@@ -75,8 +75,8 @@ def test_questions_on_one_document_prefill_it_once_in_every_way_of_ours(chatcli:
         batched["name"],
         peer["name"],
     ]
-    (alone,), (batched,), (theirs,) = (way["rounds"] for way in report["ways"])
+    (alone,), (batched,), (theirs,) = (variant["rounds"] for variant in report["ways"])
     assert alone["prompt_tokens"] == theirs["prefilled_tokens"]
     assert alone["prefilled_tokens"] == batched["prefilled_tokens"] < alone["prompt_tokens"] / 2
     assert 0 < alone["generated_tokens"] == batched["generated_tokens"] == theirs["generated_tokens"]
-    assert [0, 0, 0] == [way["differing"] for way in report["ways"]]
+    assert [0, 0, 0] == [variant["differing"] for variant in report["ways"]]

@@ -1,4 +1,4 @@
-"""Remembered settings: who wins, what a file keeps, and what is said of a wrong one."""
+"""The config file: precedence, comments that are kept, and errors."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ deep = [1, 2]
 """
 
 
-def environment(program: Program, **more: str) -> dict[str, str]:
-    return program.environment(XDG_CONFIG_HOME=str(program.home / "config"), **more)
+def environment(program: Program, **variables: str) -> dict[str, str]:
+    return program.environment(XDG_CONFIG_HOME=str(program.home / "config"), **variables)
 
 
 def file_of(program: Program) -> Path:
-    """Where the program keeps its settings, as it says itself."""
+    """The config file's path, as `chatcli config` reports it."""
     return Path(program.run("config", "--json", env=environment(program)).json()["file"])
 
 
-def written(program: Program, text: str) -> Path:
+def write_config(program: Program, text: str) -> Path:
     path = file_of(program)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
@@ -53,8 +53,8 @@ def run(program: Program, *args: object, expect: int = 0, model: bool = True, **
     return program.run(*args, expect=expect, model=model, env=environment(program, **env))
 
 
-def held(program: Program, **env: str) -> dict[str, tuple[Any, str]]:
-    """Each setting's value and where it is from."""
+def values_and_sources(program: Program, **env: str) -> dict[str, tuple[Any, str]]:
+    """The value of each setting and its source."""
     settings = run(program, "config", "--json", **env).json()["settings"]
     return {key: (setting["value"], setting["source"]) for key, setting in settings.items()}
 
@@ -64,16 +64,16 @@ def tokens(program: Program, *args: object, **env: str) -> int:
 
 
 def test_a_flag_wins_over_the_environment_over_the_file(chatcli: Program) -> None:
-    assert (None, "default") == held(chatcli)["max_tokens"]
+    assert (None, "default") == values_and_sources(chatcli)["max_tokens"]
     run(chatcli, "config", "max_tokens", 3)
-    assert (3, "file") == held(chatcli)["max_tokens"]
-    assert (2, "env") == held(chatcli, CHATCLI_MAX_TOKENS="2")["max_tokens"]
+    assert (3, "file") == values_and_sources(chatcli)["max_tokens"]
+    assert (2, "env") == values_and_sources(chatcli, CHATCLI_MAX_TOKENS="2")["max_tokens"]
     assert 2 == tokens(chatcli, CHATCLI_MAX_TOKENS="2")
     assert 1 == tokens(chatcli, "-n", 1, CHATCLI_MAX_TOKENS="2")
 
 
 def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Program) -> None:
-    settings = held(chatcli)
+    settings = values_and_sources(chatcli)
     assert set(SETTINGS) == set(settings)
     assert ("pocket", "default") == settings["model"]
     assert (str(chatcli.sessions), "env") == settings["sessions"]
@@ -84,8 +84,8 @@ def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Progr
 
 
 @pytest.mark.slow
-def test_a_switch_in_the_file_is_heard_and_a_flag_turns_it_back(chatcli: Program) -> None:
-    written(chatcli, "cache = false\nmax_tokens = 2\nthink = false\n")
+def test_a_switch_in_the_file_applies_and_a_flag_overrides_it(chatcli: Program) -> None:
+    write_config(chatcli, "cache = false\nmax_tokens = 2\nthink = false\n")
     cold = run(chatcli, "ask", "one", "-S", "off", "--json").json()
     assert (0, 2, "") == (cold["checkpoint_bytes"], len(cold["tokens"]), cold["thinking"])
     warm = run(chatcli, "ask", "one", "-S", "on", "--json", "--cache").json()
@@ -93,30 +93,28 @@ def test_a_switch_in_the_file_is_heard_and_a_flag_turns_it_back(chatcli: Program
 
 
 @pytest.mark.slow
-def test_the_models_alias_and_the_system_prompt_are_for_sessions_that_begin(
-    chatcli: Program, models: Path
-) -> None:
-    """A session that goes on keeps its own; a flag wins, an empty system prompt too."""
-    written(chatcli, f'model = "mine"\nsystem = "Be brief."\n[models]\nmine = "{chatcli.model}"\n')
+def test_the_model_and_the_system_prompt_apply_to_new_sessions_only(chatcli: Program, models: Path) -> None:
+    """An existing session keeps its own; a flag wins, and so does an empty system prompt."""
+    write_config(chatcli, f'model = "mine"\nsystem = "Be brief."\n[models]\nmine = "{chatcli.model}"\n')
     few = ("-n", "2", "--no-think", "--json")
     run(chatcli, "ask", "a", "-S", "new", *few, model=False)
-    first = run(chatcli, "show", "new", "--json").json()
-    assert (str(chatcli.model), "Be brief.") == (first["model"], first["system"])
-    other = models / "qwen3"
-    run(chatcli, "ask", "a", "-S", "own", "-m", other, "-s", "Mine.", *few)
-    again = run(chatcli, "ask", "b", "-S", "own", *few, model=False).json()
+    new = run(chatcli, "show", "new", "--json").json()
+    assert (str(chatcli.model), "Be brief.") == (new["model"], new["system"])
+    other_model = models / "qwen3"
+    run(chatcli, "ask", "a", "-S", "own", "-m", other_model, "-s", "Mine.", *few)
+    second_turn = run(chatcli, "ask", "b", "-S", "own", *few, model=False).json()
     own = run(chatcli, "show", "own", "--json").json()
-    assert (str(other), "Mine.") == (own["model"], own["system"])
-    assert again["reused_tokens"] > 0
-    run(chatcli, "ask", "c", "-S", "bare", "-m", "mine", "-s", "", *few, CHATCLI_MODEL=str(other))
+    assert (str(other_model), "Mine.") == (own["model"], own["system"])
+    assert second_turn["reused_tokens"] > 0
+    run(chatcli, "ask", "c", "-S", "bare", "-m", "mine", "-s", "", *few, CHATCLI_MODEL=str(other_model))
     bare = run(chatcli, "show", "bare", "--json").json()
     assert (str(chatcli.model), None) == (bare["model"], bare["system"])
 
 
 @pytest.mark.slow
-def test_the_folder_of_sessions_is_remembered_by_every_command(chatcli: Program) -> None:
+def test_every_command_uses_the_configured_sessions_folder(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
-    written(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
+    write_config(chatcli, 'sessions = "../../saved"\ncache_limit = "5GB"\n')
     env = environment(chatcli)
     del env["CHATCLI_SESSIONS"]
     (session,) = chatcli.run("list", "--json", env=env).json()
@@ -139,8 +137,8 @@ def test_a_folder_with_a_slash_is_never_an_alias(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
-    path = written(chatcli, WRITTEN)
+def test_setting_keeps_comments_and_unknown_keys(chatcli: Program) -> None:
+    path = write_config(chatcli, WRITTEN)
     run(chatcli, "config", "temp", 0.75)
     run(chatcli, "config", "top-p", 0.5)
     run(chatcli, "config", "models.qwen3.5", "org/qwen")
@@ -149,22 +147,22 @@ def test_setting_keeps_comments_and_what_is_unknown(chatcli: Program) -> None:
     ).replace('"org/fast"\n', '"org/fast"\n"qwen3.5" = "org/qwen"\n')
     run(chatcli, "config", "--unset", "temp")
     run(chatcli, "config", "--unset", "models.fast")
-    left = config_file.read(path)
-    assert ({"top_p": 0.5}, {"qwen3.5": "org/qwen"}) == (left.values, left.models)
-    assert {"future", "newer"} == set(left.unknown)
+    remaining = config_file.read(path)
+    assert ({"top_p": 0.5}, {"qwen3.5": "org/qwen"}) == (remaining.values, remaining.models)
+    assert {"future", "newer"} == set(remaining.unknown)
     assert path.read_text("utf-8").startswith("# mine\n")
 
 
-def test_the_file_and_its_folder_are_the_owners_alone(chatcli: Program) -> None:
+def test_the_file_and_its_folder_are_private(chatcli: Program) -> None:
     path = file_of(chatcli)
     text = run(chatcli, "config", "system", "Be brief.").text
     assert f"system is Be brief. in {path}.\n" == text
-    assert [0o600, 0o700] == [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)]
+    assert [0o600, 0o700] == [stat.S_IMODE(entry.stat().st_mode) for entry in (path, path.parent)]
     assert [path] == list(path.parent.iterdir())
     assert "Be brief.\n" == run(chatcli, "config", "system").text
 
 
-def test_a_file_behind_a_link_is_changed_where_it_is(chatcli: Program) -> None:
+def test_a_linked_file_is_changed_in_place(chatcli: Program) -> None:
     path = file_of(chatcli)
     path.parent.mkdir(parents=True)
     real = chatcli.home / "dotfiles.toml"
@@ -175,15 +173,15 @@ def test_a_file_behind_a_link_is_changed_where_it_is(chatcli: Program) -> None:
 
 
 def test_another_file_can_be_named(chatcli: Program) -> None:
-    other = chatcli.home / "deep" / "other.toml"
-    run(chatcli, "config", "panel", "full", CHATCLI_CONFIG=str(other))
-    assert ("full", "file") == held(chatcli, CHATCLI_CONFIG=str(other))["panel"]
-    assert ("line", "default") == held(chatcli)["panel"]
+    other_file = chatcli.home / "deep" / "other.toml"
+    run(chatcli, "config", "panel", "full", CHATCLI_CONFIG=str(other_file))
+    assert ("full", "file") == values_and_sources(chatcli, CHATCLI_CONFIG=str(other_file))["panel"]
+    assert ("line", "default") == values_and_sources(chatcli)["panel"]
 
 
 @pytest.mark.slow
-def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> None:
-    path = written(chatcli, 'temp = "hot"\nseed = 3\n[models]\npocket = "x"\n')
+def test_an_invalid_file_is_one_sentence_and_can_be_repaired(chatcli: Program) -> None:
+    path = write_config(chatcli, 'temp = "hot"\nseed = 3\n[models]\npocket = "x"\n')
     (sentence,) = run(chatcli, "list", expect=2).errors.splitlines()
     assert sentence.startswith("chatcli: ") and "temp has to be" in sentence
     assert "" == run(chatcli, "ask", "--help").errors
@@ -201,7 +199,7 @@ def test_a_wrong_file_is_one_sentence_and_can_be_mended(chatcli: Program) -> Non
 
 @pytest.mark.slow
 def test_a_file_that_is_not_toml_stays_as_it_is(chatcli: Program) -> None:
-    path = written(chatcli, "temp = 1\nseed = = 2\n")
+    path = write_config(chatcli, "temp = 1\nseed = = 2\n")
     for args in (["list"], ["config", "temp", "1"], ["config", "--unset", "temp"]):
         (sentence,) = run(chatcli, *args, expect=2).errors.splitlines()
         assert f"{path} is not TOML at line 2" in sentence
@@ -212,17 +210,17 @@ def test_a_file_that_is_not_toml_stays_as_it_is(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_an_unknown_key_is_a_warning_told_once(chatcli: Program) -> None:
-    path = written(chatcli, "tmp = 1\n")
-    done = run(chatcli, "ask", "Hello", "-n", "2", "--json")
-    (warning,) = done.errors.splitlines()
+def test_an_unknown_key_is_one_warning(chatcli: Program) -> None:
+    path = write_config(chatcli, "tmp = 1\n")
+    result = run(chatcli, "ask", "Hello", "-n", "2", "--json")
+    (warning,) = result.errors.splitlines()
     assert f"{path} sets 'tmp', which is not known here (did you mean 'temp'?)" in warning
-    assert 2 == len(done.json()["tokens"])
+    assert 2 == len(result.json()["tokens"])
     run(chatcli, "config", "--unset", "tmp")
     assert "" == run(chatcli, "list").errors
 
 
-def test_a_refused_word_leaves_no_file(chatcli: Program) -> None:
+def test_a_refused_value_leaves_no_file(chatcli: Program) -> None:
     for args, clue in (
         (["tmp", "1"], "did you mean 'temp'?"),
         (["sessions", ""], "sessions has to be text"),
@@ -234,18 +232,18 @@ def test_a_refused_word_leaves_no_file(chatcli: Program) -> None:
     assert not (chatcli.home / "config").exists()
 
 
-def test_a_wrong_variable_is_named(chatcli: Program) -> None:
+def test_an_invalid_variable_is_named(chatcli: Program) -> None:
     (sentence,) = run(chatcli, "list", expect=2, CHATCLI_TOP_P="2").errors.splitlines()
     assert "CHATCLI_TOP_P has to be a number from 0 to 1, not '2'" in sentence
-    done = run(chatcli, "config", CHATCLI_TOP_P="2")
-    assert "CHATCLI_TOP_P" in done.errors and "top_p" in done.text
-    assert (None, "default") == held(chatcli, CHATCLI_TOP_P="")["top_p"]
-    done = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
-    assert "CHATCLI_TOP_P is set and wins" in done.errors
+    result = run(chatcli, "config", CHATCLI_TOP_P="2")
+    assert "CHATCLI_TOP_P" in result.errors and "top_p" in result.text
+    assert (None, "default") == values_and_sources(chatcli, CHATCLI_TOP_P="")["top_p"]
+    result = run(chatcli, "config", "top_p", "0.5", CHATCLI_TOP_P="0.9")
+    assert "CHATCLI_TOP_P is set and wins" in result.errors
 
 
 def parse(command: str, *args: str) -> dict[str, Any]:
-    """What Typer makes of a command's arguments."""
+    """A command's arguments as Typer parses them."""
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     return dict(commands[command].make_context(command, list(args)).params)
 
@@ -266,7 +264,7 @@ def test_every_panel_is_an_option_and_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "least", "most"),
+    ("key", "minimum", "maximum"),
     [
         ("temp", "0", "1e9"),
         ("top_p", "0", "1"),
@@ -278,14 +276,14 @@ def test_every_panel_is_an_option_and_no_other() -> None:
         ("xtc_threshold", "0", "0.5"),
     ],
 )
-def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, least: str, most: str) -> None:
+def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, minimum: str, maximum: str) -> None:
     setting = SETTINGS[key]
     assert setting is SAMPLING[key]
     option = f"--{key.replace('_', '-')}"
-    for word in (least, most):
-        value = setting.check_word(word, key)
-        assert setting.holds(value) and value == parse("ask", option, word)[key]
-    below = str(type(value)(least) - 1)
+    for bound in (minimum, maximum):
+        value = setting.check_word(bound, key)
+        assert setting.holds(value) and value == parse("ask", option, bound)[key]
+    below = str(type(value)(minimum) - 1)
     with pytest.raises(UsageError, match=f"{key} has to be"):
         setting.check_word(below, key)
     with pytest.raises(typer.BadParameter):
@@ -295,7 +293,7 @@ def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, least: str, mo
 def test_several_processes_lose_no_setting(chatcli: Program) -> None:
     changes = {"temp": "0.5", "seed": "1", "top_k": "2", "panel": "off"}
     quiet = {"stdout": subprocess.DEVNULL, "env": environment(chatcli)}
-    at_once = [chatcli.start("config", key, word, **quiet) for key, word in changes.items()]
+    at_once = [chatcli.start("config", key, value, **quiet) for key, value in changes.items()]
     assert {0} == {process.wait(60) for process in at_once}
     assert set(changes) == set(config_file.read(file_of(chatcli)).values)
 
@@ -309,7 +307,7 @@ def editor(program: Program, script: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program) -> None:
+def test_the_editor_changes_the_file_and_errors_are_reported(chatcli: Program) -> None:
     path = file_of(chatcli)
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'grep -q temp "$1"'))
     assert not path.exists()
@@ -320,43 +318,43 @@ def test_the_editor_changes_the_file_and_is_told_what_is_wrong(chatcli: Program)
     assert "not TOML at line 1" in wrong.errors
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo temp=1 > "$1"'))
     assert "temp=1\n" == path.read_text()
-    env = {key: word for key, word in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")}
+    env = {key: value for key, value in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")}
     assert "set EDITOR first" in chatcli.run("config", "--edit", env=env, expect=2).errors
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(chatcli: Program) -> None:
-    taken = chatcli.home / "taken"
-    taken.write_text("")
-    done = run(chatcli, "config", "seed", "1", expect=1, CHATCLI_CONFIG=str(taken / "c.toml"))
-    (sentence,) = done.errors.splitlines()
+    file = chatcli.home / "taken"
+    file.write_text("")
+    result = run(chatcli, "config", "seed", "1", expect=1, CHATCLI_CONFIG=str(file / "c.toml"))
+    (sentence,) = result.errors.splitlines()
     assert "Cannot write the settings" in sentence
-    taken.unlink()
-    taken.mkdir()
-    assert "cannot be read" in run(chatcli, "list", expect=2, CHATCLI_CONFIG=str(taken)).errors
+    file.unlink()
+    file.mkdir()
+    assert "cannot be read" in run(chatcli, "list", expect=2, CHATCLI_CONFIG=str(file)).errors
 
 
-def test_no_escape_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
-    written(chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n')
+def test_no_control_character_of_the_file_reaches_the_terminal(chatcli: Program) -> None:
+    write_config(chatcli, '"\\u001b[2J" = 1\nsystem = "\\u001b[31mred"\n[models]\n"\\u0007" = "\\u009b"\n')
     for args in (["config"], ["config", "system"], ["config", "models"], ["list"]):
-        done = run(chatcli, *args)
-        assert not {b"\x1b", b"\x07"} & {bytes([byte]) for byte in done.out + done.err}
-        assert b"\xc2\x9b" not in done.out + done.err
+        result = run(chatcli, *args)
+        assert not {b"\x1b", b"\x07"} & {bytes([byte]) for byte in result.out + result.err}
+        assert b"\xc2\x9b" not in result.out + result.err
 
 
 @pytest.mark.slow
-def test_completion_is_silent_over_a_wrong_file(chatcli: Program) -> None:
+def test_completion_is_silent_about_an_invalid_file(chatcli: Program) -> None:
     SessionFolder(chatcli.sessions).create("kept", model="pocket", system=None).close()
     code = "import sys; sys.argv = ['chatcli']; from chatcli.__main__ import main; main()"
-    asking = {
+    variables = {
         "_CHATCLI_COMPLETE": "complete_bash",
         "COMP_WORDS": "chatcli show ",
         "COMP_CWORD": "2",
     }
-    for text, offered in (("temp = 1\n", "kept"), ("tmp = 1\n", "kept"), ("temp = = 1\n", "")):
-        written(chatcli, text)
-        command, env = [sys.executable, "-c", code], environment(chatcli, **asking)
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        assert (offered, "") == (done.stdout.strip(), done.stderr)
+    for text, completions in (("temp = 1\n", "kept"), ("tmp = 1\n", "kept"), ("temp = = 1\n", "")):
+        write_config(chatcli, text)
+        command, env = [sys.executable, "-c", code], environment(chatcli, **variables)
+        process = subprocess.run(command, env=env, capture_output=True, text=True)
+        assert (completions, "") == (process.stdout.strip(), process.stderr)
 
 
 @pytest.mark.parametrize(("text", "expected"), [(None, False), ("seed = 1\n", True)])
@@ -364,7 +362,7 @@ def test_toml_is_imported_only_where_there_is_a_file(
     chatcli: Program, text: str | None, expected: bool
 ) -> None:
     if text is not None:
-        written(chatcli, text)
+        write_config(chatcli, text)
     code = (
         "import sys, json; from chatcli.__main__ import main\n"
         "try: main()\n"
@@ -372,11 +370,11 @@ def test_toml_is_imported_only_where_there_is_a_file(
         "print(json.dumps(['tomlkit' in sys.modules, 'mlx' in sys.modules]))"
     )
     command = [sys.executable, "-c", code, "list"]
-    done = subprocess.run(command, env=environment(chatcli), capture_output=True, text=True)
-    assert [expected, False] == json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, env=environment(chatcli), capture_output=True, text=True)
+    assert [expected, False] == json.loads(process.stdout.splitlines()[-1])
 
 
-def test_help_tells_the_defaults(chatcli: Program) -> None:
+def test_help_shows_the_defaults(chatcli: Program) -> None:
     env = environment(chatcli, COLUMNS="200")
     text = " ".join(chatcli.run("ask", "--help", env=env).text.split())
     for default in ("Top-p (1: off; default: the model's own)", "(default: cache)"):

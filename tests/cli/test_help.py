@@ -1,4 +1,4 @@
-"""The help on a terminal of 80 columns: whole names, whole sentences, nothing slow to import."""
+"""The help at 80 columns: unbroken option names, complete sentences, no slow imports."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from chatcli.cli.main import app
 from tests.support.program import Program
 
 
-def shown(program: Program, *args: str) -> str:
+def help_text(program: Program, *args: str) -> str:
     return program.run(*args, "--help", env=program.environment(COLUMNS="80")).text
 
 
-def known(path: Sequence[str]) -> list[str]:
-    """Every name that a command's options have."""
+def option_names(path: Sequence[str]) -> list[str]:
+    """All names of a command's options."""
     command = typer.main.get_command(app)
     for name in path:
         command = command.commands[name]  # type: ignore[attr-defined]
@@ -30,33 +30,33 @@ def known(path: Sequence[str]) -> list[str]:
     [(), ("chat",), ("resume",), ("ask",), ("bench", "turns"), ("cache", "gc")],
     ids=" ".join,
 )
-def test_every_name_of_an_option_is_whole(chatcli: Program, path: tuple[str, ...]) -> None:
-    text = shown(chatcli, *path)
-    words = set(text.replace(",", " ").split())
-    assert set(known(path)) - words == set()
+def test_option_names_are_not_broken(chatcli: Program, path: tuple[str, ...]) -> None:
+    text = help_text(chatcli, *path)
+    words_shown = set(text.replace(",", " ").split())
+    assert set(option_names(path)) - words_shown == set()
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
 
 
-def test_options_stand_under_their_headings_and_examples_are_whole(chatcli: Program) -> None:
-    text = shown(chatcli, "chat")
+def test_options_stand_under_their_headings_with_unbroken_examples(chatcli: Program) -> None:
+    text = help_text(chatcli, "chat")
     general, _, model_options = text.partition("\nHow the model is run:\n")
     assert "--temp" in general and "preserve_thinking=true" in general
     assert "--kv-bits" in model_options and "--kv-bits" not in general
 
 
 @pytest.mark.parametrize("path", [(), ("bench",), ("cache",)], ids=["chatcli", "bench", "cache"])
-def test_every_command_is_told_in_a_whole_sentence(chatcli: Program, path: tuple[str, ...]) -> None:
-    commands = shown(chatcli, *path).partition("Commands:\n")[2]
+def test_every_command_has_a_complete_sentence(chatcli: Program, path: tuple[str, ...]) -> None:
+    commands = help_text(chatcli, *path).partition("Commands:\n")[2]
     rows = " ".join(commands.split())
     assert "..." not in rows
-    # A name begins a row; what is longer goes on below its beginning.
-    began = [line for line in commands.splitlines() if line[:3].strip()]
-    assert len(began) > 3 and rows.count(".") >= len(began)
+    # A command's first row begins with its name; further rows are indented.
+    row_starts = [line for line in commands.splitlines() if line[:3].strip()]
+    assert len(row_starts) > 3 and rows.count(".") >= len(row_starts)
 
 
-def test_the_help_imports_neither_mlx_nor_what_draws(chatcli: Program) -> None:
+def test_the_help_imports_neither_mlx_nor_the_terminal_libraries(chatcli: Program) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "chatcli", "chat", "--help"]
-    done = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
-    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
+    process = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
+    imported = {line.rpartition("|")[2].strip().split(".")[0] for line in process.stderr.splitlines()}
     assert "chatcli" in imported
     assert set() == imported & {"mlx", "mlx_lm", "transformers", "rich", "prompt_toolkit"}

@@ -1,4 +1,4 @@
-"""The command line as scripts use it: real processes, real files, tiny real models."""
+"""The command line as scripts use it: `ask`, `chat`, `branch`, `show`, caching, dates, help."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SYSTEM = "You are a helpful assistant. Answer briefly and remember what you were
 
 
 def rendered(turns: list[dict[str, Any]], messages: list[str]) -> str:
-    """A history as the tiny templates show it."""
+    """Past turns as the tiny models' templates render them."""
     pairs = zip(messages, turns, strict=True)
     return "".join(
         rendered_message("user", message) + rendered_message("assistant", turn["text"])
@@ -41,13 +41,13 @@ def rendered(turns: list[dict[str, Any]], messages: list[str]) -> str:
     )
 
 
-def on_disk(sessions: Path) -> int:
+def segment_bytes(sessions: Path) -> int:
     return sum(path.stat().st_size for path in segment_files(sessions))
 
 
 @dataclass
-class Runs:
-    """One conversation three times: a process a turn, one open process, one without a cache."""
+class ThreeRuns:
+    """One conversation three times: a process per turn, one process, and one process without cache."""
 
     program: Program
     apart: list[dict[str, Any]]
@@ -57,24 +57,24 @@ class Runs:
     cold_sessions: Path
 
 
-def three_ways(program: Program) -> Runs:
+def run_three_ways(program: Program) -> ThreeRuns:
     apart, grown = [], []
     for message in MESSAGES:
-        before = on_disk(program.sessions)
+        before = segment_bytes(program.sessions)
         apart.append(program.ask(message, "-S", "talk", "-n", "24"))
-        grown.append(on_disk(program.sessions) - before)
+        grown.append(segment_bytes(program.sessions) - before)
     open_folder, cold_folder = program.home / "open", program.home / "cold"
     together = program.chat(MESSAGES, "-S", "talk", "-n", "24", "--sessions", open_folder)
     cold = program.chat(MESSAGES, "-S", "talk", "-n", "24", "--no-cache", "--sessions", cold_folder)
-    return Runs(program, apart, grown, together, cold, cold_folder)
+    return ThreeRuns(program, apart, grown, together, cold, cold_folder)
 
 
-# The others go through the same in one process, in test_turn.py.
+# tests/turn/test_turn.py has the other families, in one process.
 @pytest.mark.parametrize("family", ["qwen3_5"])
-def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_without_cache(
+def test_a_process_per_turn_answers_as_one_process_and_as_one_without_cache(
     models: Path, tmp_path: Path, family: str
 ) -> None:
-    runs = three_ways(Program(tmp_path, models / family))
+    runs = run_three_ways(Program(tmp_path, models / family))
     assert len(MESSAGES) == len(runs.apart) == len(runs.together) == len(runs.cold)
     assert runs.apart[-1]["prompt_tokens"] > 3 * 32  # well past the sliding windows
     for apart, together, cold in zip(runs.apart, runs.together, runs.cold, strict=True):
@@ -88,7 +88,7 @@ def test_separate_processes_answer_exactly_as_one_that_stays_open_and_as_one_wit
     check_that_every_field_is_true(runs)
 
 
-def check_that_only_the_new_message_is_prefilled(runs: Runs) -> None:
+def check_that_only_the_new_message_is_prefilled(runs: ThreeRuns) -> None:
     model = runs.program.model
     assert 0 == runs.apart[0]["reused_tokens"]
     for number in range(1, len(MESSAGES)):
@@ -100,14 +100,14 @@ def check_that_only_the_new_message_is_prefilled(runs: Runs) -> None:
         assert turn["miss_reason"] is None
 
 
-def check_that_every_field_is_true(runs: Runs) -> None:
+def check_that_every_field_is_true(runs: ThreeRuns) -> None:
     model = runs.program.model
-    opening = generation_prompt(model)
+    reply_start = generation_prompt(model)
     for number, turn in enumerate(runs.apart, start=1):
         assert turn.keys() >= ASK_FIELDS
         assert ("talk", number) == (turn["session"], turn["turn"])
         prompt = rendered(runs.apart[: number - 1], MESSAGES[: number - 1])
-        prompt += rendered_message("user", MESSAGES[number - 1]) + opening
+        prompt += rendered_message("user", MESSAGES[number - 1]) + reply_start
         assert token_count(prompt, model) == turn["prompt_tokens"]
         assert turn["prompt_tokens"] == turn["reused_tokens"] + turn["prefilled_tokens"]
         assert turn["hit_ratio"] == turn["reused_tokens"] / turn["prompt_tokens"]
@@ -120,11 +120,11 @@ def check_that_every_field_is_true(runs: Runs) -> None:
         assert turn["time_to_first_token"] >= turn["prefill_seconds"] > 0
         assert turn["restore_seconds"] > 0
         assert turn["generation_tps"] > 0
-    # Settling went on from the turn's stable prefix, which ends somewhere in the generation
-    # prompt (where thinking and plain replies part), to what the next turn reuses.
+    # Settling prefilled from the turn's stable prefix, which ends within the generation prompt, to the
+    # tokens that the next turn reuses.
     for turn, following in pairwise(runs.apart):
         beyond = following["reused_tokens"] - turn["prompt_tokens"]
-        assert beyond < turn["settled_tokens"] <= beyond + token_count(opening, model)
+        assert beyond < turn["settled_tokens"] <= beyond + token_count(reply_start, model)
 
 
 @pytest.mark.slow
@@ -142,22 +142,22 @@ def test_generated_tokens_decode_to_the_thinking_and_the_text(models: Path, tmp_
         pytest.fail("no seed gave both thinking and a reply")
     plain = program.run("ask", "Hello", "-n", "12", "--temp", "1", "--seed", seed)
     # Unprintable characters are shown as signs, so only the printable ones are compared.
-    assert visible(turn["text"]) == visible(plain.text)
-    assert visible(turn["thinking"]) == visible(plain.errors)
+    assert printable_ascii(turn["text"]) == printable_ascii(plain.text)
+    assert printable_ascii(turn["thinking"]) == printable_ascii(plain.errors)
 
 
-def visible(text: str) -> str:
+def printable_ascii(text: str) -> str:
     return "".join(char for char in text if char.isascii() and char.isprintable())
 
 
 def test_no_cache_neither_reads_nor_writes(chatcli: Program) -> None:
     chatcli.ask("Hello there", "-S", "talk", "-n", "4")
-    before = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
-    assert before
+    old_times = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
+    assert old_times
     turn = chatcli.ask("Again", "-S", "talk", "-n", "4", "--no-cache")
     assert (2, 0, 0) == (turn["turn"], turn["reused_tokens"], turn["checkpoint_bytes"])
-    after = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
-    assert before == after
+    new_times = {path: path.stat().st_mtime_ns for path in segment_files(chatcli.sessions)}
+    assert old_times == new_times
 
 
 @pytest.mark.slow
@@ -171,19 +171,19 @@ def test_two_sessions_share_a_long_system_prompt(chatcli: Program) -> None:
 
 @pytest.fixture(scope="module")
 def long_talk(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, list[Any]]:
-    """Ten turns of messages that are equally long, with replies."""
+    """Ten turns with messages of equal length."""
     program = Program(tmp_path_factory.mktemp("long"), models / "qwen3_5")
     lines = [f"Remember the number {number}." for number in range(10)]
     turns = program.chat(lines, "-S", "long", "--no-think", "-n", "16")
     return program, turns
 
 
-def test_bytes_written_per_turn_follow_the_new_tokens(
+def test_bytes_written_per_turn_are_those_of_the_new_tokens(
     long_talk: tuple[Program, list[Any]],
 ) -> None:
     program, turns = long_talk
     states = [path.stat().st_size for path in program.sessions.glob("kv/*/??/*.state.safetensors")]
-    assert max(states) - min(states) < 64  # one state is one state, however long the talk
+    assert max(states) - min(states) < 64  # a state has the same size at any depth
     row = 2 * 2 * 16 * 4 + 4  # keys and values, 2 heads of 16 float32, and the token's id
     for turn, following in pairwise(turns):
         new = following["reused_tokens"] - turn["reused_tokens"]
@@ -198,20 +198,20 @@ def test_a_branch_at_any_turn_reuses_everything_before_it(
 ) -> None:
     program, turns = long_talk
     original = (program.sessions / "long.jsonl").read_bytes()
-    places = (1, 2, 5, 9)
-    for place in places:
-        branched = program.run("branch", "long", "--at", place, "--as", f"b{place}", "--json").json()
-        assert (f"b{place}", place) == (branched["session"], branched["turns"])
-    script = [line for place in places for line in (f"/resume b{place}", "Remember the number x.")]
+    turn_numbers = (1, 2, 5, 9)
+    for number in turn_numbers:
+        branched = program.run("branch", "long", "--at", number, "--as", f"b{number}", "--json").json()
+        assert (f"b{number}", number) == (branched["session"], branched["turns"])
+    script = [line for number in turn_numbers for line in (f"/resume b{number}", "Remember the number x.")]
     branched = program.chat(script, "--no-think", "-n", "16")
-    got = [(turn["session"], turn["turn"], turn["reused_tokens"]) for turn in branched]
-    assert [(f"b{n}", n + 1, turns[n]["reused_tokens"]) for n in places] == got
+    reused = [(turn["session"], turn["turn"], turn["reused_tokens"]) for turn in branched]
+    assert [(f"b{n}", n + 1, turns[n]["reused_tokens"]) for n in turn_numbers] == reused
     for turn in branched:
         assert turn["prefilled_tokens"] < 40
         assert turn["miss_reason"] is None
     assert original == (program.sessions / "long.jsonl").read_bytes()
-    whole = program.run("branch", "long").text
-    assert "turn 10" in whole
+    output = program.run("branch", "long").text
+    assert "turn 10" in output
 
 
 def test_ask_at_a_turn_makes_a_sibling_and_keeps_the_old_path(chatcli: Program) -> None:
@@ -220,14 +220,14 @@ def test_ask_at_a_turn_makes_a_sibling_and_keeps_the_old_path(chatcli: Program) 
     turn = chatcli.ask("two figs", "-S", "fruit", "--at", "1", "-n", "4", "--no-think")
     assert 2 == turn["turn"]
     assert turns[1]["reused_tokens"] == turn["reused_tokens"]
-    shown = chatcli.run("show", "fruit", "--json").json()
-    assert ["one apple", "two figs"] == [turn["user"] for turn in shown["turns"]]
+    session = chatcli.run("show", "fruit", "--json").json()
+    assert ["one apple", "two figs"] == [turn["user"] for turn in session["turns"]]
     tree = chatcli.run("tree", "fruit", "--json").json()["entries"]
     users = {entry["content"]: entry for entry in tree if entry["role"] == "user"}
     assert {"one apple", "two pears", "three plums", "two figs"} == users.keys()
     assert users["two pears"]["parent"] == users["two figs"]["parent"]
-    drawn = chatcli.run("tree", "fruit").text
-    assert all(message in drawn for message in users)
+    tree_text = chatcli.run("tree", "fruit").text
+    assert all(message in tree_text for message in users)
     plain = chatcli.run("show", "fruit").text
     assert "two figs" in plain and "two pears" not in plain
     changed = chatcli.ask("four", "-S", "fruit", "-n", "4", "--no-think", "-s", "Be kind.")
@@ -246,10 +246,10 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
         (session["name"], session["turns"], session["first_words"]) for session in listed
     ]
     assert name in chatcli.run("list").text
-    shown = chatcli.run("show", name, "--json").json()
-    assert (name, "Be kind.") == (shown["session"], shown["system"])
-    for message, turn, kept in zip(["Hello there", "How are you?"], turns, shown["turns"], strict=True):
-        assert message == kept["user"]
+    saved = chatcli.run("show", name, "--json").json()
+    assert (name, "Be kind.") == (saved["session"], saved["system"])
+    for message, turn, saved_turn in zip(["Hello there", "How are you?"], turns, saved["turns"], strict=True):
+        assert message == saved_turn["user"]
         for key in (
             "turn",
             "text",
@@ -261,13 +261,13 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
             "settled_tokens",
             "checkpoint_bytes",
         ):
-            assert turn[key] == kept[key], key
+            assert turn[key] == saved_turn[key], key
     plain = chatcli.run("show", name).text
     assert "Hello there" in plain and "How are you?" in plain
     chatcli.run("rename", name, "greeting")
     assert ["greeting"] == [session["name"] for session in chatcli.run("list", "--json").json()]
-    assert shown["turns"] == chatcli.run("show", "greeting", "--json").json()["turns"]
-    used = on_disk(chatcli.sessions)
+    assert saved["turns"] == chatcli.run("show", "greeting", "--json").json()["turns"]
+    used = segment_bytes(chatcli.sessions)
     stats = chatcli.run("cache", "stats", "--json").json()
     assert (used, 1) == (stats["bytes"], len(stats["models"]))
     rows = [path for path in segment_files(chatcli.sessions) if ".rows." in path.name]
@@ -279,11 +279,11 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
+def test_clearing_the_cache_does_not_change_replies(chatcli: Program) -> None:
     turns = chatcli.chat(["Hello there", "How are you?"], "-S", "kept", "-n", "8")
     twin = chatcli.home / "twin"
     shutil.copytree(chatcli.sessions, twin)
-    used = on_disk(chatcli.sessions)
+    used = segment_bytes(chatcli.sessions)
     assert used == chatcli.run("cache", "clear", "--json").json()["freed_bytes"]
     assert [] == segment_files(chatcli.sessions)
     assert "0" in chatcli.run("cache", "clear").text
@@ -297,7 +297,7 @@ def test_clearing_the_cache_costs_time_and_no_answer(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: Program) -> None:
+def test_continue_takes_the_most_recent_session_of_the_right_folder(chatcli: Program) -> None:
     script = ["/new older", "first of the older", "/new newer", "first of the newer"]
     script += ["/resume older", "second of the older"]
     turns = chatcli.chat(script, "-n", "2")
@@ -305,60 +305,60 @@ def test_continue_takes_the_most_recent_and_folders_are_found_in_order(chatcli: 
     turn = chatcli.ask("more", "-c", "-n", "2")
     assert ("older", 3) == (turn["session"], turn["turn"])
     # --sessions beats CHATCLI_SESSIONS, which beats ./sessions, which beats the data folder.
-    elsewhere, here = chatcli.home / "elsewhere", chatcli.home / "sessions"
-    for folder, name in ((elsewhere, "given"), (here, "local")):
+    elsewhere, local = chatcli.home / "elsewhere", chatcli.home / "sessions"
+    for folder, name in ((elsewhere, "given"), (local, "local")):
         shutil.copytree(chatcli.sessions, folder)
         (folder / "older.jsonl").rename(folder / f"{name}.jsonl")
     unset = chatcli.environment(CHATCLI_SESSIONS=None)
 
-    def names(*args: object, **more: Any) -> set[str]:
-        return {session["name"] for session in chatcli.run("list", "--json", *args, **more).json()}
+    def names(*args: object, **options: Any) -> set[str]:
+        return {session["name"] for session in chatcli.run("list", "--json", *args, **options).json()}
 
     assert {"given", "newer"} == names("--sessions", elsewhere)
     assert {"older", "newer"} == names()
     assert {"local", "newer"} == names(env=unset)
-    here.rename(chatcli.home / "gone")
+    local.rename(chatcli.home / "gone")
     assert set() == names(env=unset)
 
 
 @pytest.mark.slow
-def test_a_seed_repeats_and_settings_are_heard(chatcli: Program) -> None:
+def test_a_seed_repeats_a_reply_and_settings_apply(chatcli: Program) -> None:
     sampled = ("--temp", "1.5", "-n", "24", "--think", "--seed")
     first = chatcli.ask("Hello", "-S", "a", *sampled, 5)
-    again = chatcli.ask("Hello", "-S", "b", *sampled, 5)
-    other = chatcli.ask("Hello", "-S", "c", *sampled, 6)
-    off = chatcli.ask("Hello", "-S", "d", "--no-think", "-n", "3")
-    assert (first["tokens"], first["logprobs"]) == (again["tokens"], again["logprobs"])
-    assert first["tokens"] != other["tokens"]
+    repeated = chatcli.ask("Hello", "-S", "b", *sampled, 5)
+    other_seed = chatcli.ask("Hello", "-S", "c", *sampled, 6)
+    without_thinking = chatcli.ask("Hello", "-S", "d", "--no-think", "-n", "3")
+    assert (first["tokens"], first["logprobs"]) == (repeated["tokens"], repeated["logprobs"])
+    assert first["tokens"] != other_seed["tokens"]
     prompt = rendered_message("user", "Hello") + "<|im_start|>assistant\n<think>\n"
     assert token_count(prompt, chatcli.model) == first["prompt_tokens"]
-    assert token_count(prompt + "\n</think>\n\n", chatcli.model) == off["prompt_tokens"]
-    assert ("length", 3) == (off["finish_reason"], len(off["tokens"]))
-    assert "" == off["thinking"] and "" != off["text"]
+    assert token_count(prompt + "\n</think>\n\n", chatcli.model) == without_thinking["prompt_tokens"]
+    assert ("length", 3) == (without_thinking["finish_reason"], len(without_thinking["tokens"]))
+    assert "" == without_thinking["thinking"] and "" != without_thinking["text"]
     assert "" != first["thinking"]
 
 
 def test_standard_input_is_appended_to_the_prompt(chatcli: Program) -> None:
     chatcli.ask("Read this:", "-S", "both", "-n", "2", stdin="a line\nanother ünï\n")
     chatcli.run("ask", "-S", "both", "-n", "2", stdin="only from the pipe\n")
-    shown = chatcli.run("show", "both", "--json").json()
+    session = chatcli.run("show", "both", "--json").json()
     assert ["Read this:\n\na line\nanother ünï", "only from the pipe"] == [
-        turn["user"] for turn in shown["turns"]
+        turn["user"] for turn in session["turns"]
     ]
 
 
 def test_chat_runs_a_script_from_a_pipe(chatcli: Program) -> None:
     script = "hello\n\n/rename piped\n/home/me is a path\n/tree\n/stats\n/quit\nnever sent\n"
-    done = chatcli.run("chat", "-n", "6", "--no-think", stdin=script)
-    shown = chatcli.run("show", "piped", "--json").json()
-    assert ["hello", "/home/me is a path"] == [turn["user"] for turn in shown["turns"]]
-    assert "never sent" not in done.text
-    assert f"{shown['turns'][1]['hit_ratio']:.1%}" in done.text  # from /stats
-    assert "/home/me is a path" in done.text  # from /tree
-    assert "" == done.errors
+    result = chatcli.run("chat", "-n", "6", "--no-think", stdin=script)
+    session = chatcli.run("show", "piped", "--json").json()
+    assert ["hello", "/home/me is a path"] == [turn["user"] for turn in session["turns"]]
+    assert "never sent" not in result.text
+    assert f"{session['turns'][1]['hit_ratio']:.1%}" in result.text  # from /stats
+    assert "/home/me is a path" in result.text  # from /tree
+    assert "" == result.errors
 
 
-def test_the_installed_command_begins_where_python_m_does() -> None:
+def test_the_installed_command_runs_the_same_main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     entry = EntryPoint("chatcli", project["scripts"]["chatcli"], "console_scripts")
     assert chatcli_main is entry.load()
@@ -367,10 +367,10 @@ def test_the_installed_command_begins_where_python_m_does() -> None:
 def test_help_and_list_import_no_mlx(chatcli: Program) -> None:
     for args in (["--help"], ["list"], ["ask", "--help"], ["tree", "none"]):
         command = [sys.executable, "-X", "importtime", "-m", "chatcli", *args]
-        done = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
+        process = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
         imported = {
             line.rpartition("|")[2].strip().split(".")[0]
-            for line in done.stderr.splitlines()
+            for line in process.stderr.splitlines()
             if line.startswith("import time:")
         }
         assert "chatcli" in imported
@@ -395,7 +395,7 @@ def dated(tmp_path: Path) -> Program:
 
 
 def prompts(program: Program, name: str) -> list[str]:
-    """What each turn's newest checkpoint was made of, as text."""
+    """The decoded tokens of each turn's newest checkpoint."""
     texts = []
     for turn in program.run("show", name, "--json").json()["turns"]:
         folder = catalog.model_folder(program.sessions, turn["fingerprint"])
@@ -408,7 +408,7 @@ def first_line(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
+def test_a_date_that_is_set_is_rendered_and_saved(dated: Program) -> None:
     script = "one\n/date\n/date 2031-11-03\n/date 2031-11-03\ntwo\n/branch 2 aside\nthree\n"
     text = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())
     today = datetime.date.today()
@@ -417,12 +417,12 @@ def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
     assert "The session's date is 3 November 2031 already." in text
     later = dated.ask("four", "-S", "days", "-n", "4")
     assert (None, True) == (later["miss_reason"], later["reused_tokens"] > 20)
-    shown = dated.run("show", "days", "--json").json()
-    assert "2031-11-03" == shown["date"]
-    assert 0 == shown["turns"][1]["reused_tokens"] and shown["turns"][1]["miss_reason"]
-    before, after, *_ = prompts(dated, "days")
-    assert f"Today is {today:%d %B %Y}" == first_line(before)
-    assert "Today is 03 November 2031" == first_line(after)
+    session = dated.run("show", "days", "--json").json()
+    assert "2031-11-03" == session["date"]
+    assert 0 == session["turns"][1]["reused_tokens"] and session["turns"][1]["miss_reason"]
+    first_prompt, second_prompt, *_ = prompts(dated, "days")
+    assert f"Today is {today:%d %B %Y}" == first_line(first_prompt)
+    assert "Today is 03 November 2031" == first_line(second_prompt)
     assert "dated 3 November 2031" in dated.run("show", "days").text
     aside = dated.run("show", "aside", "--json").json()
     assert ("2031-11-03", 3) == (aside["date"], len(aside["turns"]))
@@ -430,29 +430,29 @@ def test_a_date_that_is_set_reaches_the_model_and_stays(dated: Program) -> None:
 
 
 @pytest.mark.slow
-def test_a_date_that_is_set_before_the_first_message_begins_the_session(dated: Program) -> None:
+def test_a_date_set_before_the_first_message_is_the_sessions(dated: Program) -> None:
     script = "/date 2031-11-03\n/date\n/new days\none\n/new later\ntwo\n"
-    done = dated.run("chat", "-n", "4", stdin=script)
-    assert "told 3 November 2031 from the next message on." in done.text
-    assert "The session's date will be 3 November 2031." in done.text
+    result = dated.run("chat", "-n", "4", stdin=script)
+    assert "told 3 November 2031 from the next message on." in result.text
+    assert "The session's date will be 3 November 2031." in result.text
     dates = [dated.run("show", name, "--json").json()["date"] for name in ("days", "later")]
     assert ["2031-11-03", datetime.date.today().isoformat()] == dates
     assert ["Today is 03 November 2031"] == [first_line(prompt) for prompt in prompts(dated, "days")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", ["yesterday", "2026-13-01", "20261121"])
-def test_a_word_that_is_no_date_is_one_clear_sentence(chatcli: Program, word: str) -> None:
-    script = f"Hello\n/date {word}\n"
-    done = chatcli.run("chat", "-S", "days", "-n", "2", "--no-think", stdin=script, expect=2)
-    (sentence,) = done.errors.splitlines()
-    assert sentence.startswith(f"chatcli: '{word}' is not a date: say /date today")
-    shown = chatcli.run("show", "days", "--json").json()
-    assert datetime.date.today().isoformat() == shown["date"]
+@pytest.mark.parametrize("date_text", ["yesterday", "2026-13-01", "20261121"])
+def test_an_invalid_date_is_one_sentence(chatcli: Program, date_text: str) -> None:
+    script = f"Hello\n/date {date_text}\n"
+    result = chatcli.run("chat", "-S", "days", "-n", "2", "--no-think", stdin=script, expect=2)
+    (sentence,) = result.errors.splitlines()
+    assert sentence.startswith(f"chatcli: '{date_text}' is not a date: say /date today")
+    session = chatcli.run("show", "days", "--json").json()
+    assert datetime.date.today().isoformat() == session["date"]
 
 
 @pytest.mark.slow
-def test_the_date_of_today_can_be_set_again(dated: Program) -> None:
+def test_the_date_can_be_set_back_to_today(dated: Program) -> None:
     dated.run("chat", "-S", "days", "-n", "4", stdin="/date 2031-11-03\none\n/date today\ntwo\n")
     today = datetime.date.today()
     assert today.isoformat() == dated.run("show", "days", "--json").json()["date"]
@@ -470,7 +470,7 @@ def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> 
         "heavy = {name.split('.')[0] for name in sys.modules} & {'mlx', 'mlx_lm', 'numpy', 'transformers'}\n"
         "print('HEAVY', sorted(heavy))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *command],
         capture_output=True,
         text=True,
@@ -478,4 +478,4 @@ def test_light_commands_never_import_mlx(command: list[str], tmp_path: Path) -> 
         check=False,
         cwd=ROOT,
     )
-    assert "HEAVY []" == done.stdout.splitlines()[-1]
+    assert "HEAVY []" == process.stdout.splitlines()[-1]

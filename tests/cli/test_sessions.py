@@ -1,4 +1,4 @@
-"""Commands about saved sessions, with the real program: names, exchange, deleting, choosing."""
+"""Commands on saved sessions: names, deletion, export and import, choosing one to resume."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGE = ROOT
 
 
 def save(chatcli: Program, name: str, *texts: str, age: int = 0) -> Path:
-    """A session of messages that take turns."""
+    """Save a session of alternating user and assistant messages."""
     with SessionFolder(chatcli.sessions).create(name, model=None, system=None) as session:
         for number, text in enumerate(texts):
             role = "assistant" if number % 2 else "user"
@@ -39,29 +39,29 @@ def names(chatcli: Program) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_beginning_of_a_name_is_enough_where_nothing_is_lost(chatcli: Program) -> None:
+def test_commands_that_lose_nothing_take_the_beginning_of_a_name(chatcli: Program) -> None:
     save(chatcli, "fruit-salad", "two pears", "three plums")
     save(chatcli, "bread", "rye")
     assert "two pears" in chatcli.run("show", "fru").text
     assert "fruit-salad" == chatcli.run("tree", "fru", "--json").json()["session"]
     assert "two pears" in chatcli.run("export", "fru").text
-    done = chatcli.run("branch", "fru", "--as", "pie").text
-    assert "Branched 'fruit-salad' after turn 1 into 'pie'.\n" == done
+    output = chatcli.run("branch", "fru", "--as", "pie").text
+    assert "Branched 'fruit-salad' after turn 1 into 'pie'.\n" == output
     assert "Renamed 'fruit-salad' to 'salad'.\n" == chatcli.run("rename", "fru", "salad").text
     assert ["bread", "pie", "salad"] == names(chatcli)
 
 
 @pytest.mark.parametrize("command", ["export", "delete", "rename", "branch"])
-def test_an_ambiguous_beginning_is_refused_with_what_it_could_be(chatcli: Program, command: str) -> None:
+def test_an_ambiguous_beginning_is_refused_with_its_matches(chatcli: Program, command: str) -> None:
     for number in range(7):
         save(chatcli, f"fruit-{number}", "hello")
-    more = {"rename": ["new"], "delete": ["--yes"]}.get(command, [])
-    done = chatcli.run(command, "fruit", *more, expect=1)
+    arguments = {"rename": ["new"], "delete": ["--yes"]}.get(command, [])
+    result = chatcli.run(command, "fruit", *arguments, expect=1)
     assert (
         "chatcli: 'fruit' could be any of 'fruit-0', 'fruit-1', 'fruit-2', 'fruit-3', 'fruit-4'"
-        in done.errors
+        in result.errors
     )
-    assert "fruit-5" not in done.errors and 1 == done.errors.count("\n")
+    assert "fruit-5" not in result.errors and 1 == result.errors.count("\n")
     assert 7 == len(names(chatcli))
 
 
@@ -69,9 +69,9 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
     chatcli: Program,
 ) -> None:
     save(chatcli, "fruit-salad", "two pears")
-    for more in ([], ["--yes"]):
-        done = chatcli.run("delete", "fru", *more, expect=1)
-        assert "There is no session 'fru': give the whole name, 'fruit-salad'" in done.errors
+    for arguments in ([], ["--yes"]):
+        result = chatcli.run("delete", "fru", *arguments, expect=1)
+        assert "There is no session 'fru': give the whole name, 'fruit-salad'" in result.errors
     assert ["fruit-salad"] == names(chatcli)
     chatcli.run("delete", "fruit-salad")
     assert [] == names(chatcli)
@@ -81,29 +81,29 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
 @pytest.mark.parametrize("args", [["fru"], ["fru", "--yes"], ["fruit-salad"]])
 def test_deleting_asks_in_a_terminal(chatcli: Program, args: Sequence[str]) -> None:
     save(chatcli, "fruit-salad", "two pears")
-    for answer, left in (("n", ["fruit-salad"]), ("y", [])):
-        with open_shell(chatcli, "delete", *args) as shown:
-            shown.wait_for("Delete 'fruit-salad' for good? [y/N]")
-            shown.send(f"{answer}{ENTER}")
-            assert (answer == "n") == bool(shown.wait_for_exit())
-        assert left == names(chatcli)
+    for answer, remaining in (("n", ["fruit-salad"]), ("y", [])):
+        with open_shell(chatcli, "delete", *args) as terminal:
+            terminal.wait_for("Delete 'fruit-salad' for good? [y/N]")
+            terminal.send(f"{answer}{ENTER}")
+            assert (answer == "n") == bool(terminal.wait_for_exit())
+        assert remaining == names(chatcli)
 
 
 def test_the_whole_name_and_yes_delete_at_once_in_a_terminal(chatcli: Program) -> None:
     save(chatcli, "fruit-salad", "two pears")
-    with open_shell(chatcli, "delete", "fruit-salad", "--yes") as shown:
-        assert 0 == shown.wait_for_exit()
+    with open_shell(chatcli, "delete", "fruit-salad", "--yes") as terminal:
+        assert 0 == terminal.wait_for_exit()
     assert [] == names(chatcli)
 
 
 # Export and import
 
 
-def test_a_session_goes_out_and_comes_back(chatcli: Program) -> None:
+def test_a_session_is_exported_and_imported(chatcli: Program) -> None:
     path = save(chatcli, "fruit salad", "two pears", "three plums", "four figs")
     chatcli.run("export", "fruit", "-o", "fruit.json")
-    done = chatcli.run("import", "fruit.json")
-    assert "Imported 2 turns as 'fruit salad-2': chatcli resume 'fruit salad-2'\n" == done.text
+    result = chatcli.run("import", "fruit.json")
+    assert "Imported 2 turns as 'fruit salad-2': chatcli resume 'fruit salad-2'\n" == result.text
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     copied = path.with_name("fruit salad-2.jsonl").read_bytes().splitlines()
     assert lines[1:] == [json.loads(line) for line in copied][1:]
@@ -116,97 +116,97 @@ def test_a_session_goes_out_and_comes_back(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_the_format_goes_by_the_files_suffix_unless_it_is_given(chatcli: Program) -> None:
+def test_the_format_follows_the_suffix_unless_it_is_given(chatcli: Program) -> None:
     save(chatcli, "fruit", "two *pears*", "three *plums*")
-    for name, more, begins in (
+    for name, arguments, beginning in (
         ("a.md", [], "# fruit"),
         ("a.html", [], "<!DOCTYPE html>"),
         ("a.txt", ["--format", "html"], "<!DOCTYPE html>"),
         ("a.json", [], "{"),
     ):
-        assert b"" == chatcli.run("export", "fruit", "-o", name, *more).out
-        assert (chatcli.home / name).read_text().startswith(begins)
+        assert b"" == chatcli.run("export", "fruit", "-o", name, *arguments).out
+        assert (chatcli.home / name).read_text().startswith(beginning)
     assert chatcli.run("export", "fruit").text == (chatcli.home / "a.md").read_text()
     chatcli.run("export", "fruit", "--format", "pdf", expect=2)
 
 
 def test_a_file_is_overwritten_only_by_force(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears")
-    kept = chatcli.home / "kept.md"
-    kept.write_text("mine")
-    done = chatcli.run("export", "fruit", "-o", "kept.md", expect=1)
-    assert "chatcli: kept.md is there already: --force overwrites it.\n" == done.errors
-    assert "mine" == kept.read_text()
+    file = chatcli.home / "kept.md"
+    file.write_text("mine")
+    result = chatcli.run("export", "fruit", "-o", "kept.md", expect=1)
+    assert "chatcli: kept.md is there already: --force overwrites it.\n" == result.errors
+    assert "mine" == file.read_text()
     chatcli.run("export", "fruit", "-o", "kept.md", "--force")
-    assert "two pears" in kept.read_text()
+    assert "two pears" in file.read_text()
     for bad in ("nowhere/kept.md", "."):
-        done = chatcli.run("export", "fruit", "-o", bad, "--force", expect=1)
-        assert f"chatcli: Cannot write {bad}: " in done.errors
+        result = chatcli.run("export", "fruit", "-o", bad, "--force", expect=1)
+        assert f"chatcli: Cannot write {bad}: " in result.errors
 
 
-def test_what_cannot_be_imported_is_a_sentence_and_leaves_nothing(chatcli: Program) -> None:
-    done = chatcli.run("import", "nowhere.json", expect=1)
-    assert "chatcli: Cannot read nowhere.json: No such file or directory.\n" == done.errors
+def test_a_failed_import_is_one_sentence_and_leaves_nothing(chatcli: Program) -> None:
+    result = chatcli.run("import", "nowhere.json", expect=1)
+    assert "chatcli: Cannot read nowhere.json: No such file or directory.\n" == result.errors
     tool = json.dumps([{"role": "user", "content": "x"}, {"role": "\x1b[31m", "content": "y"}])
-    done = chatcli.run("import", "-", stdin=tool, expect=1)
-    assert "Message 2 is from '␛[31m'" in done.errors and b"\x1b" not in done.err
-    assert 1 == done.errors.count("\n")
+    result = chatcli.run("import", "-", stdin=tool, expect=1)
+    assert "Message 2 is from '␛[31m'" in result.errors and b"\x1b" not in result.err
+    assert 1 == result.errors.count("\n")
     assert [] == names(chatcli)
 
 
 @pytest.mark.slow
-def test_an_imported_conversation_is_gone_on_with(chatcli: Program) -> None:
-    given = [
+def test_an_imported_conversation_can_be_continued(chatcli: Program) -> None:
+    messages = [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hello."},
         {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."},
     ]
-    done = chatcli.run("import", "-", stdin=json.dumps(given))
-    assert "Imported 1 turn as 'hello': chatcli resume hello\n" == done.text
+    result = chatcli.run("import", "-", stdin=json.dumps(messages))
+    assert "Imported 1 turn as 'hello': chatcli resume hello\n" == result.text
     turn = chatcli.ask("And now?", "-S", "hello", "-n", "2")
     assert ("hello", 2) == (turn["session"], turn["turn"])
-    shown = chatcli.run("show", "hello", "--json").json()
-    assert ("Be kind.", "Greet.") == (shown["system"], shown["turns"][0]["thinking"])
+    session = chatcli.run("show", "hello", "--json").json()
+    assert ("Be kind.", "Greet.") == (session["system"], session["turns"][0]["thinking"])
 
 
 # Choosing
 
 
-def test_resume_in_a_terminal_lets_one_choose(chatcli: Program) -> None:
+def test_resume_in_a_terminal_opens_a_picker(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")
-    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as shown:
-        shown.wait_for("Resume a session")
-        assert "fruit" in shown.text() and "bread" in shown.text()
-        shown.send("three plums")
-        shown.wait_for("1 of 2 sessions")
-        assert "fruit" in shown.text() and "bread" not in shown.text()
-        shown.send("\x1b")
-        shown.wait_for("2 sessions")
-        shown.send("\x1b")
-        assert 0 == shown.wait_for_exit()
-    assert b"Traceback" not in shown.raw
+    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as terminal:
+        terminal.wait_for("Resume a session")
+        assert "fruit" in terminal.text() and "bread" in terminal.text()
+        terminal.send("three plums")
+        terminal.wait_for("1 of 2 sessions")
+        assert "fruit" in terminal.text() and "bread" not in terminal.text()
+        terminal.send("\x1b")
+        terminal.wait_for("2 sessions")
+        terminal.send("\x1b")
+        assert 0 == terminal.wait_for_exit()
+    assert b"Traceback" not in terminal.raw
 
 
-def test_what_is_chosen_is_resumed(chatcli: Program) -> None:
+def test_the_chosen_session_is_resumed(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")
-    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as shown:
-        shown.wait_for("Resume a session")
-        shown.send("\x1b[B" + ENTER)
-        shown.wait_for("three plums")
-        shown.wait_for(lambda: "Resume a session" not in shown.text())
-        assert "wheat" not in shown.text()
-    with open_shell(chatcli, "resume", "-c", "-m", str(chatcli.model)) as shown:
-        shown.wait_for("wheat")
-        assert "Resume a session" not in shown.all_text()
+    with open_shell(chatcli, "resume", "-m", str(chatcli.model)) as terminal:
+        terminal.wait_for("Resume a session")
+        terminal.send("\x1b[B" + ENTER)
+        terminal.wait_for("three plums")
+        terminal.wait_for(lambda: "Resume a session" not in terminal.text())
+        assert "wheat" not in terminal.text()
+    with open_shell(chatcli, "resume", "-c", "-m", str(chatcli.model)) as terminal:
+        terminal.wait_for("wheat")
+        assert "Resume a session" not in terminal.all_text()
 
 
-def test_resume_with_nothing_saved_says_so(chatcli: Program) -> None:
+def test_resume_without_sessions_is_an_error(chatcli: Program) -> None:
     sentence = "There is no saved session yet: start one with 'chatcli'."
-    with open_shell(chatcli, "resume") as shown:
-        assert 1 == shown.wait_for_exit()
-    assert sentence in shown.text()
+    with open_shell(chatcli, "resume") as terminal:
+        assert 1 == terminal.wait_for_exit()
+    assert sentence in terminal.text()
     assert f"chatcli: {sentence}\n" == chatcli.run("resume", expect=1).errors
 
 
@@ -214,8 +214,8 @@ def test_resume_with_nothing_saved_says_so(chatcli: Program) -> None:
 def test_resume_in_a_pipe_takes_the_most_recent(chatcli: Program) -> None:
     save(chatcli, "fruit", "two pears", "three plums", age=1)
     save(chatcli, "bread", "rye", "wheat")
-    done = chatcli.run("resume", "-m", chatcli.model, "-n", "2", "--json", stdin="hello\n")
-    assert ("bread", 2) == (done.json()["session"], done.json()["turn"])
+    result = chatcli.run("resume", "-m", chatcli.model, "-n", "2", "--json", stdin="hello\n")
+    assert ("bread", 2) == (result.json()["session"], result.json()["turn"])
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str
         "heavy = {'mlx', 'mlx_lm', 'numpy', 'transformers', 'prompt_toolkit'}\n"
         "print('HEAVY', sorted(heavy & {name.split('.')[0] for name in sys.modules}))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *command],
         capture_output=True,
         text=True,
@@ -248,4 +248,4 @@ def test_these_commands_import_nothing_heavy(chatcli: Program, command: list[str
         check=True,
         cwd=chatcli.home,
     )
-    assert "HEAVY []" == done.stdout.splitlines()[-1]
+    assert "HEAVY []" == process.stdout.splitlines()[-1]
