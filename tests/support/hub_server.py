@@ -54,7 +54,9 @@ class Hub:
 
     def sent(self, name: str) -> list[Request]:
         """The downloads of files of this name."""
-        return [one for one in self.requests if one.method == "GET" and one.path.endswith(name)]
+        return [
+            request for request in self.requests if request.method == "GET" and request.path.endswith(name)
+        ]
 
     def settings(self, home: Path) -> dict[str, str]:
         """The variables that make huggingface_hub use this hub, and a cache in `home`."""
@@ -69,17 +71,17 @@ class Hub:
 @contextmanager
 def serving(**hub: object) -> Iterator[Hub]:
     """A hub that answers until this is left."""
-    made = Hub(**hub)  # type: ignore[arg-type]
+    running_hub = Hub(**hub)  # type: ignore[arg-type]
 
     class Handler(Answers):
-        hub = made
+        hub = running_hub
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    made.port = server.server_address[1]
+    running_hub.port = server.server_address[1]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield made
+        yield running_hub
     finally:
         server.shutdown()
         server.server_close()
@@ -133,20 +135,20 @@ class Answers(BaseHTTPRequestHandler):
     def info(self, name: str) -> object:
         siblings = []
         for path in self.files(name):
-            said = {"rfilename": path.name, "size": path.stat().st_size, "blobId": "0" * 40}
+            entry = {"rfilename": path.name, "size": path.stat().st_size, "blobId": "0" * 40}
             if path.name.endswith(LARGE):
-                said["lfs"] = {"sha256": sha256(path), "size": said["size"], "pointerSize": 100}
-            siblings.append(said)
+                entry["lfs"] = {"sha256": sha256(path), "size": entry["size"], "pointerSize": 100}
+            siblings.append(entry)
         return {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings}
 
     def tree(self, name: str) -> object:
         entries = []
         for path in self.files(name):
             size = path.stat().st_size
-            said = {"type": "file", "path": path.name, "size": size, "oid": "0" * 40}
+            entry = {"type": "file", "path": path.name, "size": size, "oid": "0" * 40}
             if path.name.endswith(LARGE):
-                said["lfs"] = {"oid": sha256(path), "size": size, "pointerSize": 100}
-            entries.append(said)
+                entry["lfs"] = {"oid": sha256(path), "size": size, "pointerSize": 100}
+            entries.append(entry)
         return entries
 
     def send_json(self, value: object) -> None:
@@ -163,10 +165,10 @@ class Answers(BaseHTTPRequestHandler):
             self.refuse(404, "EntryNotFound")
             return
         data = path.read_bytes()
-        found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        start = self.request_made.start = int(found[1]) if found else 0
-        self.send_response(206 if found else 200)
-        if found:
+        range_match = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = self.request_made.start = int(range_match[1]) if range_match else 0
+        self.send_response(206 if range_match else 200)
+        if range_match:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
         self.send_header("X-Repo-Commit", COMMIT)
         self.send_header("ETag", f'"{sha256(path)}"')

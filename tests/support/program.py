@@ -39,8 +39,8 @@ def folder_contents(folder: Path) -> dict[str, bytes]:
 
 def entries(session: Path) -> list[dict[str, Any]]:
     """The whole lines of a session file."""
-    whole, _, _ = session.read_bytes().rpartition(b"\n")
-    return [json.loads(line) for line in whole.splitlines()]
+    complete_lines, _, _ = session.read_bytes().rpartition(b"\n")
+    return [json.loads(line) for line in complete_lines.splitlines()]
 
 
 def sessions_in_use(folder: Path) -> list[str]:
@@ -109,8 +109,8 @@ class Program:
         command = [sys.executable, "-m", "chatcli", *map(str, args)]
         if model and args[:1] in (("ask",), ("chat",)) and "-m" not in args:
             command += ["-m", str(self.model)]
-        given = {"stdin": subprocess.DEVNULL, "cwd": self.home, **popen}
-        return subprocess.Popen(command, env=env or self.environment(), **given)
+        popen_options = {"stdin": subprocess.DEVNULL, "cwd": self.home, **popen}
+        return subprocess.Popen(command, env=env or self.environment(), **popen_options)
 
     def run(self, *args: object, stdin: str | bytes | None = None, expect: int = 0, **more: Any) -> Finished:
         """Run to the end, with `stdin` from a pipe, and check the exit code."""
@@ -119,9 +119,9 @@ class Program:
         pipes = {"stdin": source, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = self.start(*args, **pipes, **more)
         out, err = process.communicate(data, timeout=DEADLINE)
-        done = Finished(process.returncode, out, err)
-        assert expect == done.code, done
-        return done
+        result = Finished(process.returncode, out, err)
+        assert expect == result.code, result
+        return result
 
     def ask(self, prompt: str, *args: object, **more: Any) -> dict[str, Any]:
         """One turn as the JSON object."""
@@ -130,8 +130,8 @@ class Program:
     def chat(self, lines: Sequence[str], *args: object, **more: Any) -> list[Any]:
         """A piped script of messages and commands; one JSON object a turn."""
         script = "".join(f"{line}\n" for line in lines)
-        said = self.run("chat", "--json", *args, stdin=script, **more).lines()
-        return [line for line in said if "turn" in line]
+        output_lines = self.run("chat", "--json", *args, stdin=script, **more).lines()
+        return [line for line in output_lines if "turn" in line]
 
 
 ASK_FIELDS = {

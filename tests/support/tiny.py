@@ -111,24 +111,24 @@ TEMPLATES = {"qwen3": OWN_THINK, "gpt_oss": OWN_THINK, "gemma3_text": OWN_THINK}
 
 def tokenizer(special: Sequence[str] = SPECIAL) -> Tokenizer:
     """A byte-level BPE tokenizer of about 400 tokens."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    bpe_tokenizer = Tokenizer(models.BPE())
+    bpe_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe_tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=400,
         special_tokens=list(special),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(CORPUS, trainer)
-    return made
+    bpe_tokenizer.train_from_iterator(CORPUS, trainer)
+    return bpe_tokenizer
 
 
 def write_tokenizer(folder: Path, template: str | None, special: Sequence[str] = SPECIAL) -> int:
     """A tokenizer with its template in `folder`; returns the vocabulary's size."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = tokenizer(special)
-    made.save(str(folder / "tokenizer.json"))
+    bpe_tokenizer = tokenizer(special)
+    bpe_tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|im_end|>" if "<|im_end|>" in special else special[-1],
@@ -138,7 +138,7 @@ def write_tokenizer(folder: Path, template: str | None, special: Sequence[str] =
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     if template is not None:
         (folder / "chat_template.jinja").write_text(template)
-    return made.get_vocab_size()
+    return bpe_tokenizer.get_vocab_size()
 
 
 def write_model(
