@@ -46,11 +46,9 @@ AT_NIGHT = {
     "bench.test_race": ("qwen3", "gpt_oss"),
     "checkpoints.test_sideways": ("qwen3", "gpt_oss"),
     "kv.test_prompt_cache": ("qwen3", "gemma3_text"),
-    "session.test_loading": ("qwen3",),
     "checkpoints.test_model_options": ("qwen3",),
     "kv.test_memory_limit": ("qwen3",),
     "chat_format.test_stop": ("qwen3",),
-    "checkpoints.test_corruption": ("gpt_oss",),
 }
 
 
@@ -62,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"AT_NIGHT in tests/conftest.py: there is no module tests.{name}")
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        families = {params.get(name) for name in ("model", "family", "saved")}
+        families = {params.get(name) for name in ("model", "family")}
         if families & {*AT_NIGHT.get(item.module.__name__.removeprefix("tests."), ())}:
             item.add_marker(pytest.mark.slow)
 

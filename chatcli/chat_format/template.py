@@ -186,7 +186,7 @@ class Template:
     def rerun_reason(self, messages: Sequence[Message]) -> str | None:
         """Why every turn runs more anew than the generation prompt, in a clause; None: it does not.
 
-        `messages` end with a question. After `stable_prefix` and `generation_prompt` it renders nothing.
+        `messages` end with a question. After `boundaries` and `generation_prompt` it renders nothing.
         """
         prompt = self.text(messages, generation=True)
         stable = self._stable_prefix(messages, self._keys(messages)[-1]).characters
@@ -210,10 +210,6 @@ class Template:
             known[count] if count in known else self._stable_prefix(messages[:count], keys[count]).tokens
             for count in range(first, len(messages) + 1)
         ]
-
-    def stable_prefix(self, messages: Sequence[Message]) -> int:
-        """How many tokens every continuation of these messages will begin with."""
-        return self._stable_prefix(messages, self._keys(messages)[-1]).tokens
 
     def _keys(self, messages: Sequence[Message]) -> list[str]:
         """A hash of each beginning of the path, the empty one first."""

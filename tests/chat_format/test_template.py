@@ -24,6 +24,7 @@ from tests.support.templates import (
     Templates,
     by_brute_force,
     label,
+    stable_prefix,
 )
 
 
@@ -33,7 +34,7 @@ def test_the_stable_prefix_of_a_question_is_common_to_all_continuations(
     load: Templates, name: str, merging: bool
 ) -> None:
     template = load(name, merging=merging)
-    prefixes = {label(path): template.stable_prefix(path) for path in PATHS}
+    prefixes = {label(path): stable_prefix(template, path) for path in PATHS}
     assert {label(path): by_brute_force(template, path) for path in PATHS} == prefixes
     for path in PATHS:
         assert 0 <= prefixes[label(path)] < len(template.prompt(path))
@@ -46,7 +47,7 @@ def test_the_stable_prefix_of_a_reply_is_common_to_all_continuations(
     load: Templates, name: str, merging: bool
 ) -> None:
     template = load(name, merging=merging)
-    prefixes = {label(path): template.stable_prefix(path) for path in ANSWERED}
+    prefixes = {label(path): stable_prefix(template, path) for path in ANSWERED}
     assert {label(path): by_brute_force(template, path) for path in ANSWERED} == prefixes
 
 
@@ -55,17 +56,17 @@ def test_after_a_reply_only_the_next_question_is_unsettled(load: Templates, name
     template = load(name)
     path = ANSWERED[0]
     next_path = [*path, Message("user", "And where do I live?")]
-    unsettled = len(template.prompt(next_path)) - template.stable_prefix(path)
+    unsettled = len(template.prompt(next_path)) - stable_prefix(template, path)
     question_tokens = len(template.encode("And where do I live?"))
     assert question_tokens <= unsettled <= question_tokens + 60
-    shown = template._tokenizer.decode(template.prompt(next_path)[: template.stable_prefix(path)])
+    shown = template._tokenizer.decode(template.prompt(next_path)[: stable_prefix(template, path)])
     assert "Noted." in shown
 
 
 @pytest.mark.parametrize("name", sorted(set(TEMPLATES) - MOVES_SYSTEM))
 def test_a_question_is_stable_to_its_end(load: Templates, name: str) -> None:
     template = load(name)
-    stable = template.stable_prefix(PATHS[0])
+    stable = stable_prefix(template, PATHS[0])
     assert "called Biscuit." in template._tokenizer.decode(template.prompt(PATHS[0])[:stable])
 
 
@@ -74,9 +75,9 @@ def test_a_template_that_moves_its_system_prompt_keeps_what_comes_before_it(
 ) -> None:
     """Each question is rendered again without the system prompt once another follows."""
     template = load("mistral-nemo")
-    stable = template.stable_prefix(PATHS[0])
+    stable = stable_prefix(template, PATHS[0])
     assert template.encode("<|endoftext|>[INST]") == template.prompt(PATHS[0])[:stable]
-    settled = template.stable_prefix(ANSWERED[0])
+    settled = stable_prefix(template, ANSWERED[0])
     next_prompt = template.prompt([*ANSWERED[0], Message("user", "x")])
     shown = template._tokenizer.decode(next_prompt[:settled])
     assert shown.endswith("[INST]My dog is called Biscuit.[/INST]Noted.<|im_end|>[INST]")
@@ -227,4 +228,4 @@ def test_the_stable_prefix_of_a_long_conversation_is_exact(load: Templates, name
     prompts = [template.prompt([*path, reply, Message("user", "b")]) for reply in replies]
     prompt_tokens = template.prompt(path)
     shared = min(common_prefix(prompt_tokens, prompt) for prompt in prompts)
-    assert min(shared, len(prompt_tokens) - 1) == template.stable_prefix(path)
+    assert min(shared, len(prompt_tokens) - 1) == stable_prefix(template, path)

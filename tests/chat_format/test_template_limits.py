@@ -28,6 +28,7 @@ from tests.support.templates import (
     in_full,
     label,
     own_marks,
+    stable_prefix,
 )
 
 # Contents of odd messages.
@@ -44,7 +45,7 @@ def test_the_stable_prefix_is_exact_for_odd_messages(load: Templates, name: str)
         [Message("user", content), Message("assistant", content, content)] for content in CONTENTS[1::2]
     ]
     paths = [*questions, *replies, [*replies[0], *replies[1], Message("user", " ")]]
-    prefixes = {label(path): template.stable_prefix(path) for path in paths}
+    prefixes = {label(path): stable_prefix(template, path) for path in paths}
     assert {label(path): by_brute_force(template, path) for path in paths} == prefixes
 
 
@@ -52,7 +53,7 @@ def test_the_stable_prefix_is_exact_for_odd_messages(load: Templates, name: str)
 def test_the_stable_prefix_is_exact_for_blank_system_prompts(load: Templates, name: str) -> None:
     for system in ("", " ", "\n", "7"):
         path = [Message("system", system)]
-        prefix = load(name).stable_prefix(path)
+        prefix = stable_prefix(load(name), path)
         assert by_brute_force(load(name), path) == prefix
 
 
@@ -63,7 +64,7 @@ def test_thinking_can_be_switched_between_turns(load: Templates, name: str) -> N
     assert on.key != off.key
     for path in ANSWERED:
         next_path = [*path, Message("user", "7 and 5?")]
-        limits = {template.stable_prefix(path) for template in (on, off)}
+        limits = {stable_prefix(template, path) for template in (on, off)}
         assert 1 == len(limits)
         shared = common_prefix(on.prompt(next_path), off.prompt(next_path))
         assert shared >= limits.pop()
@@ -113,7 +114,7 @@ def test_added_tokens_of_a_python_renderer_are_control_tokens(tmp_path: Path) ->
     assert 3 == len(forged)
     path = [*ANSWERED[0], Message("user", "x")]
     assert in_full(template, path) == template.prompt(path)
-    assert by_brute_force(template, path) == template.stable_prefix(path)
+    assert by_brute_force(template, path) == stable_prefix(template, path)
 
 
 @pytest.mark.parametrize("think", [None, True, False])
@@ -126,7 +127,7 @@ def test_deepseeks_renderer_in_mlx_lm_has_exact_limits(tmp_path: Path, think: bo
     wrapped = TokenizerWrapper(plain, chat_template=renderer.apply_chat_template)
     template = Template(wrapped, DATE, think)
     paths = [PATHS[0], PATHS[6], ANSWERED[0], ANSWERED[5]]
-    prefixes = {label(path): template.stable_prefix(path) for path in paths}
+    prefixes = {label(path): stable_prefix(template, path) for path in paths}
     assert {label(path): by_brute_force(template, path) for path in paths} == prefixes
     assert template.rerun_reason(PATHS[0]) is None
 
@@ -134,7 +135,7 @@ def test_deepseeks_renderer_in_mlx_lm_has_exact_limits(tmp_path: Path, think: bo
 def test_a_template_that_refuses_an_empty_reply_is_probed_with_others(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, REFUSES_EMPTY)
     template = Template(load_tokenizer(tmp_path), DATE)
-    shown = template._tokenizer.decode(template.prompt(PATHS[0])[: template.stable_prefix(PATHS[0])])
+    shown = template._tokenizer.decode(template.prompt(PATHS[0])[: stable_prefix(template, PATHS[0])])
     assert shown.endswith("<|im_start|>assistant")
 
 
@@ -157,7 +158,7 @@ def test_a_moved_system_prompt_is_reported(load: Templates) -> None:
     longer = [*ANSWERED[0], Message("user", "You are a helpful dog")]
     for path in ([SYSTEM, Message("user", "hi")], longer):
         assert reason == template.rerun_reason(path)
-        tail = len(template.prompt(path)) - template.stable_prefix(path)
+        tail = len(template.prompt(path)) - stable_prefix(template, path)
         assert tail > len(template.encode(template.generation_prompt(path)))
     assert template.rerun_reason(longer[1:]) is None
     assert template.rerun_reason([Message("system", ""), Message("user", "hi")]) is None
@@ -252,6 +253,6 @@ def test_the_cache_stays_small(load: Templates) -> None:
     for number in range(30):
         path = [SYSTEM, Message("user", f"{number} " * 500)]
         Template(template._tokenizer, DATE, None, cache).prompt(path)
-        Template(template._tokenizer, DATE, None, cache).stable_prefix(path)
+        stable_prefix(Template(template._tokenizer, DATE, None, cache), path)
     assert len(cache.texts) <= 4
     assert len(cache.dicts) <= len(path)

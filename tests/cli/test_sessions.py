@@ -13,12 +13,9 @@ import pytest
 
 from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
-from tests import ROOT
 from tests.support.program import Program
 from tests.support.shell import open_shell
 from tests.support.terminal import ENTER
-
-PACKAGE = ROOT
 
 
 def save(chatcli: Program, name: str, *texts: str, age: int = 0) -> Path:

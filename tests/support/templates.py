@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,8 @@ class Templates:
                 merging_tokenizer(folder)
             self._loaded[source, merging] = load_tokenizer(folder)
         return Template(self._loaded[source, merging], date, usual if think is None else think)
+
+
+def stable_prefix(template: Template, messages: Sequence[Message]) -> int:
+    """How many tokens every continuation of these messages will begin with."""
+    return template.boundaries(messages, {})[-1]

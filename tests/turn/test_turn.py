@@ -17,7 +17,7 @@ from chatcli.turn import turn
 from tests.support import tiny
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, SYSTEM, Harness, finish, open_all_along, outcome, reopened
-from tests.support.templates import TEMPLATES
+from tests.support.templates import TEMPLATES, stable_prefix
 
 
 def outcomes(records: list[TurnRecord]) -> list[tuple[list[int], list[float], str, str]]:
@@ -330,7 +330,7 @@ def test_another_question_about_the_same_text_reuses_whole_chunks_of_it(models: 
         with Harness(models / family, sessions) as harness:
             chat = harness.chat("two")
             step = harness.runtime.loaded.prefill_step
-            system = chat.template.stable_prefix([Message("system", SYSTEM)])
+            system = stable_prefix(chat.template, [Message("system", SYSTEM)])
             shared = chat.template.prompt([Message("system", SYSTEM), Message("user", DOCUMENT)])
             record = harness.say(chat, f"{DOCUMENT}\nIs there another one?")
             again = harness.say(chat, "And how old is it?")
@@ -348,7 +348,7 @@ def test_a_state_is_never_cut(recurrent: Path, tmp_path: Path) -> None:
         harness.say(harness.chat("one"), f"{DOCUMENT}\nWhich river is the widest?")
         chat = harness.chat("two")
         record = harness.say(chat, f"{DOCUMENT}\nIs there another one?")
-        assert chat.template.stable_prefix([Message("system", SYSTEM)]) == record.reused_tokens
+        assert stable_prefix(chat.template, [Message("system", SYSTEM)]) == record.reused_tokens
 
 
 def test_even_the_shortest_first_turn_is_checkpointed(model: Path, tmp_path: Path) -> None:
