@@ -72,6 +72,8 @@ class ModelSlot:
         try:
             if cancelled.is_set():
                 raise KeyboardInterrupt
+            # MLX first: importing it leaves the interpreter to the prompt, which is being drawn meanwhile.
+            import chatcli.kv.prompt_cache  # noqa: F401
             from chatcli.session.runtime import Runtime
 
             progress = LoadProgress(name, cancelled, self._report)

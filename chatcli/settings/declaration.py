@@ -90,7 +90,6 @@ class Setting(ABC):
         return value
 
 
-@dataclass(frozen=True)
 class Text(Setting):
     wants = "text that is not empty"
 
@@ -101,7 +100,6 @@ class Text(Setting):
         return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
-@dataclass(frozen=True)
 class Folder(Text):
     """A path. One in the config file is relative to that file."""
 
@@ -114,7 +112,6 @@ class Folder(Text):
         return Path(value).expanduser()
 
 
-@dataclass(frozen=True)
 class Texts(Setting):
     wants = "text that is not empty, or a list of such texts"
     flag_type = list[str]
@@ -135,7 +132,6 @@ class Texts(Setting):
         return tuple(value)
 
 
-@dataclass(frozen=True)
 class TokenBiases(Setting):
     wants = "TOKEN_ID:BIAS, such as 42:-5, with a comma between several"
     flag_type = list[str]
@@ -154,7 +150,6 @@ class TokenBiases(Setting):
         return tuple((int(token), float(bias)) for token, bias in pairs)
 
 
-@dataclass(frozen=True)
 class Switch(Setting):
     wants = "true or false"
     flag_type = bool
@@ -198,7 +193,6 @@ class Float(Setting):
         return least <= value <= most and abs(value) != float("inf")
 
 
-@dataclass(frozen=True)
 class Int(Float):
     flag_type: ClassVar[Any] = int
     noun = "a whole number"
@@ -229,7 +223,6 @@ class Choice(Setting):
         return isinstance(value, str | int) and not isinstance(value, bool) and value in self.choices
 
 
-@dataclass(frozen=True)
 class Size(Setting):
     """Bytes: 800kB, 5GB, 1.5 GiB or a number. The file keeps the word."""
 

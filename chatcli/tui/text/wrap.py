@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 
 from rich.text import Text
-from wcwidth import wcwidth
 
 # From a line and a width to the offsets at which the line is broken.
 Breaks = Callable[[str, int], list[int]]
@@ -23,6 +22,9 @@ def cells(text: str) -> int:
     """Columns of `text` in a terminal that joins no emoji and no flags: the most that it takes in any."""
     if text.isascii():
         return len(text)
+    # Slow to import, and most lists and replies need none of it.
+    from wcwidth import wcwidth
+
     return sum(max(wcwidth(char), 0) for char in text) + text.count("\ufe0f")
 
 
