@@ -132,9 +132,10 @@ def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry
     """The boundaries in earlier turns' records, so that a long conversation is not rendered over and over."""
     path = chat.conversation.path(leaf.id)
     system_messages = len(messages) - len(path)
+    current_key = template_key(chat)
     known: dict[int, int] = {}
     for count, entry in enumerate(path, start=system_messages + 1):
-        if entry.record.get("template") == template_key(chat):
+        if entry.record.get("template") == current_key:
             kept = entry.record.get("boundaries", {})
             known |= {count + offset: kept[name] for name, offset in BOUNDARY_OFFSETS.items() if name in kept}
     return known

@@ -193,13 +193,14 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
         path = prompt.path
         match, steps = chat.checkpoints.advance(path, cancelled, "settle")
         reason = match.reason or explain(chat, prompt, match.depth)
-        yield PrefixMatched(len(prompt.tokens), match.tokens(path), reason)
+        reused = match.tokens(path)
+        yield PrefixMatched(len(prompt.tokens), reused, reason)
         settled = written = 0
         for step in steps:
             written += step.bytes
             if step.tokens:
                 settled += step.tokens
-                yield PrefillProgress(settled, len(prompt.tokens) - match.tokens(path))
+                yield PrefillProgress(settled, len(prompt.tokens) - reused)
         written += follow(chat.speculation, path, cancelled, "settle")
         note_settled(chat, prompt, settled, written)
         yield from store_problem(chat)
