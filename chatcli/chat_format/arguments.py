@@ -117,18 +117,18 @@ def check_arguments(variables: frozenset[str], arguments: Mapping[str, Any]) -> 
     """Raise `UsageError` if a template with these variables does not read one of the arguments."""
     for name in arguments:
         if name in SWITCHES:
-            raise UsageError(f"'{name}' is what --think and --no-think set: say that instead.")
+            raise UsageError(f"'{name}' is set by --think and --no-think: use those.")
         if name not in variables:
             known = sorted(variables.difference(SWITCHES))
-            has = f"it knows {', '.join(known)}" if known else "it knows none that can be set"
-            raise UsageError(f"This model's chat template does not know '{name}': {has}.")
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"This model's chat template has no variable '{name}': {has}.")
 
 
 def parse_argument(text: str) -> tuple[str, Any]:
     """`NAME=VALUE`, the value parsed as JSON where it can be, else text. Raises `UsageError`."""
     name, equals, value = decodable(text).partition("=")
     if not equals or not name.strip().isidentifier():
-        raise UsageError(f"'{text}' is no template argument: give --template-arg NAME=VALUE.")
+        raise UsageError(f"'{text}' is not a template argument: use --template-arg NAME=VALUE.")
     return name.strip(), _parse_value(value)
 
 

@@ -89,7 +89,7 @@ class Speculation:
             return None
         self._notice_taken = True
         return (
-            "A sliding window is full and cannot be trimmed any more: from here on replies come "
+            "The sliding window is full and can no longer be trimmed: from here on replies come "
             f"without the draft model {self.name}."
         )
 

@@ -253,10 +253,10 @@ def think(chat: LiveChat, argument: str) -> Result:
         elif chat.session.think is False:
             chat.session.set_think(True)
     enabled = chat.session.think
-    mode = {True: "on", False: "off", None: "as the model's template has it"}[enabled]
+    mode = {True: "on", False: "off", None: "model default"}[enabled]
     level = chat.session.effort if enabled is not False else None
     suffix = f", with {level} effort" if level else ""
-    return PlainText(f"Thinking is {mode}{suffix}.")
+    return PlainText(f"Thinking: {mode}{suffix}.")
 
 
 @command("stats", "", "the hit ratio and the times of each turn")

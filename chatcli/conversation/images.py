@@ -83,7 +83,7 @@ def _read(path: Path, name: str, changed: int, size: int) -> Image:
     data = path.read_bytes()
     kind = kind_of(data[:HEAD_BYTES])
     if kind is None:
-        raise NotAnImage(f"{name} is no image that can be read: give a PNG, JPEG, WebP or GIF file.")
+        raise NotAnImage(f"{name} is not an image that can be read: give a PNG, JPEG, WebP or GIF file.")
     width, height = _size(name, kind, data)
     return Image(Picture(hashlib.sha256(data).hexdigest(), name, kind, width, height), data)
 
@@ -130,7 +130,7 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
         raise NotAnImage(_too_large(name)) from error
     except Exception as error:
         # Pillow raises almost anything on a damaged file.
-        raise NotAnImage(f"The image {name} is damaged: save it anew, or leave it out.") from error
+        raise NotAnImage(f"The image {name} is damaged: save it again, or leave it out.") from error
 
 
 def _too_large(name: str) -> str:

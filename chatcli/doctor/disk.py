@@ -35,7 +35,7 @@ IN_MEMORY = ("tmpfs", "ramfs")
 # A line of /proc/mounts, and one of what `mount` prints on macOS.
 LINUX_MOUNT = re.compile(r"\S+ (\S+) (\S+) .*")
 MAC_MOUNT = re.compile(r".+? on (.+) \((\w+).*\)")
-FIX_FOLDER = "mend its permissions or choose another with --sessions DIR."
+FIX_FOLDER = "fix its permissions or choose another with --sessions DIR."
 
 
 def nearest_existing(folder: Path) -> Path:
@@ -64,9 +64,9 @@ def folder(path: Path) -> Iterator[Finding]:
     existing = nearest_existing(path)
     if existing != path:
         if usable(path):
-            yield ok("folder", f"{path} (not there yet: the first chat makes it)", path=str(path))
+            yield ok("folder", f"{path} (not there yet: the first chat creates it)", path=str(path))
         else:
-            todo = f"{existing} does not let it be made: {FIX_FOLDER}"
+            todo = f"{existing} does not allow creating it: {FIX_FOLDER}"
             yield problem("folder", f"{path} is not there", todo, path=str(path))
     elif usable(path):
         yield ok("folder", str(path), path=str(path))
@@ -84,9 +84,9 @@ def room(path: Path) -> Iterator[Finding]:
     value = f"{file_size(usage.free)} free of {file_size(usage.total)}"
     data = {"free_bytes": usage.free, "total_bytes": usage.total}
     if usage.free < files.RESERVE:
-        yield problem("disk", value, "Make room: no checkpoint is written now.", **data)
+        yield problem("disk", value, "Free some space: no checkpoint can be written.", **data)
     elif usage.free < LITTLE_ROOM_BYTES:
-        yield advice("disk", value, "Make room: long conversations need some gigabytes.", **data)
+        yield advice("disk", value, "Free some space: long conversations need a few gigabytes.", **data)
     else:
         yield ok("disk", value, **data)
 
@@ -97,10 +97,10 @@ def file_system(path: Path) -> Iterator[Finding]:
     if kind is None:
         yield ok("file system", "not known")
     elif NETWORK.fullmatch(kind):
-        todo = "Checkpoints come back quicker from a disk of this machine: --sessions DIR."
+        todo = "Checkpoints load faster from a local disk: choose one with --sessions DIR."
         yield advice("file system", f"{kind}, on the network or another machine", todo, kind=kind)
     elif kind in IN_MEMORY:
-        todo = "Conversations there are gone after a restart: choose a disk with --sessions DIR."
+        todo = "Conversations there are lost at a restart: choose a disk with --sessions DIR."
         yield advice("file system", f"{kind}, in memory", todo, kind=kind)
     else:
         yield ok("file system", kind, kind=kind)
@@ -138,7 +138,7 @@ def locks(path: Path) -> Iterator[Finding]:
     """Whether a lock keeps other processes away, as sessions need it."""
     # Named as what a killed process leaves, so that it is swept if this one is killed.
     scratch = nearest_existing(path) / f".{uuid.uuid4().hex}{files.UNNAMED}"
-    todo = "Two chatcli in this folder could write over each other: " + FIX_FOLDER
+    todo = "Two programs in this folder could overwrite each other: " + FIX_FOLDER
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
     try:
         files.lock(descriptor, wait=False)
@@ -149,14 +149,14 @@ def locks(path: Path) -> Iterator[Finding]:
     finally:
         os.close(descriptor)
         scratch.unlink(missing_ok=True)
-    yield ok("file locks", "work") if held else problem("file locks", "do not hold", todo)
+    yield ok("file locks", "work") if held else problem("file locks", "do not work", todo)
 
 
 def speed(path: Path, size: int) -> Iterator[Finding]:
     """Write, flush and read back about `size` bytes; then how long a small flush takes."""
     existing = nearest_existing(path)
     if shutil.disk_usage(existing).free < size + files.RESERVE:
-        yield advice("speed", "not measured", "Make room: there is too little for a measurement.")
+        yield advice("speed", "not measured", "Free some space: there is too little to measure with.")
         return
     # The file has no name, so none stays whatever happens.
     with tempfile.TemporaryFile(dir=existing, buffering=0) as file:
@@ -209,11 +209,11 @@ def _flush_seconds(descriptor: int) -> float:
 
 def _throughput(write: float, read: float) -> Finding:
     """Both in bytes a second."""
-    back = f"a checkpoint of 1 GB comes back in about {_seconds(CHECKPOINT_BYTES / read)}"
+    back = f"a checkpoint of 1 GB loads in about {_seconds(CHECKPOINT_BYTES / read)}"
     value = f"write {file_size(int(write))}/s, read {file_size(int(read))}/s: {back}"
     data = {"write_bytes_per_second": write, "read_bytes_per_second": read}
     if min(write, read) < SLOW_BYTES_PER_SECOND:
-        return advice("speed", value, "A faster disk helps: choose it with --sessions DIR.", **data)
+        return advice("speed", value, "That is slow: choose a faster disk with --sessions DIR.", **data)
     return ok("speed", value, **data)
 
 
@@ -224,6 +224,6 @@ def _seconds(count: float) -> str:
 def _latency(flush: float) -> Finding:
     value = f"{1000 * flush:.1f} ms (each message waits for one)"
     if flush > SLOW_FLUSH_SECONDS:
-        todo = "That is slow: another disk helps, --sessions DIR chooses it."
+        todo = "That is slow: choose a faster disk with --sessions DIR."
         return advice("flush", value, todo, flush_seconds=flush)
     return ok("flush", value, flush_seconds=flush)

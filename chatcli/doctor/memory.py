@@ -27,7 +27,7 @@ def system() -> Iterator[Finding]:
         return
     value = f"{file_size(total)}, {file_size(free)} of it available"
     if free < LITTLE_BYTES:
-        todo = "End what you do not need: a model that does not fit is read from the disk again and again."
+        todo = "Close what you do not need: a model that does not fit is read from the disk again and again."
         yield advice("memory", value, todo, total_bytes=total, available_bytes=free)
     else:
         yield ok("memory", value, total_bytes=total, available_bytes=free)

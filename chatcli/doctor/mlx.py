@@ -65,7 +65,7 @@ def _device(measured: dict[str, Any]) -> Finding:
         return ok("device", value, **measured)
     if platform.system() == "Linux" and shutil.which("nvidia-smi"):
         todo = (
-            "There seems to be an NVIDIA GPU: for that, remove mlx-cpu and run "
+            "There seems to be an NVIDIA GPU: to use it, remove mlx-cpu and run "
             f"{pip('install')} 'mlx[cuda13]' ('mlx[cuda12]' for an older driver)."
         )
         return advice("device", value, todo, **measured)

@@ -11,7 +11,7 @@ from chatcli.settings.values import SETTINGS
 
 PREFIX = "CHATCLI_"
 OTHERS = ("CONFIG", "DEBUG")
-MEND = "Mend it with 'chatcli config --edit'."
+MEND = "Fix it with: chatcli config --edit"
 
 
 def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
         contents = f"{count(number, 'setting')}, {count(aliases, 'name')} of models"
         yield ok(
             "config file",
-            f"{path} ({contents if path.exists() else 'not there: the defaults hold'})",
+            f"{path} ({contents if path.exists() else 'not there: the defaults apply'})",
             path=str(path),
             settings=sorted(remembered.values),
         )
@@ -38,7 +38,7 @@ def environment(variables: Mapping[str, str], problems: Sequence[str]) -> Iterat
     for sentence in problems:
         yield problem("environment", sentence, "Unset it or give it another value.")
     if unknown := [name for name in names if name not in known]:
-        todo = "Nothing reads that: 'chatcli config' lists what can be set."
+        todo = "It has no effect: 'chatcli config' lists the settings."
         yield advice("environment", f"{', '.join(unknown)} not known", todo, unknown=unknown)
     elif not problems:
         value = ", ".join(names) or f"no {PREFIX}… is set"

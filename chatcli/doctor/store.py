@@ -59,10 +59,10 @@ def checkpoints(folder: Path, limit_bytes: int | None) -> Iterator[Finding]:
     )
     data = {"bytes": used, "limit_bytes": limit_bytes, "segments": segments, "models": len(usages)}
     if (folder / "kv").exists() and not (folder / "kv").is_dir():
-        todo = "Move that file away: nothing can be kept until then."
+        todo = "Move that file away: nothing can be saved until then."
         yield problem("checkpoints", f"{folder / 'kv'} is not a folder", todo, **data)
     elif used > NEARLY_FULL_SHARE * limit_bytes:
-        todo = "What saves least goes first; for more: chatcli config cache_limit SIZE."
+        todo = "The least useful are evicted first; to keep more: chatcli config cache_limit SIZE"
         yield advice("checkpoints", value, todo, **data)
     else:
         yield ok("checkpoints", value, **data)

@@ -42,7 +42,7 @@ def stream(environment: Environment, output: TextIO) -> Iterator[Finding]:
         return
     term = environment.get("TERM", "")
     if term in ("", "dumb"):
-        todo = "Conversations run line by line; for more: export TERM=xterm-256color."
+        todo = "Conversations run line by line; for the full screen: export TERM=xterm-256color."
         yield advice("output", f"a terminal, TERM={term or '(not set)'}", todo, terminal=True)
     else:
         yield ok("output", f"a terminal, TERM={term}", terminal=True, term=term)
@@ -54,7 +54,7 @@ def _size(output: TextIO) -> Finding:
     value = f"{columns} columns, {lines} lines"
     data = {"columns": columns, "lines": lines}
     if columns < MIN_COLUMNS or lines < MIN_LINES:
-        todo = f"Make the window larger: lists want {MIN_COLUMNS} columns and {MIN_LINES} lines."
+        todo = f"Make the window larger: lists need {MIN_COLUMNS} columns and {MIN_LINES} lines."
         return advice("size", value, todo, **data)
     return ok("size", value, **data)
 
@@ -87,7 +87,7 @@ def characters(environment: Environment, output: TextIO) -> Iterator[Finding]:
     locale = next((f"{name}={environment[name]}" for name in names if environment.get(name)), "")
     value = f"{encoding}{f', {locale}' if locale else ', no locale is set'}"
     if codecs.lookup(encoding).name != "utf-8":
-        todo = "Marks and other scripts become question marks; for them: export LC_ALL=C.UTF-8."
+        todo = "Symbols and other scripts become question marks; to see them: export LC_ALL=C.UTF-8."
         yield advice("characters", value, todo, encoding=encoding)
     else:
         yield ok("characters", value, encoding=encoding)

@@ -79,7 +79,7 @@ def _todo(number: str | None, builds: dict[str, str]) -> str:
     if number is None or (not builds and platform.system() == "Linux"):
         return f"Run {pip('install')} {mlx_package()} ('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
     if any(build != number for build in builds.values()):
-        return f"Both have to be of one version: {pip('install -U')} {mlx_package()}."
+        return f"Both must have the same version: {pip('install -U')} {mlx_package()}."
     return ""
 
 

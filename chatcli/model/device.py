@@ -107,6 +107,6 @@ def explained() -> Iterator[None]:
             raise
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise MemoryFull(
-            f"The memory is full ({reason}): end other programs, choose a smaller model with -m, "
+            f"The memory is full ({reason}): close other programs, choose a smaller model with -m, "
             "branch from an earlier turn or start a new session."
         ) from error

@@ -180,7 +180,7 @@ def fetch_large(name: str, revision: str, folder: Path, files: Sequence[Any]) ->
     if needed > free:
         raise DownloadRefused(
             f"'{name}' needs {file_size(needed)} more on the disk of {folder.parent}, where "
-            f"{file_size(free)} are free: make room, or set HF_HOME to a folder on another disk."
+            f"{file_size(free)} are free: free some space, or set HF_HOME to a folder on another disk."
         )
     reporter, pool = ProgressReporter(done, total), ThreadPoolExecutor(PARALLEL_FILES)
     try:
@@ -222,7 +222,7 @@ def fetch_one(name: str, revision: str, folder: Path, file: LargeFile, reporter:
             sha256 = hashlib.file_digest(downloaded, "sha256").hexdigest()
         if sha256 != file.sha256:
             part.unlink()
-            raise DownloadRefused(f"'{file.name}' of '{name}' came damaged: try again.")
+            raise DownloadRefused(f"'{file.name}' of '{name}' arrived damaged: try again.")
         part.rename(blob)
 
 
@@ -249,10 +249,10 @@ def explanation(name: str, error: Exception) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return f"The hub has no model '{name}' that you may see: check the name; if it is private, {LOG_IN}."
     if isinstance(error, HFValidationError):
-        return f"'{name}' is no hub name: those look like mlx-community/Qwen3.5-4B-MLX-4bit."
+        return f"'{name}' is not a hub name: hub names look like mlx-community/Qwen3.5-4B-MLX-4bit."
     folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
     is_partial = any(path.is_file() for path in folder.glob("blobs/*"))
-    absence = f"'{name}' is {'not whole' if is_partial else 'not'} on this machine"
+    absence = f"'{name}' is {'incomplete' if is_partial else 'not'} on this machine"
     if isinstance(error, OfflineModeIsEnabled):
         return (
             f"{absence} and HF_HUB_OFFLINE is set: unset it to download the "
@@ -261,7 +261,7 @@ def explanation(name: str, error: Exception) -> str:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         if status in (401, 403):
-            return f"The hub does not let you have '{name}' ({status}): {LOG_IN}."
+            return f"The hub denies access to '{name}' ({status}): {LOG_IN}."
         return f"The hub answered {status} when asked for '{name}': try again later."
     if isinstance(error, OSError) and error.errno:
         return f"'{name}' cannot be kept in {constants.HF_HUB_CACHE}: {error.strerror}."

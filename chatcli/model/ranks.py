@@ -56,7 +56,7 @@ EXPLANATION_SECONDS = 1.0
 # How long rank 0 waits at its end for the others to write what they have.
 FINISH_SECONDS = 20.0
 GONE_MESSAGE = "Rank {} is gone, and the model cannot go on without it"
-CANNOT_MEET_MESSAGE = "The ranks cannot meet: {}. Start all of them within half a minute."
+CANNOT_MEET_MESSAGE = "The ranks cannot connect: {}. Start all of them within half a minute."
 RESTART_HINT = "What was said is kept; start all ranks again to go on."
 
 Message = dict[str, Any]
@@ -259,7 +259,7 @@ class Ranks:
         if self.leads:
             self._send({"type": "expected", "value": value})
         elif self._receive("expected")["value"] != value:
-            raise ValueError("it came to something else than rank 0")
+            raise ValueError("its result differs from rank 0's")
 
     def leave(self) -> None:
         """Tell the others that this rank ends."""
@@ -312,7 +312,7 @@ class Ranks:
         if message["type"] == "cancel":
             raise Cancelled
         if message["type"] != expected:
-            unexpected = f"it said '{message['type']}' in place of '{expected}'"
+            unexpected = f"it sent '{message['type']}' instead of '{expected}'"
             raise self.lost or self.explain(ValueError(unexpected), 0)
         return message
 

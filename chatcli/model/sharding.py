@@ -78,7 +78,7 @@ def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
         if "not support" not in str(error):
             raise
         way = "as a pipeline: leave out --pipeline" if pipeline else "at all: run one process"
-        raise ModelBroken(f"mlx-lm cannot share the model '{name}' {way}.") from error
+        raise ModelBroken(f"mlx-lm cannot split the model '{name}' {way}.") from error
 
 
 def fingerprint(ranks: Ranks, name: str, sharing: str, part: str, files: Callable[[], str]) -> str:
@@ -91,7 +91,7 @@ def fingerprint(ranks: Ranks, name: str, sharing: str, part: str, files: Callabl
     digests = ranks.all_gather(files())
     if others := [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]:
         raise ModelBroken(
-            f"The model '{name}' of rank {', '.join(others)} is another one than that of rank 0: "
+            f"The model '{name}' of rank {', '.join(others)} differs from rank 0's: "
             "copy the same files to every machine."
         )
     parts = " ".join([f"{sharing} {ranks.size}", *ranks.all_gather(part)])

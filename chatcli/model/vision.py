@@ -102,7 +102,7 @@ class Vision:
         try:
             text, (pixels,) = self._processor(placeholder, images=[array])
         except (ValueError, TypeError, AssertionError, ImportError) as error:
-            raise ImagesRefused(f"The model cannot be shown the image {picture.name}: {error}") from error
+            raise ImagesRefused(f"The model cannot read the image {picture.name}: {error}") from error
         tokens = tuple(self._encode(text))
         in_text = self._encode(f"a{placeholder}b")
         position = in_text.index(self.placeholder)
@@ -118,7 +118,9 @@ class Vision:
         if picture.sha256 not in self._pixels:
             tokens = self._prepare(picture, self.gallery.data(picture))
             if tokens != self._blocks[picture.sha256].tokens:
-                raise ImagesRefused(f"The image {picture.name} has not the size that its message says.")
+                raise ImagesRefused(
+                    f"The image {picture.name} does not have the size that its message gives."
+                )
         return self._pixels[picture.sha256]
 
     def expanded(self, tokens: Sequence[int], pictures: Sequence[Picture]) -> list[int]:
@@ -198,7 +200,7 @@ def check(vision: Vision | None, model: str) -> Vision:
     if not inspect.processors():
         raise ImagesRefused(f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm")
     raise ImagesRefused(
-        f"The model '{Path(model).name}' cannot be shown images: leave them out, or choose one that "
+        f"The model '{Path(model).name}' cannot see images: leave them out, or choose one that "
         "'chatcli models' lists with images."
     )
 

@@ -27,8 +27,8 @@ ALIASED_MODEL = Text("The model that an alias stands for.")
 # A writer that was killed leaves a file of such a name beside the config file.
 TEMPORARY_FILES = "[0-9]*-" + "[0-9a-f]" * 32
 FIRST_LINES = """\
-# Settings of chatcli. An option on the command line and a CHATCLI_… variable win over them.
-# `chatcli config` shows what holds.
+# Settings of chatcli. An option on the command line and a CHATCLI_… variable override them.
+# `chatcli config` shows what applies.
 """
 
 
@@ -73,7 +73,7 @@ def read(path: Path) -> Remembered:
 
 def _read_aliases(remembered: Remembered, path: Path, table: Any) -> None:
     if not isinstance(table, dict):
-        remembered.problems[MODELS] = f"In {path}, models has to be a table: [models]."
+        remembered.problems[MODELS] = f"In {path}, models must be a table: [models]."
         return
     for alias, model in table.items():
         key = f"{MODELS}.{alias}"
@@ -91,7 +91,7 @@ def key_of(given: str) -> str:
     table, dot, alias = given.partition(".")
     if dot and table == MODELS:
         if problem := _alias_problem(alias):
-            raise UsageError(f"'{shorten(given, 60)}' is no alias: {problem}.")
+            raise UsageError(f"'{shorten(given, 60)}' is not an alias: {problem}.")
         return given
     key = given.replace("-", "_").lower()
     if key not in SETTINGS:
@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"{path} is not UTF-8 text at line {line}: mend it with chatcli config --edit."
+            f"{path} is not UTF-8 text at line {line}: fix it with chatcli config --edit."
         ) from error
 
 
@@ -148,7 +148,7 @@ def _parse(path: Path, text: str) -> TOMLDocument:
         reason = str(error).rpartition(" at line ")[0].rstrip(".")
         raise UsageError(
             f"{path} is not TOML at line {error.line}: {shorten(reason, 80)} "
-            "(mend it with chatcli config --edit)."
+            "(fix it with chatcli config --edit)."
         ) from error
 
 
@@ -171,7 +171,7 @@ def change(path: Path, key: str, value: Value | None) -> bool:
                 document[MODELS] = tomlkit.table()
             table = document.get(MODELS, {})
             if not isinstance(table, dict):
-                raise UsageError(f"In {path}, models has to be a table: mend it with chatcli config --edit.")
+                raise UsageError(f"In {path}, models must be a table: fix it with chatcli config --edit.")
         was_there = name in table
         if value is not None:
             table[name] = value

@@ -30,8 +30,8 @@ NUM_DRAFT_TOKENS = 3
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
 
-BY_MODEL = "as the model's makers say"
-RUN = "How the model is run"
+BY_MODEL = "the model's own"
+RUN = "Running the model"
 
 
 def adapter_folder(given: str | Path | None) -> str | None:
@@ -110,7 +110,7 @@ class Sampling:
     presence_penalty: Annotated[
         float | None,
         Float(
-            "Taken from tokens that were there (0: off; default: the model's own).",
+            "Presence penalty: subtracted from tokens that appeared (0: off; default: the model's own).",
             BY_MODEL,
             min=-1_000_000,
             max=1_000_000,
@@ -121,7 +121,7 @@ class Sampling:
     frequency_penalty: Annotated[
         float | None,
         Float(
-            "Taken each time that a token was there (0: off; default: the model's own).",
+            "Frequency penalty: subtracted each time a token appeared (0: off; default: the model's own).",
             BY_MODEL,
             min=-1_000_000,
             max=1_000_000,
@@ -132,7 +132,7 @@ class Sampling:
     repetition_context_size: Annotated[
         int | None,
         Int(
-            "Tokens that all three penalties look back over, the prompt's too (0: all; default: 20).",
+            "How many tokens the three penalties look back, the prompt included (0: all; default: 20).",
             "20, as in mlx-lm",
             min=0,
             in_shell=True,
@@ -141,7 +141,7 @@ class Sampling:
     xtc_probability: Annotated[
         float | None,
         Float(
-            "How often XTC leaves out all but the last of the likely tokens (default: 0, off).",
+            "Probability that XTC drops the likeliest tokens (default: 0, off).",
             "off",
             min=0,
             max=1,
@@ -151,7 +151,7 @@ class Sampling:
     xtc_threshold: Annotated[
         float | None,
         Float(
-            "The probability that XTC takes for likely (default: 0.1).",
+            "Probability above which XTC counts a token as likely (default: 0.1).",
             "0.1, as in mlx-lm",
             min=0,
             max=0.5,
@@ -159,7 +159,7 @@ class Sampling:
         ),
     ] = None
     min_tokens_to_keep: Annotated[
-        int | None, Int("Tokens that min-p leaves in any case.", "1", min=1, in_shell=True)
+        int | None, Int("Tokens that min-p always keeps.", "1", min=1, in_shell=True)
     ] = None
     logit_bias: Annotated[
         tuple[tuple[int, float], ...] | None,
@@ -176,12 +176,12 @@ class Sampling:
         ),
     ] = None
     seed: Annotated[
-        int | None, Int("Sampling seed.", "another at every start", min=0, max=(1 << 63) - 1, in_shell=True)
+        int | None, Int("Sampling seed.", "a new one each time", min=0, max=(1 << 63) - 1, in_shell=True)
     ] = None
     max_tokens: Annotated[
         int | None,
         Int(
-            "Longest reply, thinking included.",
+            "Most tokens in a reply, thinking included.",
             "the model's own, else the context",
             short="-n",
             min=1,
@@ -192,8 +192,8 @@ class Sampling:
     think_budget: Annotated[
         int | None,
         Int(
-            "Close the thinking after so many tokens of it, so that the answer begins.",
-            "as many as the model likes",
+            "End the thinking after this many tokens, so that the answer begins.",
+            "no limit",
             metavar="N",
             min=0,
             in_shell=True,
@@ -224,7 +224,7 @@ class ModelOptions:
     max_kv_size: Annotated[
         int | None,
         Int(
-            "Remember only the first 4 and the newest tokens, so many in all (default: all). "
+            "Keep only the first 4 and the newest tokens, this many in all (default: all). "
             "The session keeps it.",
             "all",
             metavar="TOKENS",
@@ -247,7 +247,7 @@ class ModelOptions:
     kv_group_size: Annotated[
         int,
         Choice(
-            "Numbers that are quantized together: 32, 64 or 128 (default: 64).",
+            "Group size of the quantization: 32, 64 or 128 (default: 64).",
             section=RUN,
             choices=(32, 64, 128),
             in_session=True,
@@ -256,7 +256,7 @@ class ModelOptions:
     prefill_step_size: Annotated[
         int | None,
         Int(
-            "Tokens that are prefilled at a time (default: 64 on a CPU, 2048 on a GPU).",
+            "Tokens to prefill at a time (default: 64 on a CPU, 2048 on a GPU).",
             "64 on a CPU, 2048 on a GPU",
             metavar="TOKENS",
             section=RUN,
@@ -276,7 +276,7 @@ class ModelOptions:
     ] = None
     pipeline: Annotated[
         bool,
-        Switch("Under mlx.launch: give each rank layers of its own, not a part of every layer.", section=RUN),
+        Switch("Under mlx.launch: give each rank whole layers, not a part of every layer.", section=RUN),
     ] = False
 
     def asked(self) -> dict[str, Any]:
@@ -314,18 +314,16 @@ class Settings:
         ),
     ] = POCKET
     sampling: Sampling = Sampling()
-    think: Annotated[
-        bool | None, Switch("Switch the model's thinking.", "as the model's template has it")
-    ] = None
+    think: Annotated[bool | None, Switch("Turn the model's thinking on or off.", "model default")] = None
     cache: Annotated[bool, Switch("Read and write checkpoints (default: cache).")] = True
     draft: Annotated[bool, Switch("Prefill a message while it is typed (default: draft).")] = True
     model_options: ModelOptions = DEFAULTS
     draft_model: Annotated[
         str | None,
         Text(
-            "A small model of the same vocabulary, named as -m names one. It proposes a reply's "
-            "tokens and the model checks several at once, which is faster where it is often right "
-            "('none': not even that of the settings).",
+            "A small model with the same vocabulary, named as for -m. It proposes a reply's "
+            "tokens and the model checks several at once: faster where it is often right "
+            "('none': not the configured one either).",
             "none",
             metavar="MODEL",
             section=RUN,
@@ -359,7 +357,7 @@ class Settings:
             metavar="SIZE",
         ),
     ] = None
-    sessions: Annotated[Path, Folder("The folder of sessions.", metavar="DIR")]
+    sessions: Annotated[Path, Folder("Where sessions are saved.", metavar="DIR")]
     panel: Annotated[str, Choice("What is shown of each turn's reuse (default: line).", choices=PANELS)] = (
         "line"
     )

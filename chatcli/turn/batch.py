@@ -40,8 +40,8 @@ from chatcli.turn.regenerate import last_question
 from chatcli.turn.reply import ReplyCollector
 
 CANNOT_MERGE = "This model's cache cannot be batched: the replies are generated one by one."
-DIFFERS = "In a batch this model says other things: the replies are generated one by one."
-NO_ROOM = "The memory has room for no second sequence: the replies are generated one by one."
+DIFFERS = "This model replies differently in a batch: the replies are generated one by one."
+NO_ROOM = "There is no memory for a second sequence: the replies are generated one by one."
 
 
 @dataclass

@@ -165,12 +165,12 @@ def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
         return context - used
     if alone:
         raise ContextFull(
-            f"This message does not fit the model: {used:,} tokens with the system prompt, of {context:,}. "
-            "Send a shorter one, or choose a model with a longer context with -m."
+            f"This message does not fit the model's context: {used:,} tokens with the system "
+            f"prompt, of {context:,}. Send a shorter one, or choose a model with a longer context with -m."
         )
     raise ContextFull(
-        f"The conversation no longer fits the model: {used:,} tokens of {context:,}. Branch from an "
-        "earlier turn or start a new session; in a chat, /compact goes on from a summary."
+        f"The conversation no longer fits the model's context: {used:,} of {context:,} tokens. "
+        "Branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary."
     )
 
 

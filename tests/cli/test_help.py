@@ -39,7 +39,7 @@ def test_option_names_are_not_broken(chatcli: Program, path: tuple[str, ...]) ->
 
 def test_options_stand_under_their_headings_with_unbroken_examples(chatcli: Program) -> None:
     text = help_text(chatcli, "chat")
-    general, _, model_options = text.partition("\nHow the model is run:\n")
+    general, _, model_options = text.partition("\nRunning the model:\n")
     assert "--temp" in general and "preserve_thinking=true" in general
     assert "--kv-bits" in model_options and "--kv-bits" not in general
 

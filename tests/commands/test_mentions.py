@@ -129,7 +129,7 @@ def test_a_name_in_what_was_pasted_attaches_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("picture.png", b"\x89PNG\r\n\x1a\n\0", "The image picture.png is damaged: save it anew"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0", "The image picture.png is damaged: save it again"),
         ("nul.txt", b"a\0b", "@nul.txt is not text in UTF-8"),
         ("latin.txt", "café".encode("latin-1"), "@latin.txt is not text in UTF-8"),
         ("wide.txt", "abc".encode("utf-16"), "@wide.txt is not text in UTF-8"),

@@ -84,7 +84,7 @@ def test_speed_and_locks_leave_no_file(tmp_path: Path) -> None:
     speed, flush = disk.speed(tmp_path, 8 << 20)
     (locks,) = disk.locks(tmp_path)
     assert 0 < flush.data["flush_seconds"]
-    assert "comes back in about" in speed.value
+    assert "loads in about" in speed.value
     assert "ok" == locks.status
     assert {} == folder_contents(tmp_path)
 

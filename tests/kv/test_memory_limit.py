@@ -75,7 +75,7 @@ def test_max_tokens_is_what_fits() -> None:
     max_tokens = limit.max_tokens(10**6)
     assert limit.needed_bytes(max_tokens) <= 60_000 < limit.needed_bytes(max_tokens + 1)
     limit.check(max_tokens - 1)
-    with pytest.raises(MemoryFull, match=r"tokens need .* of 60,000 .*--memory-limit"):
+    with pytest.raises(MemoryFull, match=r"tokens need .* the limit is 60,000.*.*--memory-limit"):
         limit.check(max_tokens)
     assert 0 == replace(limit, max_bytes=19_000).max_tokens(100)
     assert 50 == limit.max_tokens(50)
@@ -214,7 +214,7 @@ def test_ask_refuses_in_one_line_with_the_numbers(chatcli: Program) -> None:
     environment = chatcli.environment(CHATCLI_MEMORY_LIMIT="400KB")
     refused = chatcli.run("ask", LONG, "-S", "talk", "-s", SYSTEM, env=environment, expect=1)
     assert b"" == refused.out and 1 == len(refused.errors.splitlines())
-    assert "of 400,000 that it may take" in refused.errors
+    assert "the limit is 400,000" in refused.errors
     assert "tokens need" in refused.errors and "--memory-limit" in refused.errors
     assert ["talk.jsonl"] == list(folder_contents(chatcli.sessions))
     reply = chatcli.ask(LONG, "-S", "talk", "-n", "2", "--memory-limit", "1GB", env=environment)

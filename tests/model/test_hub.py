@@ -167,7 +167,7 @@ def test_a_killed_download_resumes_at_the_byte_where_it_was(hub: Hub, home: Path
     sizes_before = incomplete_files(home)
     assert 2 == len(sizes_before) and all(0 < size < SIZE for size in sizes_before.values())
     _, offline = find(hub, home, HF_HUB_OFFLINE="1")
-    assert f"'{NAME}' is not whole on this machine and HF_HUB_OFFLINE is set" in offline
+    assert f"'{NAME}' is incomplete on this machine and HF_HUB_OFFLINE is set" in offline
     assert sizes_before == incomplete_files(home)
     hub.requests.clear()
     hub.delay = 0.0
@@ -225,7 +225,7 @@ def test_an_incomplete_file_that_is_too_long_begins_again(hub: Hub, home: Path, 
 def test_damaged_downloads_are_detected_and_deleted(hub: Hub, home: Path) -> None:
     hub.damaged = "1-of-00002.safetensors"
     _, err = find(hub, home)
-    assert "came damaged: try again." in err
+    assert "arrived damaged: try again." in err
     hub.damaged = "nothing"
     out, err = find(hub, home)
     assert "" == err and out[-1].startswith("folder ")
@@ -251,7 +251,7 @@ def test_two_processes_download_each_file_once(hub: Hub, home: Path) -> None:
             (401, "RepoNotFound"),
             "The hub has no model 'org/model' that you may see: check the name;",
         ),
-        ((403, ""), "The hub does not let you have 'org/model' (403): log in with: hf auth login"),
+        ((403, ""), "The hub denies access to 'org/model' (403): log in with: hf auth login"),
         ((503, ""), "The hub answered 503 when asked for 'org/model': try again later."),
     ],
 )

@@ -250,7 +250,7 @@ def test_a_rank_with_another_model_is_refused(tmp_path: Path) -> None:
         write_model(program.home / "model", "qwen3", seed=seed)
     results = wait_for_all(pair.start("ask", "Hello"))
     assert 1 == results[0].code
-    assert "of rank 1 is another one than that of rank 0" in results[0].errors
+    assert "of rank 1 differs from rank 0's" in results[0].errors
 
 
 def launch_command() -> list[object]:

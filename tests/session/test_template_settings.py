@@ -139,7 +139,7 @@ def test_effort_and_arguments_are_saved_and_a_reopened_session_is_the_same(
 ) -> None:
     request = SessionRequest("talk", template_args={"preserve_thinking": True})
     with ChatSession(tmp_path / "open", thinking_model, request) as shell:
-        assert "Thinking is as the model's template has it, with low effort." == shell.run("/think low")
+        assert "Thinking: model default, with low effort." == shell.run("/think low")
         first, second = shell.say("One."), shell.say("Two.")
         prompt = shell.prompt()
     assert "Reasoning: low\nAll thinking.\n" in prompt
@@ -166,11 +166,11 @@ def test_another_effort_changes_the_prompt_and_can_be_reset(thinking_model: Path
         shell.say("One.")
         assert "Reasoning: x" in shell.prompt()
         shell.run("/think off")
-        assert "Thinking is on, with high effort." == shell.run("/think high")
+        assert "Thinking: on, with high effort." == shell.run("/think high")
         assert "Reasoning: high" in shell.prompt()
         assert "prompt changed" in str(shell.say("Two.").miss_reason)
-        assert "Thinking is off." == shell.run("/think off")
-        assert "Thinking is as the model's template has it." == shell.run("/think default")
+        assert "Thinking: off." == shell.run("/think off")
+        assert "Thinking: model default." == shell.run("/think default")
         assert "Reasoning: medium" in shell.prompt()
         with pytest.raises(UsageError, match="Say /think on, off, low, medium, high or default"):
             shell.run("/think much")
@@ -208,7 +208,7 @@ def test_an_effort_that_the_template_does_not_know_is_refused(models: Path, tmp_
     with ChatSession(tmp_path, models / "qwen3") as shell:
         with pytest.raises(UsageError, match="has no thinking effort: /think on and /think off"):
             shell.run("/think high")
-        assert "Thinking is on." == shell.run("/think on")
+        assert "Thinking: on." == shell.run("/think on")
 
 
 def test_a_model_without_an_effort_still_opens_a_session_with_one(
@@ -251,7 +251,7 @@ def test_arguments_are_json_where_they_parse() -> None:
     assert ("a", deep) == parse_argument(f"a={deep}")
     assert "\ud800" not in parse_argument('a="\\ud800"')[1]
     for wrong in ("a", "=1", "a b=1", "1=2"):
-        with pytest.raises(UsageError, match="give --template-arg NAME=VALUE"):
+        with pytest.raises(UsageError, match="use --template-arg NAME=VALUE"):
             parse_argument(wrong)
 
 
@@ -294,7 +294,7 @@ def test_the_program_keeps_arguments_and_refuses_others(thinking_model: Path, tm
     assert [{"preserve_thinking": True}] == [line["args"] for line in saved]
     refused = program.run("ask", "Hi", "-S", "new", "--template-arg", "nope=1", expect=2)
     assert (
-        "chatcli: This model's chat template does not know 'nope': it knows preserve_thinking, "
+        "chatcli: This model's chat template has no variable 'nope': it has preserve_thinking, "
         "reasoning_effort, tools.\n"
     ) == refused.errors
     assert not (program.sessions / "new.jsonl").exists()
@@ -303,7 +303,7 @@ def test_the_program_keeps_arguments_and_refuses_others(thinking_model: Path, tm
 def test_arguments_that_switch_thinking_are_refused() -> None:
     with pytest.raises(UsageError, match="--think and --no-think"):
         check_arguments(frozenset({"enable_thinking"}), {"enable_thinking": True})
-    with pytest.raises(UsageError, match="does not know 'a': it knows none that can be set"):
+    with pytest.raises(UsageError, match="has no variable 'a': it has none"):
         check_arguments(frozenset({"enable_thinking"}), {"a": 1})
 
 

@@ -25,7 +25,7 @@ from chatcli.settings import config_file
         ('cache_limit = "much"\n', "cache_limit has to be a size"),
         ('panel = "huge"\n', "panel has to be one of line, full, off"),
         ("model = 5\n", "model has to be text"),
-        ("models = 5\n", "models has to be a table"),
+        ("models = 5\n", "models must be a table"),
         ('[models]\npocket = "x"\n', "'pocket' is the built-in model"),
         ("[models]\nfast = 5\n", "models.fast has to be text"),
     ],

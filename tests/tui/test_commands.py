@@ -26,7 +26,7 @@ ARGUMENTS = {
     "label": ("here", "Bookmarked as 'here'."),
     "set": ("temp 0", "temp is 0.0"),
     "panel": ("line", "After each turn one line"),
-    "think": ("off", "Thinking is off."),
+    "think": ("off", "Thinking: off."),
     "system": ("Be kind.", "The system prompt is changed"),
     "date": ("", "The session's date is"),
     "model": ("", "The model is pocket."),

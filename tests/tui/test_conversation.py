@@ -188,7 +188,7 @@ def test_a_message_that_is_changed_after_all_not_leaves_everything_as_it_was(
         terminal.line("/edit 2")
         terminal.wait_for("changing turn 2")
         terminal.send(pasted("word " * 5000) + ENTER)
-        terminal.wait_for("no longer fits the model")
+        terminal.wait_for("no longer fits the model's context")
         terminal.wait_for("changing turn 2")
         assert ["one", "two", "three"] == [turn["user"] for turn in turns_of(program, "talk")]
         terminal.send(CTRL_C)

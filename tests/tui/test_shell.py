@@ -57,7 +57,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         run_command(terminal, "/rename greeting", "This session is called 'greeting' now.")
         assert terminal.wait_for(" greeting ·")
         run_command(terminal, "/hlep", "did you mean /help?")
-        run_command(terminal, "/think off", "Thinking is off.")
+        run_command(terminal, "/think off", "Thinking: off.")
         run_command(terminal, "/system Be kind.", "The system prompt is changed")
         run_command(terminal, "/system", "System prompt: Be kind.")
         send_message(terminal, "/home/me/notes.txt is a path")
@@ -86,7 +86,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         fourth = turns_of(chatcli, "greeting")[3]
         check_panel(panels(terminal)[-1], fourth)
         assert fourth["prefilled_tokens"] < 30 < fourth["reused_tokens"]
-        run_command(terminal, "/think on", "Thinking is on.")
+        run_command(terminal, "/think on", "Thinking: on.")
         terminal.line("/quit")
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume greeting" in terminal.text()

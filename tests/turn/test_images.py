@@ -377,7 +377,7 @@ def test_a_model_without_a_processor_refuses_an_image_before_anything_is_written
     with Harness(models / "qwen3_5", tmp_path, tokens=6) as harness:
         chat = harness.chat("talk")
         before = (tmp_path / "talk.jsonl").read_bytes()
-        with pytest.raises(ImagesRefused, match="cannot be shown images: leave them out, or choose"):
+        with pytest.raises(ImagesRefused, match="cannot see images: leave them out, or choose"):
             harness.say(chat, QUESTION, images=[pictures["a"]])
         assert before == (tmp_path / "talk.jsonl").read_bytes()
         assert not (tmp_path / "images").exists()

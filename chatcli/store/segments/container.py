@@ -257,7 +257,7 @@ def _read_header(path: Path, descriptor: int) -> tuple[Metadata, dict[str, Tenso
             metadata = Metadata(file.metadata() or {})
             slices = {name: file.get_slice(name) for name in file.offset_keys()}
     except SafetensorError as error:
-        raise SegmentDamaged(f"its header is not one ({error})") from error
+        raise SegmentDamaged(f"its header cannot be read ({error})") from error
     header = prefix + os.pread(descriptor, int.from_bytes(prefix, "little"), PREFIX)
     digest, sums = metadata.pop("digest", ""), metadata.pop("sums", "")
     if _digest(header.replace(_digest_item(digest), _digest_item(NO_DIGEST), 1)) != digest:

@@ -182,7 +182,7 @@ def _cheapest(sessions: Path, open_ids: Collection[str]) -> Iterator[Removal]:
         yield Removal(item.path, item.size, "over the limit: an older state, thinned")
     for _, items in heapq.merge(*(tree.leaves() for tree in trees), key=itemgetter(0)):
         for item in items:
-            yield Removal(item.path, item.size, "over the limit: worth the least")
+            yield Removal(item.path, item.size, "over the limit: least useful")
 
 
 class Tree:

@@ -26,7 +26,7 @@ from chatcli.store.segments.catalog import (
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
 MODEL_NAME = re.compile("[0-9a-f]{32}")
-NOT_NUMBERS = "its metadata are not numbers"
+NOT_NUMBERS = "its metadata is not numeric"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ LOCK_POLL_SECONDS = 0.005
 
 
 class SessionFolder:
-    """The folder of sessions."""
+    """Where sessions are saved."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -160,7 +160,7 @@ class _Reader:
         try:
             return tuple(map(picture_of, fields))
         except DAMAGE:
-            self._problem("names images in a way that cannot be read: left out")
+            self._problem("has a damaged list of images: left out")
             return ()
 
     def _add(self, entry: Entry) -> None:
@@ -190,7 +190,7 @@ class _Reader:
         items = record.items() if isinstance(record, dict) else ()
         valid = {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
         if valid != record:
-            self._problem("has numbers that are damaged: left out")
+            self._problem("has a damaged record: left out")
         return valid
 
 

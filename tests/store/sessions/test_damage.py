@@ -246,7 +246,7 @@ def test_a_damaged_record_costs_a_reply_its_record_only(real: bytes, key: str, v
     (entry,) = [e for e in back.conversation.entries.values() if e.message.role == "assistant"]
     assert line["content"] == entry.message.content
     if (key, value) != ("deep", ["../x"]):
-        assert ["line 3 of the session 'dog' has numbers that are damaged: left out"] == back.problems
+        assert ["line 3 of the session 'dog' has a damaged record: left out"] == back.problems
         assert {**RECORD, key: 0}.keys() - {key} == entry.record.keys()
 
 

@@ -107,9 +107,7 @@ def test_a_damaged_image_reference_is_dropped_and_reported(saved: Path) -> None:
     transcript = SessionFolder(saved).read("talk")
     (turn,) = transcript.conversation.turns()
     assert (QUESTION, ()) == (turn.user.message.content, turn.user.message.images)
-    assert ["line 2 of the session 'talk' names images in a way that cannot be read: left out"] == (
-        transcript.problems
-    )
+    assert ["line 2 of the session 'talk' has a damaged list of images: left out"] == (transcript.problems)
 
 
 def test_an_image_is_deleted_with_the_last_session_that_shows_it(saved: Path) -> None:
@@ -217,10 +215,10 @@ def png_header(side: int) -> bytes:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: b"hello", r"is no image that can be read: give a PNG, JPEG, WebP or GIF file\."),
-        (lambda: b"", "is no image"),
-        (lambda: image_bytes("BMP"), "is no image"),
-        (lambda: image_bytes("PNG")[:30], r"is damaged: save it anew"),
+        (lambda: b"hello", r"is not an image that can be read: give a PNG, JPEG, WebP or GIF file\."),
+        (lambda: b"", "is not an image"),
+        (lambda: image_bytes("BMP"), "is not an image"),
+        (lambda: image_bytes("PNG")[:30], r"is damaged: save it again"),
         (lambda: png_header(10_001), "has more than 100 million pixels"),
         (lambda: png_header(40_000), "has more than 100 million pixels"),
     ],
@@ -329,7 +327,7 @@ def test_refusals_leave_nothing_behind(program: Program, models: Path) -> None:
     text_only = program.run(
         "ask", QUESTION, "--image", "cat.png", "-m", models / "qwen3_5", expect=1, env=env
     )
-    assert "cannot be shown images: leave them out, or choose one" in text_only.errors
+    assert "cannot see images: leave them out, or choose one" in text_only.errors
     missing = program.run("ask", QUESTION, "--image", "no.png", expect=2, env=env)
     assert "chatcli: The image no.png cannot be read: No such file" in missing.errors
     assert [] == list(program.sessions.glob("*.jsonl"))

@@ -11,7 +11,7 @@ CTRL_Z = "\x1f"
 LINES = 5000
 PASTED = "\n".join(f"line {number} of the log says nothing" for number in range(LINES))
 CHIP = f"› [pasted {LINES:,} lines]"
-FULL = "This message does not fit the model: "
+FULL = "This message does not fit the model's context: "
 
 
 def paste(window: Window, text: str) -> None:
