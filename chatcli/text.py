@@ -52,6 +52,27 @@ def shorten(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
+def count(noun: str, number: int, plural: str = "") -> str:
+    """A number of things: 1 token, 2,502 tokens. `plural` where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def percent(part: int, whole: int, decimals: int = 0) -> str:
+    """`part` of `whole`, cut and never rounded: 94 %, 94.4 %. It is 100 % only of all, 0 % only of nothing.
+
+    Where too few decimals would hide a part, or all that is missing, it has one more: 99.9 %, 0.4 %.
+    """
+    if not part or part >= whole:
+        return "100 %" if part else "0 %"
+    if decimals == 0 and not whole <= 100 * part < 99 * whole:
+        decimals = 1
+    scale = 10**decimals
+    units = part * 100 * scale // whole
+    if not units:
+        return f"<{1 / scale:.{decimals}f} %"
+    return f"{units // scale}.{units % scale:0{decimals}d} %" if decimals else f"{units} %"
+
+
 def file_size(count: int) -> str:
     """Bytes as a person reads them: 84 kB, 1.2 MB (powers of ten)."""
     value = float(count)

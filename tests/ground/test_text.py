@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from chatcli.text import clean, clean_line, decodable, shorten
+from chatcli.text import clean, clean_line, count, decodable, percent, shorten
 
 ATTACKS = [
     "\x1b[31mred\x1b[0m",
@@ -96,3 +96,33 @@ def test_surrogates_of_undecodable_bytes_become_question_marks() -> None:
 )
 def test_a_shortened_text_is_one_clean_line_of_that_width(text: str, width: int, shown: str) -> None:
     assert shown == shorten(text, width)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (2502, "2,502 tokens")]
+)
+def test_a_count_has_its_noun_and_commas(number: int, shown: str) -> None:
+    assert shown == count("token", number)
+
+
+def test_a_count_knows_other_plurals() -> None:
+    assert ["1 reply", "3 replies"] == [count("reply", number, "replies") for number in (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown", "with_decimal"),
+    [
+        (0, 0, "0 %", "0 %"),
+        (0, 80, "0 %", "0 %"),
+        (80, 80, "100 %", "100 %"),
+        (85, 90, "94 %", "94.4 %"),
+        (94, 100, "94 %", "94.0 %"),
+        (2499, 2500, "99.9 %", "99.9 %"),
+        (99_999, 100_000, "99.9 %", "99.9 %"),
+        (199, 10_000, "1 %", "1.9 %"),
+        (99, 10_000, "0.9 %", "0.9 %"),
+        (1, 10_000, "<0.1 %", "<0.1 %"),
+    ],
+)
+def test_percentages_are_cut(part: int, whole: int, shown: str, with_decimal: str) -> None:
+    assert (shown, with_decimal) == (percent(part, whole), percent(part, whole, 1))
