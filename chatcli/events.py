@@ -59,6 +59,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
+class ReplyContinued:
+    """What follows is more of a reply that was cut, of which `text` came before."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class ToolCalled:
     """The model wrote `text`, in which it calls tools; they are not run."""
 
@@ -228,6 +235,7 @@ Event = (
     | PrefillProgress
     | ThinkingDelta
     | TextDelta
+    | ReplyContinued
     | ToolCalled
     | Notice
     | Download

@@ -10,7 +10,7 @@ from dataclasses import replace
 from chatcli.conversation.finish import WORDS
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
-from chatcli.events import Event
+from chatcli.events import Event, ReplyContinued
 from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext, render, room_left
 
@@ -38,7 +38,9 @@ def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     Raises `NothingToRepeat` if it was not cut, and as `turn.take` does.
     """
     started = time.perf_counter()
-    reply_start = tuple(cut_reply(chat).record["generated"])
+    reply = cut_reply(chat)
+    yield ReplyContinued(reply.message.content)
+    reply_start = tuple(reply.record["generated"])
     prompt = render(chat, last_question(chat))
     tokens = [*prompt.tokens, *reply_start]
     room_left(chat, len(tokens))

@@ -19,9 +19,8 @@ NEWLINE = Segment("\n")
 class LivePart:
     """The end of a screen, where the cursor is at the start of a line to begin with."""
 
-    def __init__(self, console: Console, indent: str = "  ") -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._indent = indent
         self._rows = 1
         self._is_clean = True
         self._moves = console.is_terminal and not console.is_dumb_terminal
@@ -32,8 +31,8 @@ class LivePart:
             return
         most = max(min(LIVE_ROWS, self._console.height - 2), 1)
         width = self._console.width
-        above = rows(settled, self._indent, width)
-        below = rows(live, self._indent, width)[-most:] if self._moves else []
+        above = rows(settled, "", width)
+        below = rows(live, "", width)[-most:] if self._moves else []
         parts = self._to_top()
         for row in above:
             parts += [*row.render(self._console), *self._erase(), NEWLINE]

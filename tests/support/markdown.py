@@ -90,7 +90,7 @@ FRAGMENTS = [
         "x" * 90,
         "The quick brown fox jumps. " * 5,
     ),
-    "def f(x):\n    return 'x'\n",
+    *("def f(x):\n    return 'x'\n", "     code\n", "> ```\n", "- ```\n", "```", "|-|\n", "\r"),
 ]
 
 

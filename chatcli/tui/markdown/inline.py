@@ -84,9 +84,10 @@ class InlineRenderer:
         content = SPACES.sub(" ", clean(node.content))
         if node.type == "code_inline":
             return Text(f"`{content}`") if self._plain else Text(content, CODE)
-        if node.type == "hardbreak" or BREAK_TAG.fullmatch(content):
-            return Text("\n")
-        return Text(" " if node.type == "softbreak" else content)
+        if node.type in ("softbreak", "hardbreak"):
+            # People and models break lines where a line ends: a poem's, an address's.
+            return Text("" if _is_break_tag(node.previous_sibling) else "\n")
+        return Text("\n" if _is_break_tag(node) else content)
 
     def _spans(self, nodes: Sequence[Node]) -> Text:
         return Text().join(self._span(node) for node in nodes)
@@ -97,6 +98,10 @@ class InlineRenderer:
         if text.plain in (url, url.removeprefix("mailto:")):
             return text
         return Text.assemble(text, (f" ({url})", DIM) if text.plain else (url, DIM))
+
+
+def _is_break_tag(node: Node | None) -> bool:
+    return node is not None and node.type == "html_inline" and bool(BREAK_TAG.fullmatch(node.content))
 
 
 def open_markup(node: Node) -> int | None:

@@ -21,7 +21,9 @@ from chatcli.tui.markdown.rows import (
     Block,
     Position,
     RenderedRows,
+    Row,
     all_stable,
+    indented,
     prefixed,
     stack,
 )
@@ -32,6 +34,8 @@ from chatcli.tui.text.wrap import full_breaks
 MAX_PROSE_COLUMNS = 100
 LISTS = ("bullet_list", "ordered_list")
 CONTAINERS = (*LISTS, "list_item", "blockquote")
+# What code that is only indented is shown between.
+CODE_FENCE = "```"
 TASK = re.compile(r"\[[ xX]\] (?=\S)")
 
 
@@ -64,10 +68,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Page(RenderedRows):
-    """The rows of a tail. `decided`: no later text changes what kind of block the last line is in."""
+    """The rows of a tail. `decided`: no later text changes what kind of block the last line is in.
+
+    `open_fence` is the row that opens the code block which the tail ends in, if it ends in one.
+    """
 
     decided: bool
     cut: Cut | None
+    open_fence: Row | None = None
 
 
 class Layout:
@@ -75,7 +83,7 @@ class Layout:
 
     def __init__(self, console: Console, indent: str) -> None:
         self._console = console
-        self._indent = len(indent)
+        self._indent = indent
         self._parser = parser()
         self._highlighters: dict[int, Highlighter] = {}
         self._inline = InlineRenderer(self._parser, console.no_color or console.color_system is None)
@@ -86,7 +94,7 @@ class Layout:
 
     def fit(self) -> None:
         """Take over the console's width, one column less: a full line may wrap."""
-        self._width = max(self._console.width - self._indent - 1, 4)
+        self._width = max(self._console.width - len(self._indent) - 1, 4)
 
     def page(self, source: str, state: TailState, printed: Position, ended: bool) -> Page:
         """The rows of `source` after `state`, all of them stable if it has `ended`.
@@ -107,7 +115,10 @@ class Layout:
         last = stack([(gap, self._block(last_node, self._width, live=not ended))])
         cut = self._cut(last_node, len(before), last, follows)
         stable = len(before) + last.stable
-        return Page(before + last.rows, stable, self._is_decided(source, last_node), cut)
+        is_open = last_node.type == "fence" and not _is_closed(last_node)
+        fence = next((row for row in last.rows if row.is_code), None) if is_open else None
+        rows = indented([*before, *last.rows], self._indent)
+        return Page(rows, stable, self._is_decided(source, last_node), cut, fence)
 
     def _is_decided(self, source: str, leaf: Node) -> bool:
         if source.endswith("\n"):
@@ -151,8 +162,8 @@ class Layout:
             return prefixed(inner, "▎ ", "▎ ")
         if node.type == "paragraph":
             return self._paragraph(node, width, live and self._is_open(node))
-        if node.type == "fence":
-            return self._fence(node, width)
+        if node.type in ("fence", "code_block"):
+            return self._code(node, width, live)
         if node.type == "table":
             return self._table(node, width, live and self._is_open(node))
         # The others are complete as soon as their lines are.
@@ -165,8 +176,6 @@ class Layout:
             return all_stable(block.atomic_rows(Text("─" * min(width, 40), DIM)))
         style = DIM if node.type == "html_block" else ""
         lines = [Text(clean(line).expandtabs(4), style) for line in node.content.rstrip("\n").split("\n")]
-        if node.type == "code_block":
-            return all_stable(block.code_rows(lines, width))
         return all_stable(block.rows(lines, width, full_breaks))
 
     def _at(self, node: Node, later: int = 0) -> Block:
@@ -227,7 +236,7 @@ class Layout:
             stable = min(stable, inline.last_line)
         return RenderedRows(rows, block.count_full(inline.text.plain[:stable], width))
 
-    def _fence(self, node: Node, width: int) -> RenderedRows:
+    def _code(self, node: Node, width: int, live: bool) -> RenderedRows:
         lines = node.content.removesuffix("\n").split("\n") if node.content else []
         block = self._at(node)
         start = self._state.code_lines if _first_line(node) == 0 and node.level == 0 else 0
@@ -237,7 +246,13 @@ class Layout:
             highlighter = self._highlighters[block.line] = Highlighter(language)
         # Every line but a last one that is still growing.
         complete = len(lines) if self._source[-1].endswith("\n") else len(lines) - 1
-        return all_stable(block.code_rows(highlighter.lines(lines, start, complete), width, start))
+        fence = node.markup or CODE_FENCE
+        # Lines that may follow belong to the block: until then it is open.
+        closer = fence if _is_closed(node) or not live else None
+        if node.level == 0:
+            width += len(self._indent)
+        highlighted = highlighter.lines(lines, start, complete)
+        return all_stable(block.code_rows(fence + node.info.strip(), highlighted, closer, width, start))
 
     def _table(self, node: Node, width: int, live: bool) -> RenderedRows:
         rows = [row for part in node.children for row in part.children]
@@ -276,3 +291,9 @@ class Layout:
 
 def _first_line(node: Node) -> int:
     return node.map[0] if node.map else 0
+
+
+def _is_closed(node: Node) -> bool:
+    """Whether a code block has the line that ends it."""
+    lines = node.content.removesuffix("\n").count("\n") + 1 if node.content else 0
+    return node.type == "fence" and node.map is not None and node.map[1] - node.map[0] == lines + 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.text import Text
 
+from chatcli.text import clean
 from chatcli.tui.text.styles import DIM
 from chatcli.tui.text.wrap import Breaks, breaks_from, full_breaks, word_breaks
 
@@ -19,8 +20,11 @@ BEFORE_ALL: Position = (-1, 0, 0)
 
 
 class Row(NamedTuple):
+    """`is_code`: a row of a code block, which is copied from the screen as it is."""
+
     text: Text
     end: Position
+    is_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,17 @@ class Block:
         lines = enumerate(plain.split("\n"))
         return sum(1 + len(self._breaks(word_breaks, *line, width)) for line in lines) - 1
 
-    def code_rows(self, lines: Iterable[Text], width: int, start: int = 0) -> list[Row]:
-        """Lines broken where the width is full, behind a bar."""
-        rows = self.rows(lines, max(width - 2, 4), full_breaks, start)
-        return [
-            Row(Text.assemble(("│ ", DIM), text) if text.plain else Text("│", DIM), end) for text, end in rows
-        ]
+    def code_rows(
+        self, opener: str, lines: Sequence[Text], closer: str | None, width: int, start: int = 0
+    ) -> list[Row]:
+        """Code between its fences, broken where the width is full; nothing stands before a line.
+
+        The fences are lines of the block's text, too, and line `start` of the code is the first one given.
+        """
+        fences = [Text(clean(fence), DIM) for fence in (opener, closer) if fence is not None]
+        rows = self.rows(fences[:1], width, full_breaks)
+        rows += self.rows([*lines, *fences[1:]], width, full_breaks, start + 1)
+        return [row._replace(is_code=True) for row in rows]
 
     def atomic_rows(self, *texts: Text) -> list[Row]:
         """Rows that are printed all or none."""
@@ -95,6 +104,14 @@ def stack(parts: Iterable[tuple[list[Row], RenderedRows]]) -> RenderedRows:
         stable = len(rows) + rendered.stable
         rows += rendered.rows
     return RenderedRows(rows, stable)
+
+
+def indented(rows: Iterable[Row], indent: str) -> list[Row]:
+    """Rows behind a margin; code has none, so that it is copied as it is."""
+    return [
+        row if row.is_code or not row.text.plain else row._replace(text=Text(indent) + row.text)
+        for row in rows
+    ]
 
 
 def prefixed(rendered: RenderedRows, first: str, rest: str) -> RenderedRows:

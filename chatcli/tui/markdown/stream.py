@@ -32,8 +32,8 @@ class MarkdownOutput(Protocol):
 class MarkdownStream:
     """Hands the lines of a reply to `output` while its text is fed; `finish` leaves it complete.
 
-    They leave room for `indent`, which `output` puts before them, and for the console's last column. Text
-    may hold anything: it is cleaned here.
+    They stand behind `indent`, but for code, which is copied as it is, and leave the console's last column
+    free. Text may hold anything: it is cleaned here.
     """
 
     def __init__(
@@ -42,7 +42,12 @@ class MarkdownStream:
         output: MarkdownOutput,
         indent: str = "  ",
         clock: Callable[[], float] = time.monotonic,
+        before: str = "",
     ) -> None:
+        """`before` was shown earlier, and the text goes on from there.
+
+        Of that is repeated what the text may still change, and the fence of a code block that is open.
+        """
         self._layout = Layout(console, indent)
         self._output = output
         self._clock = clock
@@ -51,13 +56,21 @@ class MarkdownStream:
         self._tail = ""
         self._state = TailState()
         self._printed = BEFORE_ALL
+        # What is put above the first lines of text that goes on in a code block.
+        self._fence: list[Text] = []
+        self._goes_on = bool(before)
+        if before:
+            self._tail = clean(before)
+            page = self._settle(lambda settled, live: None)
+            if page.open_fence is not None and page.open_fence.end <= self._printed:
+                self._fence = [page.open_fence.text]
 
     def feed(self, text: str) -> None:
         """Take the next piece of the reply; draw it if the last drawing is long enough ago."""
         self._tail += clean(text)
         began = self._clock()
         if began >= self._next_frame:
-            self._draw()
+            self._settle(self._put)
             ended = self._clock()
             self._next_frame = ended + max(FRAME_SECONDS, (ended - began) * PAUSE_FACTOR)
 
@@ -65,10 +78,18 @@ class MarkdownStream:
         """Print what is left and end the line. Harmless when called twice."""
         self._layout.fit()
         page = self._page(self._tail.replace("␍\n", "\n"), ended=True)
-        self._output.put([row.text for row in page.rows[page.count_until(self._printed) :]], [])
+        self._put([row.text for row in page.rows[page.count_until(self._printed) :]], [])
         self._tail, self._state, self._printed = "", TailState(), BEFORE_ALL
 
-    def _draw(self) -> None:
+    def _put(self, settled: list[Text], live: list[Text]) -> None:
+        if self._goes_on and (first := settled or live):
+            # A block that begins here needs no gap above it.
+            first[:1] = [*self._fence, first[0]] if self._fence or first[0].plain else []
+            self._goes_on = not settled
+        self._output.put(settled, live)
+
+    def _settle(self, put: Callable[[list[Text], list[Text]], None]) -> Page:
+        """Hand over what is settled and what is live, and keep what is still needed."""
         self._tail = self._tail.replace("␍\n", "\n")
         self._layout.fit()
         shown = complete = self._page(self._tail)
@@ -78,13 +99,14 @@ class MarkdownStream:
         settled = complete.rows[complete.count_until(self._printed) : complete.stable]
         printed = settled[-1].end if settled else self._printed
         live = shown.rows[shown.count_until(printed) :]
-        self._output.put([row.text for row in settled], [row.text for row in live])
+        put([row.text for row in settled], [row.text for row in live])
         # Only now: an interrupt may repeat a line, but never lose one.
         self._printed = printed
         cut = complete.cut
         if cut is not None and cut.rows <= complete.count_until(printed):
             self._tail = cut.opener + "".join(source_lines(self._tail)[cut.line :])
             self._state = cut.state
+        return complete
 
     def _page(self, source: str, ended: bool = False) -> Page:
         return self._layout.page(source, self._state, self._printed, ended)

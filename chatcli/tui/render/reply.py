@@ -18,6 +18,7 @@ from chatcli.events import (
     Notice,
     PrefillProgress,
     PrefixMatched,
+    ReplyContinued,
     TextDelta,
     ThinkingDelta,
     ToolCalled,
@@ -68,6 +69,8 @@ class Reply:
         self._markdown: MarkdownStream | None = None
         self._live_text: Sequence[Text] = ()
         self._cut_reported = False
+        # Of a reply that goes on, what came earlier.
+        self._before = ""
 
     def begin(self, activity: Callable[[], str]) -> None:
         """A message was sent; `activity` returns what goes on while no event has come."""
@@ -90,8 +93,10 @@ class Reply:
             self._progress = None
             if self._markdown is None:
                 self._fold_thinking()
-                self._markdown = MarkdownStream(self._console, self, INDENT)
+                self._markdown = MarkdownStream(self._console, self, INDENT, before=self._before)
             self._markdown.feed(event.text)
+        elif isinstance(event, ReplyContinued):
+            self._before = event.text
         elif isinstance(event, ToolCalled):
             self._progress = None
             self._settle_text()
@@ -131,13 +136,13 @@ class Reply:
             seconds, self._thinking = self._clock() - self._phase_began, ""
             thought = f"{MARK} Thought for {duration(seconds)}, {self._thinking_tokens:,} tokens"
             width = self._console.width - len(INDENT)
-            self._print([Text(join_fitting(thought, "Ctrl-T shows it", width=width), DIM)])
+            self._print([Text(join_fitting(thought, "Ctrl-T shows it", width=width), DIM)], INDENT)
 
     def _print_note(self, text: str) -> None:
-        self._print(wrap(Text(text, DIM), self._console.width - len(INDENT) - 1))
+        self._print(wrap(Text(text, DIM), self._console.width - len(INDENT) - 1), INDENT)
 
-    def _print(self, lines: Iterable[Text]) -> None:
-        for line in rows(lines, INDENT, self._console.width):
+    def _print(self, lines: Iterable[Text], indent: str = "") -> None:
+        for line in rows(lines, indent, self._console.width):
             self._console.print(line, soft_wrap=True)
 
     def put(self, settled: Sequence[Text], live: Sequence[Text]) -> None:
@@ -151,7 +156,7 @@ class Reply:
         if not self.active:
             return []
         if self._markdown is not None:
-            return rows(self._live_text, INDENT, self._console.width)[-height:]
+            return rows(self._live_text, "", self._console.width)[-height:]
         if self._thinking:
             return self._thinking_box(height)
         if self._progress is not None and self._clock() - self._phase_began > PROGRESS_DELAY:

@@ -60,7 +60,7 @@ def rows(lines: Iterable[Text], indent: str, width: int) -> list[Text]:
             indented.append(row)
             continue
         # Laid out for another width: its bars and its indentation go before each piece.
-        edge = len(row.plain) - len(row.plain.lstrip(" │▎"))
+        edge = len(row.plain) - len(row.plain.lstrip(" ▎"))
         edge = edge if edge * 2 <= width else 0
         indented += [row[:edge] + piece for piece in wrap(row[edge:], width - edge)]
     return indented

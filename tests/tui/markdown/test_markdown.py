@@ -23,11 +23,14 @@ SCREEN = """\
   Sorting
 
   There are two ways to sort: list.sort() and the built-in sorted(iterable).
-  Both are stable and fast, cost $5, and see the docs
-  (https://docs.python.org/3/) or [1] for nothing more.
+  Both are stable
+  and fast, cost $5, and see the docs (https://docs.python.org/3/) or [1] for
+  nothing more.
 
   1. Install it:
-     │ pip install foo
+     ```bash
+     pip install foo
+     ```
   2. Run it
      • nested, with a long sentence that has to be wrapped because it is wider
        than the screen is
@@ -38,15 +41,18 @@ SCREEN = """\
   [x] done
   [ ] open
 
-  │ def quick(values):
-  │     return sorted(values)
+```python
+def quick(values):
+    return sorted(values)
+```
 
   Name   Stable
   ─────────────
   sort      yes
   漢字       no
 
-  ▎ Quoted words that go on over two lines.
+  ▎ Quoted words that go on
+  ▎ over two lines.
 
   ────────────────────────────────────────
 
@@ -135,14 +141,73 @@ def test_the_settled_screen_does_not_depend_on_the_cuts(size: int, width: int, h
     assert settled([REPLY], width, height) == settled(chunks(REPLY, size), width, height)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join),
-    st.integers(1, 30),
+def chopped(text: str, sizes: Iterable[int]) -> list[str]:
+    """`text` in pieces of these sizes, and one of what is left."""
+    pieces = []
+    for size in sizes:
+        pieces.append(text[:size])
+        text = text[size:]
+    return [*pieces, text]
+
+
+ANY_TEXT_IN_ANY_PIECES = given(
+    st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=6), max_size=25).map("".join),
+    st.lists(st.integers(1, 30), max_size=60),
     st.sampled_from([(80, 24), (130, 40), (24, 6)]),
 )
-def test_no_text_and_no_cuts_make_the_screen_differ(text: str, size: int, window: tuple[int, int]) -> None:
-    assert settled([text], *window) == settled(chunks(text, size), *window)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@ANY_TEXT_IN_ANY_PIECES
+def test_no_text_and_no_cuts_make_the_screen_differ(
+    text: str, sizes: list[int], window: tuple[int, int]
+) -> None:
+    assert settled([text], *window) == settled(chopped(text, sizes), *window)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@ANY_TEXT_IN_ANY_PIECES
+def test_nor_do_more_texts_and_cuts(text: str, sizes: list[int], window: tuple[int, int]) -> None:
+    assert settled([text], *window) == settled(chopped(text, sizes), *window)
+
+
+POEM = "Roses are red,\n  violets *are* blue,\nsugar is sweet,\nand so are you.\n"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_lines_are_broken_where_the_reply_breaks_them(size: int) -> None:
+    verses = ["Roses are red,", "violets are blue,", "sugar is sweet,", "and so are you."]
+    assert [f"  {verse}" for verse in verses] == settled(chunks(POEM, size))
+    in_a_list = ["  • Roses are red,", *(f"    {verse}" for verse in verses[1:])]
+    assert in_a_list == settled(chunks(f"- {POEM}", size))
+
+
+def test_a_break_tag_at_the_end_of_a_line_breaks_it_once() -> None:
+    assert ["  one", "  two"] == settled(["one<br>\ntwo"]) == settled(["one  \ntwo"])
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_table_without_its_rule_stays_lines(size: int) -> None:
+    assert ["  | a | b |", "  | 1 | 2 |"] == settled(chunks("| a | b |\n| 1 | 2 |\n", size))
+
+
+@pytest.mark.parametrize("marker", ["```", "~~~~", "    "])
+def test_nothing_stands_before_a_line_of_code(marker: str) -> None:
+    code = ["def f(x):", "    if x:", "        return 1", "", "    return 2"]
+    if marker.strip():
+        text = "\n".join([f"{marker}py", *code, marker])
+    else:
+        text = "\n".join(f"    {line}" for line in code)
+    rows = settled(["Here:\n\n", text, "\n\nThere."])
+    assert code == rows[3:-3]
+    fence = marker.strip() or "```"
+    assert ["  Here:", "", fence + "py" * bool(marker.strip())] == rows[:3]
+    assert [fence, "", "  There."] == rows[-3:]
+
+
+def test_code_that_was_cut_is_closed() -> None:
+    assert ["```py", "x = 1", "```"] == settled(["```py\nx = 1"]) == settled(["```py\nx = 1\n```"])
 
 
 @pytest.mark.parametrize("height", [6, 24])
@@ -167,8 +232,7 @@ def test_a_fence_longer_than_the_screen_appears_once_and_line_by_line(width: int
     assert any(f"value_{half} " in line for line in terminal.lines())
     terminal.feed(chunks(text[len(text) // 2 :], 31))
     terminal.stream.finish()
-    bars = "".join(line[4:] for line in terminal.lines())
-    assert "".join(code) == bars
+    assert "".join(code) == "".join(terminal.lines()[1:-1])
     assert most_rows_up(terminal) <= 2
 
 
@@ -380,7 +444,7 @@ def test_a_console_without_colours_has_none() -> None:
     terminal = Terminal(_environ={"NO_COLOR": "1", "TERM": "xterm-256color"})
     terminal.feed(chunks("Some `code`.\n\n```py\nreturn 'x'\n```\n", 5))
     terminal.stream.finish()
-    assert ["  Some `code`.", "", "  │ return 'x'"] == terminal.lines()
+    assert ["  Some `code`.", "", "```py", "return 'x'", "```"] == terminal.lines()
     assert not re.findall(r"\x1b\[[\d;]*3\dm", terminal.output)
 
 
@@ -388,17 +452,17 @@ def test_lines_can_go_to_another_part_of_the_screen() -> None:
     part = _Collected()
     stream = MarkdownStream(Console(width=60), part, clock=lambda: 0.0)
     stream.feed("One.\n\nTwo **op")
-    assert (["One.", ""], ["Two **op"]) == (part.settled, part.live)
+    assert (["  One.", ""], ["  Two **op"]) == (part.settled, part.live)
     stream.feed("en**")
     stream.finish()
-    assert (["One.", "", "Two open"], []) == (part.settled, part.live)
+    assert (["  One.", "", "  Two open"], []) == (part.settled, part.live)
 
 
 def test_a_line_that_the_text_breaks_is_settled_when_the_next_has_begun() -> None:
     part = _Collected()
     stream = MarkdownStream(Console(width=60), part, clock=lambda: 0.0)
     stream.feed("One<br>two<br>three fo")
-    assert (["One", "two"], ["three fo"]) == (part.settled, part.live)
+    assert (["  One", "  two"], ["  three fo"]) == (part.settled, part.live)
 
 
 class _Collected:
@@ -441,3 +505,37 @@ def test_a_long_reply_is_cheap() -> None:
         terminal.stream.feed(piece)
         terminal.now += 0.1
     assert terminal.written and time.process_time() - began < 10
+
+
+def continued(before: str, after: str, size: int) -> list[str]:
+    """The rows of a reply that goes on where `before` was cut."""
+    part = _Collected()
+    stream = MarkdownStream(Console(width=60), part, before=before, clock=lambda: 0.0)
+    for piece in chunks(after, size):
+        stream.feed(piece)
+    stream.finish()
+    return part.settled
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_reply_that_goes_on_in_code_is_code_until_its_fence_ends(size: int) -> None:
+    rows = ["```py", "    x = *a", "    return b*c", "```", "", "  And prose."]
+    fence = "Here:\n\n```py\ndef f():\n"
+    assert rows == continued(fence, "    x = *a\n    return b*c\n```\n\nAnd *prose*.", size)
+    # A line that was cut is there whole.
+    assert rows == continued(fence + "    x = ", "*a\n    return b*c\n```\n\nAnd *prose*.", size)
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        ("Done.\n\n", "And **more**.", ["  And more."]),
+        ("```\na\n```\n", "More.", ["  More."]),
+        ("1. one\n2. two\n3. thr", "ee\n4. four", ["  3. three", "  4. four"]),
+        ("Words in **bo", "ld** and more.", ["  Words in bold and more."]),
+        ("|a|\n|-|\n|", "b|\n", ["  a", "  ─", "  b"]),
+    ],
+)
+def test_a_reply_goes_on_as_what_it_was_cut_in(before: str, after: str, rows: list[str], size: int) -> None:
+    assert rows == continued(before, after, size)[-len(rows) :]
