@@ -1,32 +1,29 @@
-"""The fingerprint of an adapter's folder, such as a LoRA's."""
+"""What an adapter's folder, such as a LoRA's, says of it."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
-import xxhash
-
 from chatcli.errors import ModelNotFound
+from chatcli.model import inspect
 
-# What mlx-lm reads of an adapter's folder.
-FILES = ("adapter_config.json", "adapters.safetensors")
-BLOCK_BYTES = 1 << 20
+CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
 
 
-def fingerprint(folder: Path) -> str:
-    """A digest of every byte that mlx-lm reads of the folder. Raises `ModelNotFound`."""
-    digest = xxhash.xxh3_128()
-    for name in FILES:
+def config_digest(folder: Path) -> str:
+    """A digest of how an adapter changes its model; its weights are hashed as they are loaded.
+
+    Raises `ModelNotFound` where mlx-lm could not read one of its two files.
+    """
+    for name in (WEIGHTS, CONFIG):
         try:
-            with (folder / name).open("rb") as file:
-                while block := file.read(BLOCK_BYTES):
-                    digest.update(block)
+            data = inspect.read_regular(folder / name, 0 if name == WEIGHTS else inspect.MAX_JSON_BYTES)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ModelNotFound(
                 f"The adapter in '{folder}' cannot be read ({name}: {reason}): --adapter-path takes "
-                f"a folder with {' and '.join(FILES)}, and a session that keeps it goes on without it "
+                f"a folder with {CONFIG} and {WEIGHTS}, and a session that keeps it goes on without it "
                 "if its model is named again with -m."
             ) from error
-        digest.update(name.encode())
-    return digest.hexdigest()
+    return hashlib.sha256(data).hexdigest()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import functools
 import importlib.util
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,8 @@ THINKING_MARKS = (
     "<|channel|>",
     "thinking",
 )
+# More of a text file is not read; the largest tokenizers take a tenth of it.
+MAX_JSON_BYTES = 256 << 20
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -104,7 +109,7 @@ def quantization(config: Mapping[str, Any]) -> str:
 def chat_template(folder: Path) -> str:
     """The text of the model's chat templates, wherever it keeps them; empty if it has none."""
     try:
-        return (folder / "chat_template.jinja").read_text("utf-8", "replace")
+        return read_regular(folder / "chat_template.jinja").decode("utf-8", "replace")
     except OSError:
         pass
     for name in ("chat_template.json", "tokenizer_config.json"):
@@ -116,10 +121,22 @@ def chat_template(folder: Path) -> str:
 def _json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one for anything else."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def read_regular(path: Path, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+    """The first `max_bytes` of a file.
+
+    Raises `OSError`, also for a pipe or a device, which is never waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read(max_bytes)
 
 
 @functools.cache

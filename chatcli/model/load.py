@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +22,12 @@ except ImportError as error:
     ) from error
 
 import mlx_lm
-import xxhash
 from mlx_lm.utils import load_adapters, tree_flatten
 
 from chatcli import pocket
 from chatcli.kv import prompt_cache
-from chatcli.model import adapter, hub, inspect, sharding
+from chatcli.model import adapter, fingerprint, hub, inspect, own_code, sharding
+from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sampling
@@ -39,14 +37,6 @@ MLX_LM_VERSION = str(mlx_lm.__version__)
 UNLIMITED = 1 << 20
 # Tokens of a prefill chunk: small enough on a CPU that a cancelled prefill stops soon.
 CPU_PREFILL_STEP, GPU_PREFILL_STEP = 64, 2048
-# About how much of the weights is read between two reports of the progress.
-GROUP_BYTES = 128 << 20
-# Weight files up to this size count whole in a fingerprint. Larger ones count with sampled blocks.
-WHOLE_FILE_BYTES = 64 << 20
-BLOCKS, BLOCK_BYTES = 64, 4096
-
-# Called with the part of the weights that is in memory, from 0 to 1.
-ProgressCallback = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -86,8 +76,9 @@ def load(
     raises ends it. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
     adapter_path = model_options.adapter_path
-    adapter_digest = adapter.fingerprint(Path(adapter_path)) if adapter_path else ""
+    adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
     folder = resolve(name, on_download)
+    code = own_code.digest(folder)
     with _loadable(name), _own_code_explained(name, folder, trust_remote_code):
         _check_config(folder, name)
         model, tokenizer, config, sharing = sharding.load(
@@ -112,23 +103,30 @@ def load(
             ) from error
         model.eval()
     with _loadable(name):
-        weights_digest = read_weights(folder, model, on_progress)
+        # After the adapter, which is lazily read too: what is hashed is what computes.
+        weights = fingerprint.read_weights(model, on_progress)
+    # What else was read by its path: nothing may have changed between hashing and loading.
+    if code != own_code.digest(folder) or (
+        adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))
+    ):
+        raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
     if folder == pocket.FOLDER:
         # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
         model.set_dtype(mx.float32)
     if model_options.kv_bits is not None:
         prompt_cache.check_quantized(model, model_options)
-    device = mx.default_device().type
-    default_step = CPU_PREFILL_STEP if device == mx.cpu else GPU_PREFILL_STEP
+    default_step = CPU_PREFILL_STEP if mx.default_device().type == mx.cpu else GPU_PREFILL_STEP
     step = ranks.all_min(model_options.prefill_step_size or default_step)
     layout = prompt_cache.layout(prompt_cache.new(model, model_options))
     dtypes = " ".join(sorted({str(weight.dtype) for _, weight in tree_flatten(model.parameters())}))
-    settings = f"{layout} {dtypes} {device} step {step}{weights_digest}{adapter_digest}"
     with _loadable(name):
         # An image would have to be brought to every rank.
         processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
     text_config = config.get("text_config") or {}
     context = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
+    own_fingerprint = fingerprint.of_computation(
+        config, layout, dtypes, f"step {step}", weights, code, adapter_config
+    )
     return LoadedModel(
         name,
         model,
@@ -137,9 +135,9 @@ def load(
             ranks,
             name,
             sharing,
-            fingerprint(folder, settings),
+            own_fingerprint,
             # Of a pipeline, a rank may have only the weight files of its own layers.
-            lambda: fingerprint(folder, "") if sharing == "tensor" else _config_digest(folder),
+            lambda: fingerprint.of_files(folder, config, weights=sharing == "tensor"),
         ),
         int(context or UNLIMITED),
         step,
@@ -211,107 +209,6 @@ def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
     processor = load_processor(model, config)
     tokens = tokenizer.encode(processor.image_token, add_special_tokens=False) if processor else []
     return processor if len(tokens) == 1 and hasattr(model, "embed_inputs") else None
-
-
-# Weights
-
-
-def read_weights(
-    folder: Path, model: Any, on_progress: ProgressCallback, group_bytes: int = GROUP_BYTES
-) -> str:
-    """Bring the weights into memory, at least `group_bytes` at a time but for the last.
-
-    Returns a digest of every byte that was loaded if there are files too large to be read twice,
-    which `fingerprint` only samples; else an empty string.
-    """
-    weights = dict(tree_flatten(model.parameters()))
-    has_large_files = any(path.stat().st_size > WHOLE_FILE_BYTES for path in folder.glob("*.safetensors"))
-    total_bytes, done_bytes = weight_bytes(model), 0
-    checksums: dict[str, Future[str]] = {}
-    with ThreadPoolExecutor() as hashers:
-        for group in _groups(weights, group_bytes):
-            mx.eval(list(group.values()))
-            if has_large_files:
-                # One group is hashed while the next is read. An empty weight has no bytes to hash.
-                checksums |= {
-                    name: hashers.submit(
-                        xxhash.xxh3_128_hexdigest, memoryview(weight.reshape(-1).view(mx.uint8))
-                    )
-                    for name, weight in group.items()
-                    if weight.size
-                }
-            done_bytes += sum(weight.nbytes for weight in group.values())
-            on_progress(done_bytes / max(total_bytes, 1))
-    if not has_large_files:
-        return ""
-    names = sorted(weights)
-    lines = [f"{name} {weights[name].shape} {weights[name].dtype}" for name in names]
-    lines += [checksums[name].result() for name in names if name in checksums]
-    return f" {hashlib.sha256(' '.join(lines).encode()).hexdigest()}"
-
-
-def _groups(weights: Mapping[str, Any], group_bytes: int) -> Iterator[dict[str, Any]]:
-    group: dict[str, Any] = {}
-    size = 0
-    for name, weight in weights.items():
-        group[name] = weight
-        size += weight.nbytes
-        if size >= group_bytes:
-            yield group
-            group, size = {}, 0
-    if group:
-        yield group
-
-
-def weight_bytes(model: Any) -> int:
-    """The bytes of a model's weights in memory."""
-    return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
-
-
-# Fingerprint
-
-
-def fingerprint(folder: Path, settings: str) -> str:
-    """Identifies what the numbers in a cache depend on: config, weights, cache `settings`. 32 hex digits.
-
-    A weight file of up to 64 MiB counts whole, a larger one with its name, size, header and 64
-    blocks from first to last; `read_weights` digests what was loaded from those.
-    The chat template does not count: tokens speak for it.
-    """
-    digest = hashlib.sha256(settings.encode())
-    digest.update(_config_without_noise(folder))
-    for path in sorted(folder.glob("*.safetensors")):
-        digest.update(f"{path.name} {path.stat().st_size} ".encode())
-        for block in _sampled_blocks(path):
-            digest.update(block)
-    return digest.hexdigest()[:32]
-
-
-def _config_digest(folder: Path) -> str:
-    return hashlib.sha256(_config_without_noise(folder)).hexdigest()
-
-
-def _config_without_noise(folder: Path) -> bytes:
-    """The configuration without what says nothing of the model."""
-    config = json.loads((folder / "config.json").read_bytes())
-    for key in ("_name_or_path", "transformers_version"):
-        config.pop(key, None)
-    return json.dumps(config, sort_keys=True).encode()
-
-
-def _sampled_blocks(path: Path) -> Iterator[bytes]:
-    """A safetensors file's header, and its content: all of a small file, blocks of a large one."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header_length = file.read(8)
-        yield header_length
-        yield file.read(min(int.from_bytes(header_length, "little"), size))
-        if size <= WHOLE_FILE_BYTES:
-            yield file.read()
-            return
-        for number in range(BLOCKS):
-            file.seek(number * (size - BLOCK_BYTES) // (BLOCKS - 1))
-            yield file.read(BLOCK_BYTES)
 
 
 # The makers' own sampling

@@ -20,7 +20,8 @@ from chatcli.errors import DraftModelRefused, ModelError
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.model import device, hub, sharding
-from chatcli.model.load import MLX_LM_VERSION, LoadedModel, load, weight_bytes
+from chatcli.model.fingerprint import weight_bytes
+from chatcli.model.load import MLX_LM_VERSION, LoadedModel, load
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import Sampling, Settings

@@ -21,7 +21,7 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     if not records:
         return None
     if records[-1].get("fingerprint") != chat.checkpoints.loaded.fingerprint:
-        return f"the model or its cache settings changed (before: {records[-1].get('model')})"
+        return f"the model, its cache settings or the program changed (before: {records[-1].get('model')})"
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
     expected = depths.get(records[-1]["segments"][-1])
     if expected is None:

@@ -36,6 +36,7 @@ from chatcli.errors import DraftModelRefused, MemoryFull, ModelNotFound
 from chatcli.events import Notice, TurnRecord
 from chatcli.kv import growth, prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
+from chatcli.model import fingerprint
 from chatcli.model import load as models_
 from chatcli.model.load import LoadedModel
 from chatcli.session.live_chat import LiveChat
@@ -620,7 +621,7 @@ def test_its_weights_and_its_cache_count_as_memory(family: Path, tmp_path: Path)
     loaded = [models_.load(str(family / name), needs_chat_template=False) for name in ("open", "kindred")]
     growths = [growth.predict(model.model) for model in loaded]
     assert growths[0].cache_bytes(300) * 2 == (growths[0] + growths[1]).cache_bytes(300)
-    size = models_.weight_bytes(loaded[0].model)
+    size = fingerprint.weight_bytes(loaded[0].model)
     limit = int(1.9 * size)
     with Harness(family / "open", tmp_path / "alone", memory_limit=limit) as harness:
         harness.say(harness.chat("talk"), MESSAGES[0])

@@ -18,11 +18,14 @@ import pytest
 from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
 from chatcli.conversation.tree import Message
+from chatcli.errors import ModelBroken
 from chatcli.events import TurnRecord
 from chatcli.kv import prompt_cache
-from chatcli.model.load import fingerprint, load
+from chatcli.model import fingerprint
+from chatcli.model.load import load
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn.prompt import history
+from tests.support.adapters import write_adapter
 from tests.support.harness import Harness
 from tests.support.program import Program
 from tests.support.tiny import OPEN_THINK, OWN_THINK, update_json, write_model
@@ -34,7 +37,7 @@ MESSAGES = (
     f"{'Remember what you were told. ' * 12}My dog is called Biscuit.",
     "What is my dog's name?",
 )
-MODEL_CHANGED = "the model or its cache settings changed"
+MODEL_CHANGED = "the model, its cache settings or the program changed"
 TOKENS = 12
 LARGE_BYTES = 80 << 20
 
@@ -136,12 +139,6 @@ def quantized(bits: int) -> Change:
     return change
 
 
-def adapter(folder: Path) -> None:
-    low = {"model.layers.0.self_attn.q_proj.lora_a": mx.ones((64, 4))}
-    mx.save_safetensors(str(folder / "adapters.safetensors"), low)
-    (folder / "adapter_config.json").write_text(json.dumps({"fine_tune_type": "lora"}))
-
-
 def config(**values: Any) -> Change:
     def change(folder: Path) -> None:
         update_json(folder / "config.json", **values)
@@ -157,7 +154,6 @@ CHANGES = {
     "brain floats": dtype(mx.bfloat16),
     "4 bits": quantized(4),
     "8 bits": quantized(8),
-    "an adapter": adapter,
     "a narrower window": config(sliding_window=16),
     "a wider window": config(sliding_window=64),
     "another rotation": config(rope_theta=20000),
@@ -212,7 +208,7 @@ def test_a_cache_of_another_layout_is_another_model(place: Path) -> None:
     qwen = write_model(place / "qwen", "qwen3")
     plain, _ = mlx_lm.load(str(qwen))
     layouts += [prompt_cache.layout(mlx_lm.models.cache.make_prompt_cache(plain, size)) for size in sizes]
-    fingerprints = {fingerprint(place / "model", layout) for layout in layouts}
+    fingerprints = {fingerprint.of_computation({}, layout) for layout in layouts}
     # Gemma ignores the size: it makes its own caches.
     assert 4 == len(set(layouts)) == len(fingerprints)
 
@@ -229,6 +225,88 @@ def test_one_byte_of_large_weights_changes_the_fingerprint(tmp_path: Path) -> No
         assert before != load(str(folder)).fingerprint
         flip(weights_of(folder), begin + (end - begin) // part)
     assert before == load(str(folder)).fingerprint
+
+
+# The program, the model's own code and adapters
+
+
+OWN_CODE = """\
+from dataclasses import dataclass
+from mlx_lm.models import gemma3_text
+class Model(gemma3_text.Model):
+    pass
+@dataclass
+class ModelArgs(gemma3_text.ModelArgs):
+    def __post_init__(self):
+        self.rope_theta = {theta}
+"""
+
+
+def with_own_code(folder: Path, theta: float) -> None:
+    (folder / "model.py").write_text(OWN_CODE.format(theta=theta))
+    update_json(folder / "config.json", model_file="model.py")
+
+
+def take_own_code_turn(place: Path, text: str, *, cache: bool = True) -> TurnRecord:
+    with Harness(
+        place / "model", place / "sessions", tokens=TOKENS, cache=cache, trust_remote_code=True
+    ) as harness:
+        return harness.say(harness.chat("talk"), text)
+
+
+def test_another_mlx_lm_computes_everything_anew(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlx_lm, "__version__", "99.0")
+    record = take_turn(place, MESSAGES[1])
+    assert (0, MODEL_CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(MODEL_CHANGED)])
+
+
+def test_other_code_of_the_model_is_never_a_hit(place: Path) -> None:
+    with_own_code(place / "model", 10_000.0)
+    take_own_code_turn(place, MESSAGES[1])
+    with_own_code(place / "model", 90_000.0)
+    shutil.copytree(place, place.with_name("cold"))
+    expected = take_own_code_turn(place.with_name("cold"), "And now?", cache=False)
+    record = take_own_code_turn(place, "And now?")
+    assert (0, MODEL_CHANGED) == (record.reused_tokens, str(record.miss_reason)[: len(MODEL_CHANGED)])
+    assert numbers(expected) == numbers(record)
+
+
+def test_weights_that_change_after_they_were_read_do_not_count(place: Path) -> None:
+    folder, read = place / "model", list[float]()
+
+    def swap(fraction: float) -> None:
+        read.append(fraction)
+        if fraction == 1.0:
+            byte_in_the_middle(folder)
+
+    before = load(str(folder)).fingerprint
+    assert before == load(str(folder), swap).fingerprint
+    assert 1.0 == read[-1]
+    assert before != load(str(folder)).fingerprint
+
+
+def test_code_or_an_adapter_that_changes_while_the_model_loads_is_refused(place: Path) -> None:
+    folder = place / "model"
+    options = write_adapter(place / "adapter", folder)
+    with_own_code(folder, 10_000.0)
+
+    def change_adapter(_: float) -> None:
+        update_json(place / "adapter" / "adapter_config.json", note="another")
+
+    with pytest.raises(ModelBroken, match="changed while it was loaded: start again"):
+        load(str(folder), change_adapter, trust_remote_code=True, model_options=options)
+    with pytest.raises(ModelBroken, match="changed while it was loaded: start again"):
+        load(str(folder), lambda _: with_own_code(folder, 5.0), trust_remote_code=True)
+
+
+def test_an_adapter_changed_in_place_is_another_model(place: Path) -> None:
+    folder = place / "model"
+    options = write_adapter(place / "adapter", folder)
+    before = load(str(folder), model_options=options).fingerprint
+    assert before == load(str(folder), model_options=options).fingerprint
+    last_byte_of = place / "adapter" / "adapters.safetensors"
+    flip(last_byte_of, last_byte_of.stat().st_size - 1)
+    assert before != load(str(folder), model_options=options).fingerprint
 
 
 # The same model
@@ -257,13 +335,28 @@ def add_readme_and_note(place: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "note": "nothing"}))
 
 
+def add_unused_adapter(place: Path) -> None:
+    """mlx-lm loads an adapter only where it is asked to."""
+    low = {"model.layers.0.self_attn.q_proj.lora_a": mx.ones((64, 4))}
+    mx.save_safetensors(str(place / "model" / "adapters.safetensors"), low)
+    (place / "model" / "adapter_config.json").write_text(json.dumps({"fine_tune_type": "lora"}))
+
+
 def add_template_comment(place: Path) -> None:
     template = place / "model" / "chat_template.jinja"
     template.write_text("{#- rewritten -#}" + template.read_text())
 
 
 @pytest.mark.parametrize(
-    "change", [move_model, set_newer_times, add_config_notes, add_readme_and_note, add_template_comment]
+    "change",
+    [
+        move_model,
+        set_newer_times,
+        add_config_notes,
+        add_readme_and_note,
+        add_unused_adapter,
+        add_template_comment,
+    ],
 )
 def test_changes_that_do_not_affect_the_output_are_full_hits(
     change: Change, pristine: Path, place: Path

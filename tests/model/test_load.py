@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.chat_format.markers import ReplySplitter
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
-from chatcli.model.load import fingerprint, load
+from chatcli.model.load import load
 from tests.support import tiny
 
 HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
@@ -83,27 +82,6 @@ def test_truncated_weights_are_one_sentence(length: int, copy: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:length])
     with pytest.raises(ModelBroken, match="cannot be loaded"):
         load(str(copy))
-
-
-def test_changed_weights_config_or_settings_change_the_fingerprint(copy: Path) -> None:
-    fingerprints = {fingerprint(copy, "one"), fingerprint(copy, "two")}
-    weights = copy / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    fingerprints.add(fingerprint(copy, "one"))
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "rope_theta": 5.0}))
-    fingerprints.add(fingerprint(copy, "one"))
-    assert 4 == len(fingerprints)
-
-
-def test_a_name_or_a_template_does_not_change_the_fingerprint(copy: Path) -> None:
-    before = fingerprint(copy, "")
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "transformers_version": "9"}))
-    (copy / "chat_template.jinja").write_text("something else")
-    assert before == fingerprint(copy, "")
 
 
 @pytest.mark.parametrize("cut", range(0, 36, 5))

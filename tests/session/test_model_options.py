@@ -16,7 +16,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from tests.support.adapters import write_adapter
 from tests.support.program import Program
 
-MODEL_CHANGED = "the model or its cache settings changed"
+MODEL_CHANGED = "the model, its cache settings or the program changed"
 
 
 def saved_options(folder: Path, name: str = "talk") -> dict[str, Any]:
