@@ -265,7 +265,7 @@ def _one_by_one(
             yield step
             continue
         record = step.record
-        for _ in turn.generate(chat, step.prompt, step.sampling, record, step.started, cancelled):
+        for _ in turn.generate(chat, step.prompt, step.sampling, step.collector, step.started, cancelled):
             yield Batched(done, total, tokens + len(record.tokens))
         done, tokens = done + 1, tokens + len(record.tokens)
         yield step

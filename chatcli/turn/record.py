@@ -10,15 +10,26 @@ from chatcli.events import TurnRecord
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 
 
-def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord) -> Entry:
+def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str) -> Entry:
     """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk."""
+    return keep(chat, prompt.leaf, record, facts_of(chat, prompt), entry_id)
+
+
+def facts_of(chat: TurnContext, prompt: Prompt) -> dict[str, Any]:
+    """`provenance`, and the checkpoints of a draft model."""
     facts = provenance(chat, prompt)
     if segments := draft_segments(chat, prompt.leaf):
         facts["draft_segments"] = segments
-    return keep(chat, prompt.leaf, record, facts)
+    return facts
 
 
-def keep(chat: TurnContext, user: Entry, record: TurnRecord, facts: Mapping[str, Any]) -> Entry:
+def keep(
+    chat: TurnContext,
+    user: Entry,
+    record: TurnRecord,
+    facts: Mapping[str, Any],
+    entry_id: str | None = None,
+) -> Entry:
     """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
     record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
     generated = {} if record.finish_reason == "stop" else {"generated": record.tokens}
@@ -26,6 +37,7 @@ def keep(chat: TurnContext, user: Entry, record: TurnRecord, facts: Mapping[str,
         Message("assistant", record.text, record.thinking),
         user.id,
         wait=False,
+        entry_id=entry_id,
         finish_reason=record.finish_reason,
         record={**record.numbers(), **facts, **generated},
     )

@@ -29,6 +29,7 @@ from chatcli.events import (
 from chatcli.model import vision
 from chatcli.settings.values import Sampling
 from chatcli.text import decodable
+from chatcli.turn.journal import ReplyJournal
 from chatcli.turn.misses import explain
 from chatcli.turn.prompt import Prompt, TurnContext, render, render_history, room_left
 from chatcli.turn.record import note_settled, persist
@@ -79,15 +80,18 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     yield from prefill(chat, prompt, record, cancelled)
     siblings = len(chat.conversation.children(prompt.leaf.id))
     sampling = chat.sampling.shifted(siblings)
+    collector = reply_collector(chat, prompt, sampling, record)
+    journal = ReplyJournal(chat, prompt, record)
     try:
-        yield from generate(chat, prompt, sampling, record, started, cancelled)
+        with journal:
+            yield from generate(chat, prompt, sampling, collector, started, cancelled)
     except RankLost:
         if len(record.tokens) > len(prompt.reply_start):
-            persist(chat, prompt, record)
+            persist(chat, prompt, record, journal.entry_id)
         raise
     kept = len(record.tokens) > len(prompt.reply_start) or not siblings
     if kept:
-        persist(chat, prompt, record)
+        persist(chat, prompt, record, journal.entry_id)
     yield from store_problem(chat)
     yield TurnDone(record, kept)
 
@@ -122,17 +126,16 @@ def generate(
     chat: TurnContext,
     prompt: Prompt,
     sampling: Sampling,
-    record: TurnRecord,
+    collector: ReplyCollector,
     started: float,
     cancelled: threading.Event,
 ) -> Iterator[Event]:
     """Run the prompt's tail and stream the reply, thinking apart from text. `started` is the turn's."""
-    tail_started = time.perf_counter()
+    record, tail_started = collector.record, time.perf_counter()
     record.checkpoint_bytes += follow(chat.speculation, prompt.path, cancelled)
     if cancelled.is_set():
         return
     record.unrun_tokens = 0
-    collector = reply_collector(chat, prompt, sampling, record)
     context_room = room_left(chat, len(prompt.tokens))
     room = chat.checkpoints.room(len(prompt.tokens), context_room)
     request = Request(

@@ -281,7 +281,7 @@ def test_ask_without_room_for_the_reply_says_so_and_keeps_the_message(
     assert path.read_bytes().endswith(b"\n")
     assert "user" == entries(path)[-1]["type"]
     again = chatcli.run("ask", "Again?", "-S", "a", *SHORT_REPLY)
-    assert ["chatcli: turn 2 was sent but its reply was cut off: the message is kept"] == notices(again)
+    assert ["chatcli: Turn 2 got no reply. /regenerate answers it."] == notices(again)
     assert ["Hello.", "More?", "Again?"] == user_messages(path)
 
 

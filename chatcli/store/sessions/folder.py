@@ -221,6 +221,7 @@ class SessionFile:
             self._writing = threading.RLock()
             self._flushing: Future[None] | None = None
             self._cut_torn_line()
+            self._complete_interrupted()
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -239,10 +240,21 @@ class SessionFile:
             os.ftruncate(self._descriptor, self._size)
             self._torn = False
 
-    def write(self, line: Mapping[str, Any], *, wait: bool = True) -> None:
+    def _complete_interrupted(self) -> None:
+        """Write replies of which there are parts only as entries. On a full disk they stay parts."""
+        conversation = self.conversation
+        entries = [conversation.entries[entry_id] for entry_id in sorted(self.transcript.interrupted)]
+        with contextlib.suppress(FolderError):
+            for entry in entries:
+                self.write(entry_line(entry))
+            if entries and entries[-1].id != conversation.head:
+                self.write({"type": "head", "id": conversation.head})
+
+    def write(self, line: Mapping[str, Any], *, wait: bool = True, flush: bool = True) -> None:
         """Append one fact and wait until it is on disk. Raises `FolderError`; no part of it is kept then.
 
-        Without `wait` it survives this process, but not yet a power cut.
+        Without `wait` it survives this process, but not yet a power cut; without `flush`, when it does is
+        left to the system.
         """
         data = encode(line)
         with self._writing, files.explained(f"save to the session '{self.name}'"):
@@ -252,7 +264,8 @@ class SessionFile:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
-                self._flush(wait)
+                if flush:
+                    self._flush(wait)
             except BaseException:
                 self._torn = True
                 with contextlib.suppress(OSError):
@@ -284,9 +297,17 @@ class SessionFile:
                 "Leave, look at it, and open the session again."
             )
 
-    def append(self, message: Message, parent: str | None, *, wait: bool = True, **facts: Any) -> Entry:
-        """Add a message under `parent` and write it, as `write` does."""
-        entry = Entry(new_id(), parent, message, time.time(), **facts)
+    def append(
+        self,
+        message: Message,
+        parent: str | None,
+        *,
+        wait: bool = True,
+        entry_id: str | None = None,
+        **facts: Any,
+    ) -> Entry:
+        """Add a message under `parent` and write it, as `write` does. `entry_id`: that of its parts."""
+        entry = Entry(entry_id or new_id(), parent, message, time.time(), **facts)
         self.write(entry_line(entry), wait=wait)
         return self.conversation.add(entry)
 

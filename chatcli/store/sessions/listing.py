@@ -26,10 +26,10 @@ READERS, READ_AHEAD = 16, 256
 SUFFIX = ".jsonl"
 PLAIN_NAME = re.compile(r"\w[\w-]{0,79}", re.ASCII)
 USER = b'\n{"type": "user"'
-# The beginning of a line that adds a message or leaves the head where it is.
+# The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
 FORWARD = re.compile(
     rb'\n\{"type": "(?:(user|assistant)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
-    rb'|note", "id": "|system", "content": )'
+    rb'|(?:note|part)", "id": "|(?:system|template|running|sampling)", ")'
 )
 
 # A file's modification time and bytes, why it cannot be read, or None if it is gone.

@@ -30,9 +30,10 @@ QUERY = re.compile(r'"([^"]*)"?|([^\s"]+)')
 ESCAPED = re.compile(r'["\\\x00-\x1f]')
 # The beginnings of lines as this program writes them: messages, and other lines.
 MESSAGE = re.compile(
-    rb'\n\{"type": "(?:user|(assistant))", "id": "\w+", "parent": (?:null|"\w+"), "content": "'
+    rb'\n\{"type": "(?:user|(assistant))", "id": "(\w+)", "parent": (?:null|"\w+"), "content": "'
 )
-OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|label)", "')
+OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|template|running|sampling|label)", "')
+PART_OF_REPLY = re.compile(rb'\n\{"type": "part", "id": "(\w+)"')
 AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
 # Characters of an excerpt, and of those before the first match.
 EXCERPT_LENGTH, EXCERPT_LEAD = 160, 40
@@ -172,8 +173,8 @@ def _fold_run(run: bytes) -> bytes:
 def _holds(name: str, data: bytes, query: Query, thinking: bool) -> bool:
     """Whether a message of a session holds the words. Raises `ChatcliError` if it cannot be read."""
     header(name, data[: max(data.find(b"\n"), 0)])
-    # With letters beyond ASCII it is quicker to look at each message.
-    if data.isascii() and not query.may_be_in(data):
+    # With letters beyond ASCII it is quicker to look at each message, and a word may lie in two parts.
+    if data.isascii() and PART_OF_REPLY.search(data) is None and not query.may_be_in(data):
         return False
     try:
         return any(
@@ -188,10 +189,11 @@ def _holds(name: str, data: bytes, query: Query, thinking: bool) -> bool:
 def _texts(data: bytes, thinking: bool) -> Iterator[bytes]:
     """The messages of a session as they are within their lines.
 
-    Raises `ValueError` at a line that is not as this program writes it. JSON has no raw line feed
-    or quote within a text, so what ends a text is never part of it.
+    Raises `ValueError` at a line that is not as this program writes it, and at the end if a reply has
+    parts only. JSON has no raw line feed or quote within a text, so what ends a text is never part of it.
     """
     at, end = data.find(b"\n"), data.rfind(b"\n")
+    interrupted: set[bytes] = set()
     while at < end:
         after = data.find(b"\n", at + 1)
         if message := MESSAGE.match(data, at):
@@ -200,10 +202,15 @@ def _texts(data: bytes, thinking: bool) -> Iterator[bytes]:
             if thinking and message[1]:
                 start = data.index(BEFORE_THINKING, stop, after) + len(BEFORE_THINKING)
                 raw += rb"\n\n" + data[start : data.index(AFTER_THINKING, start, after)]
+            interrupted.discard(message[2])
             yield raw
+        elif part := PART_OF_REPLY.match(data, at):
+            interrupted.add(part[1])
         elif not OTHER.match(data, at):
             raise ValueError(at)
         at = after
+    if interrupted:
+        raise ValueError(interrupted)
 
 
 def _text(entry: Entry, thinking: bool) -> str:

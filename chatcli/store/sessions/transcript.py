@@ -10,7 +10,7 @@ import codecs
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ SESSION_VERSION = 1
 DECODER = json.JSONDecoder()
 # The errors that a damaged line can raise while it is read.
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
+# The beginning of a line with a part of a reply that had not ended yet, as `part_line` writes it.
+PART = re.compile(rb'\{"type": "part", "id": "(\w+)"', re.ASCII)
 # Names that become parts of paths.
 NAME = re.compile(r"\w{1,128}", re.ASCII)
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -35,13 +37,15 @@ MAX_ARGUMENT_DEPTH = 17
 class Transcript:
     """A session as it is on disk: the conversation, and what is wrong with the file.
 
-    `torn_at` is the offset of a last line that was not written to its end.
+    `torn_at` is the offset of a last line that was not written to its end. `interrupted` are the
+    entries of replies that never came to their end: their process was killed.
     """
 
     name: str
     conversation: Conversation
     problems: list[str] = field(default_factory=list)
     torn_at: int | None = None
+    interrupted: set[str] = field(default_factory=set)
 
 
 def parse(name: str, data: bytes) -> Transcript:
@@ -52,6 +56,7 @@ def parse(name: str, data: bytes) -> Transcript:
     reader = _Reader(transcript)
     for number, line in enumerate(lines, start=2):
         reader.read(number, line)
+    reader.add_interrupted()
     if reader.patched:
         _forget_boundaries(transcript.conversation)
     if torn:
@@ -102,13 +107,60 @@ class _Reader:
         # The entries that stand in for lost parents, by the parents' ids.
         self._stand_ins: dict[str | None, str | None] = {}
         self.patched = False
+        # The lines of replies that have not ended, by the replies' ids. They are decoded only if needed.
+        self._parts: dict[str, list[tuple[int, bytes]]] = {}
+        self._unread: set[str] = set()
+        self._interrupted = transcript.interrupted
 
     def read(self, number: int, line: bytes) -> None:
+        if (part := PART.match(line)) is not None:
+            identifier = part[1].decode()
+            self._parts.setdefault(identifier, []).append((number, line))
+            self._unread.add(identifier)
+            return
         self._number = number
         try:
             self._apply(decode(line))
         except DAMAGE:
             self._problem("is damaged: skipped")
+
+    def add_interrupted(self) -> None:
+        """Add the replies that have parts and no end yet, as far as they came."""
+        for identifier in [name for name in self._parts if name in self._unread]:
+            parts = self._parts[identifier]
+            self._number = parts[0][0]
+            try:
+                self._add(self._entry(self._joined(identifier, parts)))
+            except DAMAGE:
+                self._problem("is damaged: skipped")
+            else:
+                self._interrupted.add(identifier)
+        self._unread.clear()
+
+    def _joined(self, identifier: str, parts: list[tuple[int, bytes]]) -> dict[str, Any]:
+        """A reply's line from its parts, up to one that is damaged or lost. Raises one of `DAMAGE`."""
+        first = decode(parts[0][1])
+        content, thinking = "", ""
+        generated: list[int] = []
+        for number, line in parts:
+            self._number = number
+            try:
+                part = decode(line)
+                text, thought, tokens = _text(part["content"]), _text(part["thinking"]), part["generated"]
+                if part["at"] != len(generated) or not _is_token_ids(tokens):
+                    raise ValueError(part)
+            except DAMAGE:
+                self._problem("is damaged: the reply ends before it")
+                break
+            content, thinking, generated = content + text, thinking + thought, generated + tokens
+        return {
+            **first,
+            "type": "assistant",
+            "content": content.rstrip("\n"),
+            "thinking": thinking.rstrip("\n"),
+            "finish_reason": "cancelled",
+            "record": {**self._record(first["record"]), "generated": generated},
+        }
 
     def _problem(self, what: str) -> None:
         self._problems.append(f"line {self._number} of the session '{self._name}' {what}")
@@ -116,8 +168,16 @@ class _Reader:
     def _apply(self, line: dict[str, Any]) -> None:
         kind = line["type"]
         if kind in ("user", "assistant"):
-            self._add(self._entry(line))
-        elif kind == "note":
+            entry = self._entry(line)
+            # Whole, it takes the place of its parts.
+            self._parts.pop(entry.id, None)
+            self._unread.discard(entry.id)
+            self.add_interrupted()
+            self._add(entry)
+            self._interrupted.discard(entry.id)
+            return
+        self.add_interrupted()
+        if kind == "note":
             self._tree.note(line["id"], self._record(line["record"]))
         elif kind == "head":
             head = self._stand_ins.get(line["id"], line["id"])
@@ -166,6 +226,10 @@ class _Reader:
     def _add(self, entry: Entry) -> None:
         """Add an entry to the tree. One whose parent is lost continues from the head."""
         entries = self._tree.entries
+        if entry.id in self._interrupted:
+            entries[entry.id] = replace(entry, parent=entries[entry.id].parent)
+            self._tree.head = entry.id
+            return
         if entry.id in entries:
             raise KeyError(entry.id)
         parent = self._stand_ins.get(entry.parent, entry.parent)
@@ -312,14 +376,32 @@ def entry_line(entry: Entry) -> dict[str, Any]:
     return line
 
 
+def part_line(entry_id: str, at: int, content: str, thinking: str, tokens: Sequence[int]) -> dict[str, Any]:
+    """The fields of a part of a reply: what came after its first `at` tokens, since the part before.
+
+    The first part of a reply has the entry's `parent`, `time` and `record` too.
+    """
+    return {
+        "type": "part",
+        "id": entry_id,
+        "at": at,
+        "content": content,
+        "thinking": thinking,
+        "generated": list(tokens),
+    }
+
+
 def encode(fields: Mapping[str, Any]) -> bytes:
     """A line of a session file."""
     return (json.dumps(fields, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def recovered(transcript: Transcript) -> Iterator[str]:
-    """The problems of a session that opening it mended, in sentences."""
+    """The problems of a session that opening it mended, in sentences, and what to do about a reply."""
     yield from transcript.problems
-    if transcript.conversation.unanswered() is not None:
-        turn = len(transcript.conversation.turns())
-        yield f"turn {turn} was sent but its reply was cut off: the message is kept"
+    conversation = transcript.conversation
+    turn = len(conversation.turns())
+    if conversation.unanswered() is not None:
+        yield f"Turn {turn} got no reply. /regenerate answers it."
+    elif conversation.head in transcript.interrupted:
+        yield f"Turn {turn}'s reply was cut off. /continue goes on with it, /regenerate makes another."

@@ -811,7 +811,7 @@ def test_repairs_are_reported_in_sentences() -> None:
     assert [
         "line 3 of the session 'dog' is damaged: skipped",
         "an unfinished last line (4 bytes) was dropped",
-        "turn 1 was sent but its reply was cut off: the message is kept",
+        "Turn 1 got no reply. /regenerate answers it.",
     ] == list(recovered(parse("dog", data)))
 
 

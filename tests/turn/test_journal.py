@@ -1,0 +1,266 @@
+"""What came of a reply is in the session's file before the reply ends: a killed process leaves it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from chatcli.events import TextDelta, ThinkingDelta
+from chatcli.store.sessions import listing, search
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.transcript import Transcript, encode, parse, part_line, recovered
+from chatcli.turn import regenerate, turn
+from chatcli.turn.journal import JOURNAL_SECONDS
+from tests.store.sessions.test_folder import HEADER, line, user
+from tests.support.harness import Harness, finish
+from tests.support.program import Program, entries
+from tests.support.tiny import OPEN_THINK, SPECIAL, restrict_to_tokens, write_model
+
+SEED = int(os.environ.get("CHATCLI_SEED", "20261122"))
+# What a killed process may have shown and not saved.
+BEHIND_SECONDS = 1.0
+CUT_OFF = "Turn 1's reply was cut off. /continue goes on with it, /regenerate makes another."
+
+
+class Watched:
+    """A process whose output is read as it comes: (when, characters so far)."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.out, self.err = b"", b""
+        self._times: list[tuple[float, int, int]] = []
+        self._readers = [
+            threading.Thread(target=self._read, args=(name, stream.fileno()))
+            for name, stream in (("out", process.stdout), ("err", process.stderr))
+            if stream is not None
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str, descriptor: int) -> None:
+        while data := os.read(descriptor, 65536):
+            setattr(self, name, getattr(self, name) + data)
+            self._times.append((time.monotonic(), len(self.out), len(self.err)))
+
+    def kill(self, number: int) -> tuple[str, str]:
+        """End the process with a signal. Returns text and thinking that were there long enough."""
+        killed = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        out = max((out for when, out, _ in self._times if when < killed - BEHIND_SECONDS), default=0)
+        err = max((err for when, _, err in self._times if when < killed - BEHIND_SECONDS), default=0)
+        return self.out[:out].decode(errors="ignore"), self.err[:err].decode(errors="ignore")
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that never stops thinking."""
+    folder = tmp_path_factory.mktemp("thinker")
+    return restrict_to_tokens(write_model(folder, "gpt_oss", template=OPEN_THINK), ["a", "b", "d", "c"])
+
+
+def start(program: Program, kind: str, name: str) -> Watched:
+    """A process that streams a reply which does not stop, to a prompt or to the message of a script."""
+    endless = ("--logit-bias", f"{SPECIAL.index('<|im_end|>')}:-1000")
+    options = ("-S", name, "--temp", "1", "--top-k", "2", *endless, "-m", program.model)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.PIPE}
+    process = program.start(*(("ask", "Hello.") if kind == "ask" else ("chat",)), *options, **pipes)
+    assert process.stdin is not None
+    process.stdin.write(b"" if kind == "ask" else b"Hello.\n")
+    process.stdin.close()
+    return Watched(process)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "number"),
+    [
+        ("ask", "speaker", signal.SIGKILL),
+        ("chat", "thinker", signal.SIGKILL),
+        pytest.param("ask", "thinker", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("chat", "speaker", signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
+def test_what_was_shown_a_second_before_a_kill_is_there(
+    kind: str, model: str, number: signal.Signals, models: Path, thinker: Path, tmp_path: Path
+) -> None:
+    program = Program(tmp_path / "home", thinker if model == "thinker" else models / model)
+    rng = random.Random(SEED)
+    kept = 0
+    for attempt in range(3):
+        victim = start(program, kind, name := f"talk-{attempt}")
+        while not (victim.out or victim.err):
+            assert None is victim.process.poll()
+            time.sleep(0.01)
+        time.sleep(rng.uniform(1, 2.5))
+        assert None is victim.process.poll()
+        text, thinking = victim.kill(number)
+        folder = SessionFolder(program.sessions)
+        with folder.open(name) as session:
+            (entry,) = (turn.reply for turn in session.conversation.turns() if turn.reply)
+            assert [CUT_OFF] == list(recovered(session.transcript))
+        saved = entry.message
+        assert "cancelled" == entry.finish_reason
+        assert saved.content.startswith(text.strip()), (text, saved)
+        assert saved.thinking.startswith(thinking.strip()), (thinking, saved)
+        assert len(saved.content + saved.thinking) <= len(entry.record["generated"])
+        kept += len(text) + len(thinking)
+        # Opened once, it is a reply like any other.
+        assert [] == list(recovered(folder.read(name)))
+        assert entry == folder.read(name).conversation.entries[entry.id]
+    assert kept
+
+
+@pytest.mark.parametrize("broken", ["a reader that leaves", "a full standard error"])
+def test_what_came_is_kept_where_the_output_breaks(
+    broken: str, models: Path, thinker: Path, tmp_path: Path
+) -> None:
+    program = Program(tmp_path / "home", models / "speaker" if "reader" in broken else thinker)
+    endless = ("--temp", "1", "--top-k", "2", "--logit-bias", f"{SPECIAL.index('<|im_end|>')}:-1000")
+    with Path("/dev/full").open("wb") as full:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL if "reader" in broken else full}
+        process = program.start("ask", "Hello.", "-S", "talk", *endless, **streams)
+        shown = b""
+        if "reader" in broken:
+            assert process.stdout is not None
+            while len(shown) < 20:
+                shown += os.read(process.stdout.fileno(), 20)
+            process.stdout.close()
+        assert process.wait(60)
+    (reply,) = (each.reply for each in SessionFolder(program.sessions).read("talk").conversation.turns())
+    assert reply is not None and "cancelled" == reply.finish_reason
+    assert reply.message.content.startswith(shown.decode().strip())
+    assert reply.message.content or reply.message.thinking
+
+
+def streamed(harness: Harness, sessions: Path, copies: Path, message: str) -> tuple[Transcript, list[int]]:
+    """A session's transcript as a kill in the middle of a reply would leave it, and the whole reply's tokens.
+
+    The copy is made in `copies` when the file has a part of the reply.
+    """
+    path, copy = sessions / "talk.jsonl", copies / "talk.jsonl"
+    chat = harness.chat("talk")
+    events = turn.take(chat, message, threading.Event())
+    for event in events:
+        if isinstance(event, TextDelta | ThinkingDelta):
+            break
+    while b'"type": "part"' not in path.read_bytes():
+        time.sleep(JOURNAL_SECONDS / 10)
+    copies.mkdir()
+    copy.write_bytes(path.read_bytes())
+    return SessionFolder(copies).read("talk"), finish(events).tokens
+
+
+def test_an_interrupted_reply_goes_on_as_if_it_never_was(models: Path, tmp_path: Path) -> None:
+    sessions, copies = tmp_path / "sessions", tmp_path / "copies"
+    with Harness(models / "qwen3_5", sessions, tokens=40) as harness:
+        transcript, whole = streamed(harness, sessions, copies, "My dog is called Biscuit.")
+        assert entries(sessions / "talk.jsonl")[-1]["id"] in transcript.interrupted
+    (reply,) = (each.reply for each in transcript.conversation.turns())
+    assert reply is not None
+    generated = reply.record["generated"]
+    assert generated == whole[: len(generated)] and generated
+    with Harness(models / "qwen3_5", copies, tokens=40 - len(generated)) as harness:
+        chat = harness.chat("talk")
+        assert whole == finish(regenerate.go_on(chat, threading.Event())).tokens
+        assert 2 == len(chat.conversation.children(reply.parent))
+
+
+# What a reader makes of the lines
+
+
+def part(at: int, content: str, thinking: str = "", count: int = 1, **more: object) -> bytes:
+    return encode({**part_line("r", at, content, thinking, [7] * count), **more})
+
+
+FIRST = {"parent": "u", "time": 2.0, "record": {"prompt_tokens": 5}}
+PARTS = [part(0, "", "Hm", 2, **FIRST), part(2, "Bis", " hm.\n"), part(3, "cuit.\n", count=2)]
+WHOLE = line(type="assistant", id="r", parent="u", content="Biscuit.", time=3.0, finish_reason="stop")
+AFTER = user("v", "r", "And?")
+
+
+def reply_of(data: bytes) -> tuple[str, str, str | None, list[int]]:
+    reply = parse("dog", data).conversation.entries["r"]
+    return (
+        reply.message.content,
+        reply.message.thinking,
+        reply.finish_reason,
+        list(reply.record.get("generated", ())),
+    )
+
+
+def test_parts_without_an_end_are_a_reply_that_was_cut() -> None:
+    data = HEADER + user("u", None) + b"".join(PARTS)
+    assert ("Biscuit.", "Hm hm.", "cancelled", [7] * 5) == reply_of(data)
+    transcript = parse("dog", data)
+    assert "r" == transcript.conversation.head
+    assert 5 == transcript.conversation.entries["r"].record["prompt_tokens"]
+    assert [CUT_OFF] == list(recovered(transcript))
+
+
+@pytest.mark.parametrize("rest", [b"", AFTER, line(type="head", id=None), line(type="head", id="u")])
+def test_a_whole_reply_takes_the_place_of_its_parts(rest: bytes) -> None:
+    without = HEADER + user("u", None) + WHOLE + rest
+    transcript = parse("dog", HEADER + user("u", None) + b"".join(PARTS) + WHOLE + rest)
+    assert parse("dog", without).conversation == transcript.conversation
+    assert [] == [*transcript.problems, *transcript.interrupted]
+
+
+def test_a_whole_reply_may_come_after_other_lines() -> None:
+    label = line(type="label", id="u", label="here")
+    data = HEADER + user("u", None) + PARTS[0] + label + b"".join(PARTS[1:]) + label + WHOLE
+    assert (
+        parse("dog", HEADER + user("u", None) + label + WHOLE).conversation == parse("dog", data).conversation
+    )
+
+
+def test_the_head_stays_where_it_went_after_an_interruption() -> None:
+    data = HEADER + user("u", None) + b"".join(PARTS) + user("w", None, "Else?")
+    transcript = parse("dog", data)
+    assert "w" == transcript.conversation.head
+    assert "cancelled" == transcript.conversation.entries["r"].finish_reason
+
+
+@pytest.mark.parametrize(
+    ("parts", "content", "tokens"),
+    [
+        ([PARTS[0], b"{]\n", PARTS[2]], "", 2),
+        ([PARTS[0], PARTS[2]], "", 2),
+        ([*PARTS[:2], PARTS[2].replace(b"cuit", b'cu"it')], "Bis", 3),
+        ([*PARTS[:2], PARTS[2].replace(b"[7, 7]", b"[7, true]")], "Bis", 3),
+    ],
+)
+def test_a_reply_ends_before_a_part_that_is_damaged_or_lost(
+    parts: list[bytes], content: str, tokens: int
+) -> None:
+    data = HEADER + user("u", None) + b"".join(parts)
+    assert (content, tokens) == (reply_of(data)[0], len(reply_of(data)[3]))
+    assert any("is damaged" in problem for problem in parse("dog", data).problems)
+
+
+def test_without_its_first_part_a_message_has_no_reply() -> None:
+    transcript = parse("dog", HEADER + user("u", None) + PARTS[1])
+    assert "u" == transcript.conversation.head
+    assert "Turn 1 got no reply. /regenerate answers it." == list(recovered(transcript))[-1]
+
+
+def test_an_interrupted_reply_is_listed_and_found(tmp_path: Path) -> None:
+    (tmp_path / "dog.jsonl").write_bytes(HEADER + user("u", None) + b"".join(PARTS))
+    (summary,) = listing.summaries(tmp_path)
+    assert 1 == summary.turns
+    assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["Biscuit"])]
+    assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["hm."], thinking=True)]
+    assert [] == [*search.find(tmp_path, ["hm."])]
+    with SessionFolder(tmp_path).open("dog") as session:
+        assert {"r"} == session.transcript.interrupted
+    assert b'"assistant"' in (tmp_path / "dog.jsonl").read_bytes()
+    assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["Biscuit"])]
+    assert 1 == listing.summaries(tmp_path)[0].turns
