@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,10 +21,10 @@ from chatcli.conversation.tree import Turn
 from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
 from chatcli.events import Event, Settled, TurnDone, TurnRecord
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
-from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adapter_folder
+from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile
 
 
@@ -108,7 +109,9 @@ class Chat:
         ranks: Ranks = SINGLE_PROCESS,
         **options: Any,
     ) -> None:
-        settings = _with_options(settings or Settings(sessions=opening.default_sessions()), options)
+        if settings is None:
+            settings = Settings(sessions=options.get("sessions") or _default_sessions())
+        settings = _with_options(settings, options)
         if not isinstance(name, SessionRequest):
             model_options = {key: getattr(settings.model_options, key) for key in options if key in KEPT}
             name = SessionRequest(
@@ -297,6 +300,14 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_left_open.clear)
+
+
+def _default_sessions() -> Path:
+    """Where the command line keeps them too, with a warning if that is not ./sessions, which is there."""
+    folder, problem = marker.default_folder()
+    if problem is not None:
+        warnings.warn(problem, stacklevel=3)
+    return folder
 
 
 def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:

@@ -94,6 +94,12 @@ def from_home(name: str) -> Path:
         return Path(name)
 
 
+def with_tilde(path: Path) -> str:
+    """An absolute path as people write it, the home folder as `~`."""
+    absolute, home = path.absolute(), from_home("~")
+    return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
+
+
 def write_once(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
     """Put `data` at `path` so that it is there whole or not at all, also after a crash.
 

@@ -21,10 +21,11 @@ from chatcli.chat_format.arguments import parse_argument
 from chatcli.cli.output import warn
 from chatcli.cli.process import follow, our_ranks
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.session.opening import SessionRequest, default_sessions
+from chatcli.session.opening import SessionRequest
 from chatcli.settings import config_file
 from chatcli.settings.declaration import Choice, Float, Switch, Value
 from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, SETTINGS, Settings, aliased
+from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import decodable
 
@@ -61,6 +62,15 @@ class Configured:
         if key in self.file.values:
             return self.file.values[key], "file"
         return str(default_sessions()) if key == "sessions" else DEFAULT_VALUES[key], "default"
+
+
+@functools.cache
+def default_sessions() -> Path:
+    """Where the sessions are if nobody says, with a warning if that is not ./sessions, which is there."""
+    folder, problem = marker.default_folder()
+    if problem is not None and COMPLETING not in os.environ:
+        warn(problem)
+    return folder
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from chatcli.session.open_session import NO_CONVERSATION, OpenSession
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Settings
 from chatcli.store.segments import readahead
+from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class LiveChat:
 
         Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_existing` does.
         """
-        files.private_folder(settings.sessions)
+        marker.claim(settings.sessions)
         files.check_writable(settings.sessions)
         self.background = background or BackgroundWork()
         self.session = OpenSession(

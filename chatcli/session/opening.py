@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from chatcli import files
 from chatcli.conversation.tree import Conversation
@@ -33,12 +30,6 @@ class SessionRequest:
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
     model_options: Mapping[str, Any] = field(default_factory=dict)
-
-
-def default_sessions() -> Path:
-    """./sessions if it is there, else the user's data folder."""
-    here = Path("sessions")
-    return here if here.is_dir() else platformdirs.user_data_path("chatcli") / "sessions"
 
 
 def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile | None:

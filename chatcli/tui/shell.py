@@ -175,7 +175,9 @@ class Shell:
     def run(self) -> None:
         """The whole conversation. Raises `ModelError` if the model cannot be loaded."""
         session = self._chat.session
-        self._screen.welcome(self._chat.model.name, session.name, session.folder.count())
+        self._screen.welcome(
+            self._chat.model.name, session.name, session.folder.count(), session.folder.folder
+        )
         if session.file is not None:
             notes = list(recovered(session.file.transcript))
             self._screen.result(results.Opened(session.file.name, session.conversation, notes))

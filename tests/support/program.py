@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
+from chatcli.store.sessions import marker
 from chatcli.tui.terminal import identify
 from tests import ROOT
 
@@ -32,8 +33,8 @@ def segment_files(sessions: Path) -> list[Path]:
 
 
 def folder_contents(folder: Path) -> dict[str, bytes]:
-    """Every file below `folder`, with its bytes."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    """Every file below `folder` but a marker, with its bytes."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != marker.MARKER)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 

@@ -28,7 +28,7 @@ from chatcli.errors import (
     SessionNotFound,
     SessionUnreadable,
 )
-from chatcli.store.sessions import listing
+from chatcli.store.sessions import listing, marker
 from chatcli.store.sessions.listing import SUFFIX, Summary
 from chatcli.store.sessions.transcript import (
     SESSION_VERSION,
@@ -121,7 +121,7 @@ class SessionFolder:
     ) -> SessionFile:
         """A new, locked, empty session that keeps `date` (default: today). Raises `SessionExists`."""
         files.check_name(name)
-        files.private_folder(self.folder)
+        marker.claim(self.folder)
         header = {
             "type": "session",
             "version": SESSION_VERSION,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
-from chatcli import __version__
+from chatcli import __version__, files
 from chatcli.commands.results import PanelMode, Result
 from chatcli.events import Alternatives, Batched, Event, Notice, TurnDone
 from chatcli.text import clean, clean_line
@@ -60,8 +61,8 @@ class Screen:
         self.print(text, "red")
         self._print_gap()
 
-    def welcome(self, model: str, session: str | None, saved: int) -> None:
-        """Print the first lines: version, model and session, and what to do next."""
+    def welcome(self, model: str, session: str | None, saved: int, folder: Path) -> None:
+        """Print the first lines: version, model, session, what to do next, where a first one is saved."""
         label = model_label(model)
         line = Text.assemble(("chatcli ", f"bold {ACCENT}"), (__version__, DIM), ("  ·  ", DIM), label)
         if session:
@@ -72,6 +73,8 @@ class Screen:
             hints.append("pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER")
         if saved and not session:
             hints.append(f"{saved} saved conversation{'s'[: saved > 1]}: /resume goes on with one.")
+        if not saved:
+            hints.append(f"Conversations are saved in {clean_line(files.with_tilde(folder))}")
         self.console.print(Text("\n".join(hints), style=DIM))
         self.console.print()
 
