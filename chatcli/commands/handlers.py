@@ -1,4 +1,4 @@
-"""The slash commands, in the order of /help. Each takes the chat and its argument and returns a result."""
+"""The slash commands. Each takes the chat and its argument and returns a result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any
 from chatcli import files
 from chatcli.chat_format.arguments import LEVELS
 from chatcli.commands import mentions
-from chatcli.commands.registry import all_commands, command
+from chatcli.commands.registry import GROUPS, WrongArgument, all_commands, command, find
 from chatcli.commands.results import (
     ClipboardText,
+    CommandHelp,
     Context,
     EditableMessage,
     Help,
+    KeyHelp,
     Listing,
     Opened,
     PanelMode,
@@ -30,6 +32,7 @@ from chatcli.commands.results import (
     Tree,
 )
 from chatcli.conversation import images
+from chatcli.conversation.code_blocks import last_code_block
 from chatcli.conversation.tree import date_in_words
 from chatcli.errors import UsageError
 from chatcli.exchange import export as exporting
@@ -55,17 +58,41 @@ def _session_names(chat: LiveChat) -> list[str]:
     return chat.session.folder.names()
 
 
-@command("help", "", "show the commands and keys", aliases=("h", "?"))
+@command(
+    "help",
+    "[COMMAND|keys]",
+    "more with /help COMMAND",
+    group="This program",
+    details="List the commands. /help COMMAND explains one, /help keys lists the keys.",
+    example="/help branch",
+    aliases=("h", "?"),
+    read_only=True,
+    complete=lambda _: ["keys", *sorted(known.name for known in all_commands())],
+)
 def help_(chat: LiveChat, argument: str) -> Result:
-    rows = []
-    for known in all_commands():
-        aliases = ", ".join(f"/{alias}" for alias in known.aliases)
-        usage = f"/{known.name} {known.argument}".strip()
-        rows.append((usage, f"{known.help} · also {aliases}" if aliases else known.help))
-    return Help(rows)
+    if argument == "keys":
+        return KeyHelp()
+    if argument:
+        known = find(argument.removeprefix("/").lower())
+        return CommandHelp(known.usage, known.details, known.aliases, known.example)
+    commands = sorted(all_commands(), key=lambda known: known.name)
+    return Help(
+        [
+            (group, [(f"/{known.name}", known.help) for known in commands if known.group == group])
+            for group in GROUPS
+        ]
+    )
 
 
-@command("resume", "[NAME]", "go on with a saved session", complete=_session_names)
+@command(
+    "resume",
+    "[NAME]",
+    "open a saved session",
+    group="Sessions",
+    details="Continue a saved session. Without a name, choose from a list.",
+    example="/resume trip-to-lisbon",
+    complete=_session_names,
+)
 def resume(chat: LiveChat, argument: str) -> Result:
     if not argument:
         return Listing(chat.session.folder.summaries(MAX_LISTED), chat.session.folder.count() - MAX_LISTED)
@@ -79,7 +106,13 @@ def resume(chat: LiveChat, argument: str) -> Result:
 @command(
     "branch",
     "[TURN] [NAME]",
-    "go on from a turn in a new session; this one stays as it is",
+    "copy to a new session",
+    group="Conversation",
+    details=(
+        "Continue in a new session that begins with this conversation, or with its turns up to TURN. "
+        "This session stays as it is."
+    ),
+    example="/branch 3 another-way",
     aliases=("fork",),
 )
 def branch(chat: LiveChat, argument: str) -> Result:
@@ -90,33 +123,43 @@ def branch(chat: LiveChat, argument: str) -> Result:
 
 
 def _turn_number(word: str) -> int | None:
-    """A turn's number, None if none was given. Raises `UsageError`."""
+    """A turn's number, None if none was given. Raises `WrongArgument`."""
     if not word:
         return None
     if word.isdecimal():
         with contextlib.suppress(ValueError):  # too many digits
             return int(word)
-    raise UsageError(f"'{word}' is not a turn number.")
+    raise WrongArgument
 
 
-@command("search", "WORDS", "find messages in every session; /branch and /resume take you there")
+@command(
+    "search",
+    "WORDS",
+    "find in all sessions",
+    group="Sessions",
+    details="Find the messages of all sessions that contain every word. Quoted words are one phrase.",
+    example='/search "olive oil" lisbon',
+    read_only=True,
+)
 def search(chat: LiveChat, argument: str) -> Result:
     if not (words := searching.split(argument)):
-        raise UsageError("Say what to look for: /search WORDS (quoted words are found as one).")
+        raise WrongArgument
     return searching.newest(searching.find(chat.session.folder.folder, words), words, MAX_LISTED)
 
 
 @command(
     "export",
-    "[md | html | json] FILE",
-    "write this conversation to a file (its suffix says how, if nothing else does)",
-    complete=lambda _: [f"{form} " for form in exporting.FORMATS],
+    "[md|html|json] FILE",
+    "write to a file",
+    group="Sessions",
+    details="Write this conversation to a file, in the format that is given or that its ending tells.",
+    example="/export talk.md",
 )
 def export(chat: LiveChat, argument: str) -> Result:
     first, _, rest = argument.partition(" ")
     form, name = (first, rest.strip()) if first in exporting.FORMATS else (None, argument)
     if not name:
-        raise UsageError("Say where to: /export talk.md (or .html, or .json).")
+        raise WrongArgument
     path = files.from_home(name)
     form = form or exporting.format_of(path.suffix)
     bytes_of = Gallery(chat.session.folder.folder).data
@@ -125,10 +168,15 @@ def export(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Written to {path}.")
 
 
-@command("import", "FILE", "open an export, or a list of messages with roles (JSON), as a session")
+@command(
+    "import",
+    "FILE",
+    "read from a file",
+    group="Sessions",
+    details="Open an exported conversation, or a JSON list of messages with roles, as a new session.",
+    example="/import talk.json",
+)
 def import_(chat: LiveChat, argument: str) -> Result:
-    if not argument:
-        raise UsageError("Say from where: /import talk.json.")
     path = files.from_home(argument)
     with files.explained(f"read {path}"):
         data = path.read_bytes()
@@ -136,12 +184,27 @@ def import_(chat: LiveChat, argument: str) -> Result:
     return Opened(imported.name, imported.conversation, chat.session.switch(imported))
 
 
-@command("tree", "", "draw the conversation with its branches")
+@command(
+    "tree",
+    "",
+    "show all branches",
+    group="Conversation",
+    details="Show the conversation with all its branches, and continue from any message. Esc Esc does too.",
+    read_only=True,
+)
 def tree(chat: LiveChat, argument: str) -> Result:
     return Tree(str(chat.session.name), chat.session.conversation)
 
 
-@command("new", "[NAME]", "begin a new conversation")
+@command(
+    "new",
+    "[NAME]",
+    "start a new conversation",
+    group="Sessions",
+    details="Start a new conversation. This one is saved: /resume opens it again.",
+    example="/new recipes",
+    aliases=("clear",),
+)
 def new(chat: LiveChat, argument: str) -> Result:
     name = files.check_name(argument) if argument else None
     if name is not None and chat.session.folder.exists(name):
@@ -150,7 +213,14 @@ def new(chat: LiveChat, argument: str) -> Result:
     return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
 
 
-@command("rename", "NAME", "give this session another name")
+@command(
+    "rename",
+    "NAME",
+    "rename this session",
+    group="Sessions",
+    details="Give this session another name.",
+    example="/rename trip to lisbon",
+)
 def rename(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"This session is called '{chat.session.rename(argument)}' now.")
 
@@ -162,7 +232,10 @@ def _model_names(chat: LiveChat) -> list[str]:
 @command(
     "model",
     "[NAME]",
-    "show the model, or go on with another: a folder, a hub name or an alias",
+    "show or change the model",
+    group="Model",
+    details="Show the model, or continue with another one: a folder, a hub name or an alias.",
+    example="/model mlx-community/Qwen3-4B-4bit",
     complete=_model_names,
 )
 def model(chat: LiveChat, argument: str) -> Result:
@@ -177,8 +250,14 @@ def model(chat: LiveChat, argument: str) -> Result:
 
 @command(
     "draft-model",
-    f"[NAME | {NO_MODEL}]",
-    "show or change the small model that proposes a reply's tokens (speculative decoding)",
+    f"[NAME|{NO_MODEL}]",
+    "speculative decoding",
+    group="Model",
+    details=(
+        "Show or change the draft model: a small one with the same vocabulary, which proposes a reply's "
+        "tokens. It makes replies faster where it is often right, and changes no token."
+    ),
+    example=f"/draft-model {NO_MODEL}",
     complete=lambda chat: [NO_MODEL, *_model_names(chat)],
 )
 def draft_model(chat: LiveChat, argument: str) -> Result:
@@ -189,7 +268,14 @@ def draft_model(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"The draft model is {name}." if name else "There is no draft model.")
 
 
-@command("system", "[TEXT | off]", "show or set the system prompt")
+@command(
+    "system",
+    "[TEXT|off]",
+    "set the system prompt",
+    group="Model",
+    details="Show, set or remove the system prompt. A changed one makes the next turn prefill everything.",
+    example="/system Answer in one sentence.",
+)
 def system(chat: LiveChat, argument: str) -> Result:
     if not argument:
         current = chat.session.system
@@ -204,9 +290,14 @@ def system(chat: LiveChat, argument: str) -> Result:
 
 @command(
     "date",
-    "[today | DATE]",
-    "show or set the date that the model is told",
-    complete=lambda _: ["today"],
+    "[today|YYYY-MM-DD]",
+    "set the date it is told",
+    group="Model",
+    details=(
+        "Show or set the date that the model is told, if its chat template prints one. A session keeps the "
+        "date of its first turn, because another one makes the next turn prefill everything."
+    ),
+    example="/date today",
 )
 def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
@@ -225,24 +316,24 @@ def date(chat: LiveChat, argument: str) -> Result:
 
 
 def _day(word: str) -> str:
-    """A date as `YYYY-MM-DD`. Raises `UsageError`."""
+    """A date as `YYYY-MM-DD`. Raises `WrongArgument`."""
     today = datetime.date.today().isoformat()
     with contextlib.suppress(ValueError):
         day = today if word == "today" else datetime.date.fromisoformat(word).isoformat()
         if word in ("today", day):
             return day
-    raise UsageError(f"'{word}' is not a date: say /date today, or a day such as /date {today}.")
+    raise WrongArgument
 
 
 @command(
     "think",
-    "[on | off | low | medium | high | default]",
-    "turn the model's thinking on or off, or set its effort",
-    complete=lambda _: [*SWITCHES, *LEVELS, "default"],
+    f"[{'|'.join((*SWITCHES, *LEVELS))}|default]",
+    "set the thinking",
+    group="Model",
+    details="Show the model's thinking, turn it on or off, or set its effort.",
+    example="/think off",
 )
 def think(chat: LiveChat, argument: str) -> Result:
-    if argument and argument not in (*SWITCHES, *LEVELS, "default"):
-        raise UsageError(f"Say /think on, off, {', '.join(LEVELS)} or default.")
     if argument in SWITCHES:
         chat.session.set_think(SWITCHES[argument])
     elif argument:
@@ -259,7 +350,14 @@ def think(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Thinking: {mode}{suffix}.")
 
 
-@command("stats", "", "the hit ratio and the times of each turn")
+@command(
+    "stats",
+    "",
+    "the numbers of all turns",
+    group="This program",
+    details="Show each turn's hit ratio, tokens and times.",
+    read_only=True,
+)
 def stats(chat: LiveChat, argument: str) -> Result:
     turns = chat.session.conversation.turns()
     records = [(turn.number, turn.reply.record) for turn in turns if turn.reply]
@@ -269,7 +367,10 @@ def stats(chat: LiveChat, argument: str) -> Result:
 @command(
     "set",
     "[KEY VALUE]",
-    f"show or set how tokens are chosen (off: the model's own): {', '.join(SAMPLING)}",
+    "set temp, top_p, seed, …",
+    group="Model",
+    details=f"Show or set how tokens are chosen; off is the model's own. Keys: {', '.join(SAMPLING)}.",
+    example="/set temp 0.7",
     complete=lambda _: [f"{key} " for key in SAMPLING],
 )
 def set_(chat: LiveChat, argument: str) -> Result:
@@ -294,17 +395,27 @@ def _shown(value: object) -> str:
 
 @command(
     "panel",
-    "line | full | off",
-    "how much of each turn's numbers is shown",
-    complete=lambda _: list(PANELS),
+    "|".join(PANELS),
+    "numbers after each turn",
+    group="This program",
+    details="How much of a turn's numbers is shown below its reply.",
+    example="/panel off",
 )
 def panel(chat: LiveChat, argument: str) -> Result:
-    if argument not in PANELS:
-        raise UsageError("Say /panel line, /panel full or /panel off.")
     return PanelMode(argument)
 
 
-@command("quit", "", "leave (Ctrl-D)", aliases=("exit", "q", "bye"))
+@command(
+    "quit",
+    "",
+    "leave (also: exit)",
+    group="This program",
+    details=(
+        "Leave. Everything is saved. A message of just exit or quit leaves too; to send the word itself, "
+        "put a space before it."
+    ),
+    aliases=("exit", "q", "bye"),
+)
 def quit_(chat: LiveChat, argument: str) -> Result:
     return Quit()
 
@@ -320,8 +431,11 @@ def _images_and_folders(typed: str) -> list[str]:
 
 @command(
     "image",
-    "[PATH | off]",
-    "show the model an image with the next message (also: @PATH in it)",
+    "[PATH|off]",
+    "attach an image",
+    group="Messages",
+    details="Attach an image to the next message, or off: none. @PATH in a message attaches one too.",
+    example="/image cat.png",
     complete_typed=_images_and_folders,
 )
 def image(chat: LiveChat, argument: str) -> Result:
@@ -341,17 +455,21 @@ def image(chat: LiveChat, argument: str) -> Result:
 
 @command(
     "regenerate",
-    "[HOW MANY]",
-    "another reply to the last message, or several at once to choose from; the old one stays",
+    f"[1-{MAX_ALTERNATIVES}]",
+    "get another reply",
+    group="Messages",
+    details=(
+        "Get another reply to the last message, or several at once to choose from. The old one stays in "
+        "/tree."
+    ),
+    example="/regenerate 4",
     aliases=("retry",),
 )
 def regenerate(chat: LiveChat, argument: str) -> Result:
     word = argument or "1"
     count = int(word) if word.isdecimal() and len(word) == 1 else 0
     if not count:
-        raise UsageError(
-            f"'{argument}' is no number of replies: say /regenerate 4 (1 to {MAX_ALTERNATIVES})."
-        )
+        raise WrongArgument
     if count == 1:
         return Stream(chat.regenerate)
     if not chat.model.loading and not chat.model.sampling.temp:
@@ -359,43 +477,82 @@ def regenerate(chat: LiveChat, argument: str) -> Result:
     return Stream(partial(chat.alternatives, count))
 
 
-@command("choose", "N", "go on with one of the replies that /regenerate N made")
+@command(
+    "choose",
+    "NUMBER",
+    "pick one of the replies",
+    group="Messages",
+    details="Continue with one of the replies that /regenerate 4 has made. The number alone does it too.",
+    example="/choose 2",
+)
 def choose(chat: LiveChat, argument: str) -> Result:
     choices = chat.session.alternatives
     if not choices:
         raise UsageError("There is nothing to choose from: /regenerate 4 makes four replies.")
-    if not (argument.isdecimal() and 1 <= int(argument[:9]) <= len(choices)):
-        raise UsageError(f"Say which reply: /choose 2 (1 to {len(choices)}).")
+    if not argument.isdecimal():
+        raise WrongArgument
+    if not 1 <= int(argument[:9]) <= len(choices):
+        raise UsageError(f"There is no reply {shorten(argument, 12)}: choose from 1 to {len(choices)}.")
     chat.session.move_head(choices[int(argument) - 1])
     return PlainText(f"Reply {int(argument)} goes on; the others stay in /tree.")
 
 
 def as_command(chat: LiveChat, line: str) -> str:
-    """`line`, or the /choose that a lone digit stands for while there are replies to choose from."""
+    """`line`, or the command that it stands for.
+
+    That is /quit for exit or quit without anything around it, and /choose for a lone digit while there
+    are replies to choose from.
+    """
+    if line.rstrip("\n") in ("exit", "quit"):
+        return "/quit"
     word = line.strip()
     chooses = len(word) == 1 and word.isdecimal() and 1 <= int(word) <= len(chat.session.alternatives)
     return f"/choose {word}" if chooses else line
 
 
-@command("continue", "", "go on with a reply that was stopped or cut")
+@command(
+    "continue",
+    "",
+    "finish a reply cut short",
+    group="Messages",
+    details="Continue a reply that was stopped, or that reached its token limit.",
+)
 def go_on(chat: LiveChat, argument: str) -> Result:
     return Stream(chat.go_on)
 
 
-@command("edit", "[TURN]", "change a message and send it again; the old path stays in /tree")
+@command(
+    "edit",
+    "[TURN]",
+    "change a message",
+    group="Messages",
+    details="Change your last message, or that of a turn, and send it again. The old one stays in /tree.",
+    example="/edit 2",
+)
 def edit(chat: LiveChat, argument: str) -> Result:
     return EditableMessage(chat.session.go_to(chat.session.turn(_turn_number(argument)).user.id))
 
 
-@command("undo", "", "go back before the last turn; /tree still has it")
+@command(
+    "undo",
+    "",
+    "take back the last turn",
+    group="Conversation",
+    details="Go back to before the last turn. It stays in /tree.",
+)
 def undo(chat: LiveChat, argument: str) -> Result:
     return PlainText(_after(chat.session.rewind(None)))
 
 
-@command("rewind", "TURN", "go on after an earlier turn; what followed stays in /tree")
+@command(
+    "rewind",
+    "TURN",
+    "go back to a turn",
+    group="Conversation",
+    details="Continue after an earlier turn; 0 is the beginning. What came later stays in /tree.",
+    example="/rewind 3",
+)
 def rewind(chat: LiveChat, argument: str) -> Result:
-    if not argument:
-        raise UsageError("Say after which turn: /rewind 3 (0 is the beginning), or pick it in /tree.")
     return PlainText(_after(chat.session.rewind(_turn_number(argument))))
 
 
@@ -404,7 +561,14 @@ def _after(turns: int) -> str:
     return f"The conversation goes on {where}. What came later stays in /tree."
 
 
-@command("label", "[TEXT]", "bookmark this place in the tree; without a text, take the bookmark away")
+@command(
+    "label",
+    "[TEXT]",
+    "bookmark this place",
+    group="Conversation",
+    details="Bookmark this place in the tree. Without a text, remove the bookmark.",
+    example="/label before the detour",
+)
 def label(chat: LiveChat, argument: str) -> Result:
     conversation = chat.session.conversation
     if chat.session.file is None or conversation.head is None:
@@ -413,22 +577,48 @@ def label(chat: LiveChat, argument: str) -> Result:
     return PlainText(f"Bookmarked as '{argument}'." if argument else "The bookmark is gone.")
 
 
-@command("copy", "[TURN]", "copy a reply to the clipboard (the last one)")
+@command(
+    "copy",
+    "[TURN|code]",
+    "copy the last reply",
+    group="Messages",
+    details="Copy the last reply to the clipboard, that of a turn, or the last code block.",
+    example="/copy code",
+)
 def copy(chat: LiveChat, argument: str) -> Result:
+    if argument == "code":
+        replies = [turn.reply.message.content for turn in chat.session.conversation.turns() if turn.reply]
+        block = next(filter(None, map(last_code_block, reversed(replies))), None)
+        if block is None:
+            raise UsageError("No reply has a code block.")
+        return ClipboardText(block, "the last code block")
     number = _turn_number(argument)
     reply = chat.session.turn(number).reply
     if reply is None:
-        raise UsageError("That turn has no reply yet.")
+        raise UsageError(f"Turn {number} got no reply." if number else "The last turn got no reply.")
     return ClipboardText(reply.message.content, f"the reply of turn {number}" if number else "the last reply")
 
 
-@command("context", "", "where the tokens of this conversation are, and how many are left")
+@command(
+    "context",
+    "",
+    "where the tokens are",
+    group="This program",
+    details="Show what takes the tokens of this conversation, and how many are left.",
+    read_only=True,
+)
 def context(chat: LiveChat, argument: str) -> Result:
     parts = chat.context_parts()
     return Context(parts, chat.model.wait().loaded.context)
 
 
-@command("compact", "", "go on in a new session from a summary; this one stays as it is")
+@command(
+    "compact",
+    "",
+    "summarize to make room",
+    group="Conversation",
+    details="Continue in a new session that begins with a summary. This session stays as it is.",
+)
 def compact(chat: LiveChat, argument: str) -> Result:
     if not chat.session.conversation.turns():
         raise UsageError("There is nothing to summarize yet: say something first.")

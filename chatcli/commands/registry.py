@@ -1,32 +1,68 @@
-"""Slash commands: each is declared once, on its handler; help and completion derive from that."""
+"""Slash commands: each is declared once, on its handler. Help, completion and checks follow from that."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, get_args
 
 from chatcli.commands.results import Result
 from chatcli.errors import UsageError
 from chatcli.session.live_chat import LiveChat
 
 Handler = Callable[[LiveChat, str], Result]
+# What a command is about, in the order of /help.
+Group = Literal["Messages", "Conversation", "Sessions", "Model", "This program"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+# An argument that may be left out.
+OPTIONAL = re.compile(r"\[[^]]*\]")
 
 
 @dataclass(frozen=True)
 class Command:
-    """`argument` is how help shows what may follow the name, such as "[NAME]".
+    """`argument` is how help shows what may follow the name: "NAME", "[NAME]", "[NAME|off]", "" for nothing.
 
-    `complete` lists values for the argument, `complete_typed` those that what is typed of it may become.
+    What is in lower case stands for itself. `help` has at most 24 characters, `details` are for
+    /help COMMAND, and `example` is a whole line. `read_only`: it changes nothing, so it may run while a
+    reply comes. `complete` lists values for the argument where its own words are not all of them,
+    `complete_typed` those that what is typed of it may become.
     """
 
     name: str
     argument: str
     help: str
+    _: KW_ONLY
+    group: Group
     handler: Handler
+    details: str
+    example: str = ""
     aliases: tuple[str, ...] = ()
+    read_only: bool = False
     complete: Callable[[LiveChat], Iterable[str]] | None = None
     complete_typed: Callable[[str], Iterable[str]] | None = None
+
+    @property
+    def usage(self) -> str:
+        return f"/{self.name} {self.argument}".strip()
+
+    @property
+    def words(self) -> list[str]:
+        """What the argument may literally be, or begin with."""
+        first, space, _ = self.argument.partition(" ")
+        return [word + space for word in first.strip("[]").split("|") if word.isalpha() and word.islower()]
+
+    def check(self, argument: str) -> None:
+        """Raise `WrongArgument` for one that is missing, not taken, or none of the words."""
+        is_missing = not argument and bool(OPTIONAL.sub("", self.argument).strip())
+        is_choice = self.argument.strip("[]") == "|".join(self.words)
+        if is_missing or (argument and is_choice and argument not in self.words):
+            raise WrongArgument
+
+
+class WrongArgument(Exception):
+    """A command cannot take this argument: the person is shown its usage."""
 
 
 _COMMANDS: dict[str, Command] = {}
@@ -38,17 +74,33 @@ def command(
     argument: str,
     help: str,
     *,
+    group: Group,
+    details: str,
+    example: str = "",
     aliases: tuple[str, ...] = (),
+    read_only: bool = False,
     complete: Callable[[LiveChat], Iterable[str]] | None = None,
     complete_typed: Callable[[str], Iterable[str]] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Register a handler, which takes the chat and the argument's text, "" if there is none.
 
-    It returns a result or raises `ChatcliError`; it never prints.
+    It returns a result or raises `ChatcliError` or `WrongArgument`; it never prints.
     """
 
     def register(handler: Handler) -> Handler:
-        _COMMANDS[name] = Command(name, argument, help, handler, aliases, complete, complete_typed)
+        _COMMANDS[name] = Command(
+            name,
+            argument,
+            help,
+            group=group,
+            handler=handler,
+            details=details,
+            example=example,
+            aliases=aliases,
+            read_only=read_only,
+            complete=complete,
+            complete_typed=complete_typed,
+        )
         _ALIASES.update(dict.fromkeys(aliases, name))
         return handler
 
@@ -70,19 +122,47 @@ def find(name: str) -> Command:
     """The command of this name or alias. Raises `UsageError` with the nearest one."""
     if (known := _COMMANDS.get(_ALIASES.get(name, name))) is not None:
         return known
-    nearest = difflib.get_close_matches(name, [*_COMMANDS, *_ALIASES], 1)
+    names = [*_COMMANDS, *_ALIASES]
+    begins_so = [other for other in names if other.startswith(name)]
+    nearest = begins_so[:1] or difflib.get_close_matches(name, names, 1)
     hint = f"did you mean /{nearest[0]}?" if nearest else "/help lists them all."
     raise UsageError(f"There is no command /{name}: {hint}")
 
 
 def run(chat: LiveChat, line: str) -> Result:
-    """Run a command line and return what its handler returns."""
+    """Run a command line and return what its handler returns.
+
+    Raises `UsageError` for an unknown command and for an argument that it does not take, and what the
+    handler raises.
+    """
+    known, argument = parse(line)
+    try:
+        known.check(argument)
+        return known.handler(chat, argument)
+    except WrongArgument:
+        raise UsageError(f"Usage: {known.usage}") from None
+
+
+def parse(line: str) -> tuple[Command, str]:
+    """The command of a line and its argument. Raises as `find` does."""
     name, *argument = line.strip().removeprefix("/").split(maxsplit=1)
-    return find(name.lower()).handler(chat, "".join(argument))
+    return find(name.lower()), "".join(argument)
+
+
+def is_read_only(line: str) -> bool:
+    """Whether a line is a command that may run while a reply comes."""
+    if not is_command(line):
+        return False
+    name = line.split()[0].removeprefix("/").lower()
+    known = _COMMANDS.get(_ALIASES.get(name, name))
+    return known is not None and known.read_only
 
 
 def completions(chat: LiveChat, line: str) -> list[tuple[str, int, str]]:
-    """(text, start position, help) of what may complete `line`, which begins with a slash."""
+    """(text, start position, help) of what may complete `line`, which begins with a slash.
+
+    A command that takes an argument is completed with a space behind it.
+    """
     name, space, argument = line.removeprefix("/").partition(" ")
     if not space:
         typed = name.lower()
@@ -91,15 +171,14 @@ def completions(chat: LiveChat, line: str) -> list[tuple[str, int, str]]:
             # Its own name, else an alias; only that once something of it is typed.
             names = (known.name, *(known.aliases if typed else ()))
             if match := next((each for each in names if each.startswith(typed)), None):
-                matches.append((f"/{match}", -len(line), known.help))
+                matches.append((f"/{match}{' ' * bool(known.argument)}", -len(line), known.help))
         return matches
     known_command = _COMMANDS.get(_ALIASES.get(name, name))
     if known_command is None:
         return []
     if known_command.complete_typed is not None:
         values = known_command.complete_typed(argument)
-    elif known_command.complete is not None:
-        values = (value for value in known_command.complete(chat) if value.startswith(argument))
     else:
-        values = ()
+        choices = known_command.complete(chat) if known_command.complete is not None else known_command.words
+        values = (value for value in choices if value.startswith(argument))
     return [(value, -len(argument), "") for value in values]

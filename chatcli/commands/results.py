@@ -37,9 +37,24 @@ class PlainText:
 
 @dataclass(frozen=True)
 class Help:
-    """How each command is written, and what it does."""
+    """The commands by group: (group, [(command, what it does)])."""
 
-    rows: Sequence[tuple[str, str]]
+    groups: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+
+
+@dataclass(frozen=True)
+class CommandHelp:
+    """How one command is written, what it does, its other names, and an example (or "")."""
+
+    usage: str
+    details: str
+    aliases: Sequence[str]
+    example: str
+
+
+@dataclass(frozen=True)
+class KeyHelp:
+    """All keys, and what they do."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +172,8 @@ class Quit:
 Result = (
     PlainText
     | Help
+    | CommandHelp
+    | KeyHelp
     | Listing
     | Transcript
     | Tree

@@ -87,9 +87,47 @@ def test_a_command_unlike_any_points_to_the_help() -> None:
         find("zzzzzz")
 
 
-@pytest.mark.parametrize("line", ["/quit", "  /quit  ", "/QUIT", "/q", "/quit now"])
+@pytest.mark.parametrize("line", ["/quit", "  /quit  ", "/QUIT", "/q"])
 def test_a_command_line_runs_its_handler(chat: Chat, line: str) -> None:
     assert isinstance(registry.run(chat, line), Quit)
+
+
+@pytest.mark.parametrize(
+    "known", [known for known in all_commands() if not known.argument], ids=lambda k: k.name
+)
+def test_a_command_without_an_argument_takes_none(chat: Chat, known: registry.Command) -> None:
+    with pytest.raises(UsageError, match=f"^Usage: /{known.name}$"):
+        registry.run(chat, f"/{known.name} 3")
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("/search", "/search WORDS"),
+        ('/search ""', "/search WORDS"),
+        ("/import", "/import FILE"),
+        ("/export", "/export [md|html|json] FILE"),
+        ("/export md", "/export [md|html|json] FILE"),
+        ("/rename", "/rename NAME"),
+        ("/rewind", "/rewind TURN"),
+        ("/rewind x", "/rewind TURN"),
+        ("/edit x", "/edit [TURN]"),
+        ("/copy x", "/copy [TURN|code]"),
+        ("/date x", "/date [today|YYYY-MM-DD]"),
+        ("/date 2026-02-30", "/date [today|YYYY-MM-DD]"),
+        ("/regenerate 0", "/regenerate [1-9]"),
+        ("/regenerate 10", "/regenerate [1-9]"),
+        ("/choose", "/choose NUMBER"),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_the_usage(chat: Chat, line: str, usage: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        registry.run(chat, line)
+    assert f"Usage: {usage}" == str(refused.value)
+
+
+def test_clear_begins_a_new_conversation_as_in_other_tools() -> None:
+    assert find("new") is find("clear")
 
 
 @pytest.mark.parametrize("line", ["/think off", "/think   off  ", "/think\toff", "/think\noff"])
@@ -100,35 +138,63 @@ def test_a_handler_gets_its_argument_without_the_spaces_around_it(chat: Chat, li
 
 
 def test_a_handler_that_refuses_changes_nothing(chat: Chat) -> None:
-    with pytest.raises(UsageError, match="/think on, off, low"):
+    with pytest.raises(UsageError, match=r"^Usage: /think \[on\|off\|low\|medium\|high\|default\]$"):
         registry.run(chat, "/think maybe")
     assert None is chat.session.think
 
 
 def test_a_slash_completes_every_command(chat: Chat) -> None:
     matches = completions(chat, "/")
-    assert [f"/{known.name}" for known in all_commands()] == [text for text, _, _ in matches]
+    assert [known.usage.partition(" ")[0] for known in all_commands()] == [
+        text.strip() for text, _, _ in matches
+    ]
+    assert [bool(known.argument) for known in all_commands()] == [
+        text.endswith(" ") for text, _, _ in matches
+    ]
     assert {-1} == {start for _, start, _ in matches}
     assert all(help for _, _, help in matches)
 
 
 def test_another_name_completes_where_the_commands_own_does_not(chat: Chat) -> None:
-    assert [("/fork", -3, find("branch").help)] == completions(chat, "/fo")
-    assert ["/branch", "/bye"] == [text for text, _, _ in completions(chat, "/b")]
+    assert [("/fork ", -3, find("branch").help)] == completions(chat, "/fo")
+    assert ["/branch ", "/bye"] == [text for text, _, _ in completions(chat, "/b")]
     assert ["/quit"] == [text for text, _, _ in completions(chat, "/q")]
 
 
-def test_the_help_tells_the_other_names(chat: Chat) -> None:
-    rows = dict(registry.run(chat, "/help").rows)
-    assert [f"/{known.name} {known.argument}".strip() for known in all_commands()] == list(rows)
-    assert rows["/branch [TURN] [NAME]"].endswith(" · also /fork")
-    assert rows["/quit"].endswith(" · also /exit, /q, /bye")
-    assert find("tree").help == rows["/tree"]
+def test_the_help_has_every_command_by_group_and_sorted(chat: Chat) -> None:
+    groups = dict(registry.run(chat, "/help").groups)
+    for group, rows in groups.items():
+        names = [name for name, _ in rows]
+        assert names == sorted(names)
+        assert {(f"/{known.name}", known.help) for known in all_commands() if known.group == group} == {*rows}
+    assert len(all_commands()) == sum(map(len, groups.values()))
+
+
+@pytest.mark.parametrize("line", ["/help branch", "/help /branch", "/help fork", "/help BRANCH"])
+def test_the_help_explains_one_command(chat: Chat, line: str) -> None:
+    result = registry.run(chat, line)
+    assert "/branch [TURN] [NAME]" == result.usage
+    assert ("fork",) == result.aliases
+    assert result.details.endswith("This session stays as it is.")
+    assert "/branch 3 another-way" == result.example
+
+
+def test_the_help_of_an_unknown_command_names_the_nearest(chat: Chat) -> None:
+    with pytest.raises(UsageError, match=r"no command /regen: did you mean /regenerate\?"):
+        registry.run(chat, "/help regen")
+
+
+def test_every_example_is_a_line_that_its_command_takes() -> None:
+    for known in all_commands():
+        if known.argument:
+            name, _, argument = known.example.partition(" ")
+            assert find(name.removeprefix("/")) is known, known.name
+            known.check(argument)
 
 
 def test_a_beginning_completes_what_begins_so(chat: Chat) -> None:
-    assert [("/help", -3, find("help").help)] == completions(chat, "/he")
-    assert ["/help"] == [text for text, _, _ in completions(chat, "/HE")]
+    assert [("/help ", -3, find("help").help)] == completions(chat, "/he")
+    assert ["/help "] == [text for text, _, _ in completions(chat, "/HE")]
     assert [] == completions(chat, "/zzz")
 
 
@@ -137,9 +203,11 @@ def test_an_argument_completes_from_the_commands_own_values(chat: Chat) -> None:
     assert [("dog", -2, ""), ("dog-2", -2, "")] == matches
     assert {"dog", "dog-2", "cat"} == {text for text, _, _ in completions(chat, "/resume ")}
     assert [("off", -2, "")] == completions(chat, "/think of")
+    assert ["today"] == [text for text, _, _ in completions(chat, "/date ")]
+    assert ["html "] == [text for text, _, _ in completions(chat, "/export h")]
 
 
-@pytest.mark.parametrize("line", ["/help x", "/zzz x", "/quit "])
+@pytest.mark.parametrize("line", ["/tree x", "/zzz x", "/quit "])
 def test_a_command_without_values_completes_nothing(chat: Chat, line: str) -> None:
     assert [] == completions(chat, line)
 
@@ -158,3 +226,8 @@ def test_every_command_explains_itself() -> None:
         assert known.help
         assert known.help[0].islower()
         assert known.name == known.name.lower()
+
+
+def test_what_a_command_does_fits_its_column_of_the_help() -> None:
+    assert 24 == max(len(known.help) for known in all_commands())
+    assert all(len(known.name) <= len("draft-model") for known in all_commands())

@@ -172,7 +172,7 @@ def test_another_effort_changes_the_prompt_and_can_be_reset(thinking_model: Path
         assert "Thinking: off." == shell.run("/think off")
         assert "Thinking: model default." == shell.run("/think default")
         assert "Reasoning: medium" in shell.prompt()
-        with pytest.raises(UsageError, match="Say /think on, off, low, medium, high or default"):
+        with pytest.raises(UsageError, match=r"Usage: /think \[on\|off\|low\|medium\|high\|default\]"):
             shell.run("/think much")
 
 

@@ -31,7 +31,7 @@ ARGUMENTS = {
     "date": ("", "The session's date is"),
     "model": ("", "The model is pocket."),
     "draft-model": ("", "There is no draft model."),
-    "help": ("", "Ctrl-D leaves"),
+    "help": ("", "This program"),
     "stats": ("", "prefilled"),
     "context": ("", "tokens, "),
     "tree": ("", "Go to a message"),

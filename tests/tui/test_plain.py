@@ -34,7 +34,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(chatcli: Program) -> None:
             "/context": "tokens, ",
             "/tree": "◀ here",
             "/resume": "begins with",
-            "/help": "Ctrl-D leaves",
+            "/help": "This program",
             "/hlep": "did you mean",
         }.items():
             seen = window.count(answer)

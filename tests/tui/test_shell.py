@@ -48,7 +48,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         send_message(terminal, "how are you?")
         for panel, turn in zip(panels(terminal), turns_of(chatcli, "hello-there"), strict=True):
             check_panel(panel, turn)
-        run_command(terminal, "/help", "Ctrl-D leaves")
+        run_command(terminal, "/help", "This program")
         assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
         pick(terminal, "/tree", "2 › how are you?", "\x1b")
         run_command(terminal, "/stats", "typed ahead  prefilled")
@@ -96,7 +96,8 @@ def test_a_refused_command_leaves_the_box_empty_and_up_brings_it_back(chatcli: P
     refused = {
         "/choose 2": "There is nothing to choose from",
         "/regenerate 3": "/set temp 0.8 first",
-        "/rewind": "Say after which turn",
+        "/rewind": "Usage: /rewind TURN",
+        "/undo 3": "Usage: /undo",
         "/hlep": "did you mean /help?",
     }
     with open_shell(chatcli, "-m", chatcli.model, "--temp", "0", "-n", "4") as terminal:
@@ -166,7 +167,7 @@ def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "lines", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("/re")
-        terminal.wait_for("go on with a saved session")
+        terminal.wait_for("open a saved session")
         assert "/resume" in terminal.text() and "/rename" in terminal.text()
         terminal.send("n")
         terminal.wait_for(lambda: "/resume" not in terminal.text())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from functools import singledispatch
+from itertools import zip_longest
 from pathlib import Path
 
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -19,7 +21,7 @@ from chatcli.conversation.tree import Entry, date_in_words
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, speculation
-from chatcli.tui.text.styles import ACCENT, DIM
+from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Digits of a fingerprint that tell models apart.
 FINGERPRINT_DIGITS = 8
@@ -31,12 +33,38 @@ REMINDER_LINE_CHARS = 72
 WARNING = re.compile("^MISSED|chatcli loses|differs? from|differ!")
 ROLES = {"user": "you", "assistant": "reply"}
 EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
-KEYS = """\
-Enter sends · Alt-Enter, Ctrl-J or \\ Enter makes a new line
-Esc or Ctrl-C stops a reply · Ctrl-T shows the thinking
-Up and Ctrl-R bring back what you wrote, Up also what waits
-Esc Esc opens the tree · Ctrl-G opens your editor · Ctrl-D leaves
-@file attaches a text file · Ctrl-O opens a folded paste"""
+# The keys that /help shows, as short as its commands, and those of /help keys.
+MAIN_KEYS = (
+    ("Enter", "send"),
+    ("Alt-Enter", "new line (also \\ Enter)"),
+    ("Esc", "stop a reply, call off"),
+    ("Esc Esc", "clear; open the tree"),
+    ("Up", "what you wrote before"),
+    ("Ctrl-D", "leave"),
+)
+KEYS = (
+    ("Enter", "send; run the chosen command"),
+    ("Alt-Enter, Ctrl-J", "new line, as \\ before Enter"),
+    ("Tab", "complete a command, its argument or a file's name"),
+    ("Esc", "stop a reply, call off an edit, close the menu"),
+    ("Esc Esc", "clear the box; with an empty box, open the tree"),
+    ("Ctrl-C", "as Esc; clear the box; twice, leave"),
+    ("Ctrl-D", "leave"),
+    ("Up, Down", "messages before that begin with what is typed"),
+    ("Ctrl-R", "search what you wrote before"),
+    ("Ctrl-T", "show the thinking"),
+    ("Ctrl-G", "write in your editor"),
+    ("Ctrl-O", "open a folded paste, or fold it again"),
+    ("Ctrl-A, Ctrl-E", "go to the beginning or end of the line"),
+    ("Alt-B, Alt-F", "go back or forward a word"),
+    ("Ctrl-W, Ctrl-U", "delete a word, or all before the cursor"),
+    ("Ctrl-Y, Ctrl-_", "bring back what was deleted; undo"),
+    ("Ctrl-L, Ctrl-Z", "redraw the screen; suspend"),
+    ("@FILE", "attach a file"),
+    ('"""', "begin and end a message of many lines"),
+)
+# Columns of a line of help, and of the command or key in it.
+HELP_COLUMNS, HELP_NAME_COLUMNS = 39, 15
 
 
 def model_label(name: str) -> str:
@@ -57,10 +85,56 @@ def _(result: results.PlainText) -> RenderableType:
 
 @renderable.register
 def _(result: results.Help) -> RenderableType:
+    groups = (*result.groups, ("Keys (/help keys: all)", MAIN_KEYS))
+    blocks = [
+        [
+            Text(title, style="bold"),
+            *(
+                Text.assemble((f"{INDENT}{name}".ljust(HELP_NAME_COLUMNS), ACCENT), help_)
+                for name, help_ in rows
+            ),
+        ]
+        for title, rows in groups
+    ]
+    return HelpColumns(blocks)
+
+
+@renderable.register
+def _(result: results.KeyHelp) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for usage, help_ in result.rows:
-        table.add_row(Text(usage, style=ACCENT), help_)
-    return Group(table, Text(f"\n{KEYS}", style=DIM))
+    for keys, help_ in KEYS:
+        table.add_row(Text(keys, style=ACCENT), Text(help_))
+    return table
+
+
+@renderable.register
+def _(result: results.CommandHelp) -> RenderableType:
+    lines = [Text(result.usage, style=ACCENT), Text(result.details)]
+    if result.aliases:
+        lines.append(Text("also " + ", ".join(f"/{alias}" for alias in result.aliases), style=DIM))
+    if result.example:
+        lines.append(Text(f"example: {result.example}", style=DIM))
+    return Group(*lines)
+
+
+class HelpColumns:
+    """Blocks of short lines below each other, in two columns where there is room."""
+
+    def __init__(self, blocks: Sequence[list[Text]]) -> None:
+        self._blocks = blocks
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width < 2 * HELP_COLUMNS + 1:
+            for block in self._blocks:
+                yield from block
+            return
+        no_lines: list[Text] = []
+        for left, right in zip_longest(self._blocks[::2], self._blocks[1::2], fillvalue=no_lines):
+            for line, beside in zip_longest(left, right):
+                row = line.copy() if line else Text()
+                if beside:
+                    row.append(" " * (HELP_COLUMNS + 1 - row.cell_len)).append_text(beside)
+                yield row
 
 
 @renderable.register
