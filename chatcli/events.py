@@ -25,11 +25,15 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class PrefixMatched:
-    """The prompt was compared with what is in memory and on disk (counts are tokens)."""
+    """The prompt was compared with what is in memory and on disk (counts are tokens).
+
+    `reused_tokens` come from a checkpoint, `typeahead_tokens` were run while the message was typed.
+    """
 
     prompt_tokens: int
     reused_tokens: int
     miss_reason: str | None
+    typeahead_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,11 +118,10 @@ class Download:
 class TurnRecord:
     """A turn's measured numbers: times in seconds, sizes in bytes, counts in tokens.
 
-    `reused_tokens + prefilled_tokens == prompt_tokens`: of a prompt that was cut short, `prefilled_tokens`
-    is what there was to run; `unrun_tokens` of it were not, as it was stopped. `settled_tokens` were run
-    after the reply; `drafted_tokens`, of the reused ones, while the message was being typed;
-    `settled_bytes` is the part of `checkpoint_bytes` that was written then.
-    `avoided_seconds` is what prefilling the reused tokens took when they were run, drafted ones apart.
+    `prompt_tokens == reused_tokens + typeahead_tokens + prefilled_tokens`: from a checkpoint, run while the
+    message was typed, and left to run then. Where that was stopped, `unrun_tokens` of the prefilled ones were
+    not run. `settled_tokens` were run after the reply, and `settled_bytes`, of `checkpoint_bytes`, written.
+    `avoided_seconds` is what prefilling the reused tokens took when they were run.
     `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
     `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
@@ -131,10 +134,10 @@ class TurnRecord:
     finish_reason: str = "cancelled"
     prompt_tokens: int = 0
     reused_tokens: int = 0
+    typeahead_tokens: int = 0
     prefilled_tokens: int = 0
     unrun_tokens: int = 0
     settled_tokens: int = 0
-    drafted_tokens: int = 0
     miss_reason: str | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)

@@ -73,17 +73,21 @@ class Prefilled(NamedTuple):
 
 @dataclass(frozen=True)
 class TypeaheadMark:
-    """A place between two chunks of typeahead, to go back to when the end of the message changes."""
+    """A place between two chunks of typeahead, to go back to when the end of the message changes.
+
+    `tokens` come after the checkpoint `parent`; `typed` of them were run by typeahead.
+    """
 
     parent: str
     tokens: list[int]
+    typed: int
     snapshot: Snapshot
     log: RowLog
 
 
 @dataclass(frozen=True)
 class TypeaheadResult:
-    """What of a segment was run while its message was being typed, and the seconds of all of it."""
+    """The tokens of a segment that were run while its message was being typed, and their seconds."""
 
     tokens: int
     seconds: float
@@ -134,12 +138,15 @@ class Checkpoints:
         self._rewinds_by_offset = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
     def _reset(self) -> None:
-        """An empty live cache. `_ahead` are the tokens that it holds after its last checkpoint."""
+        """An empty live cache.
+
+        `_ahead` are the tokens that it holds after its last checkpoint; typeahead ran `_ahead_typed` of them.
+        """
         loaded = self.loaded
         self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.model_options)
         self._live: list[str] = []
         self._ahead: list[int] = []
-        self._ahead_is_typeahead = False
+        self._ahead_typed = 0
         self._unsaved: str | None = None
         self._typeahead: dict[str, TypeaheadResult] = {}
         self._marks: list[TypeaheadMark] = []
@@ -263,8 +270,7 @@ class Checkpoints:
         match = replace(match, reason=reason, typeahead=self._typeahead_of(matched).tokens)
         if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
             ahead = len(self._ahead)
-            typed = match.typeahead + ahead * self._ahead_is_typeahead
-            return replace(match, ahead=ahead, typeahead=typed)
+            return replace(match, ahead=ahead, typeahead=match.typeahead + self._ahead_typed)
         self._rewind(matched)
         return replace(match, ahead=self._borrow(path.after(match.depth)))
 
@@ -283,7 +289,7 @@ class Checkpoints:
         self._marks, mark = kept, kept[-1]
         self._worker.call(prompt_cache.rewind, self._cache, mark.snapshot)
         self._live = path.upto(depth).ids
-        self._ahead, self._log, self._ahead_is_typeahead = mark.tokens, mark.log.copy(), True
+        self._ahead, self._ahead_typed, self._log = mark.tokens, mark.typed, mark.log.copy()
         return True
 
     def _rewind(self, path: TokenPath) -> None:
@@ -294,7 +300,7 @@ class Checkpoints:
             snapshot = self._snapshots[path.id]
         self._worker.call(prompt_cache.rewind, self._cache, snapshot)
         self._snapshots[path.id] = snapshot
-        self._live, self._ahead, self._marks = path.ids, [], []
+        self._live, self._ahead, self._ahead_typed, self._marks = path.ids, [], 0, []
         self._forget_older_snapshots()
 
     def _borrow(self, rest: TokenPath) -> int:
@@ -318,7 +324,7 @@ class Checkpoints:
             self.rewind()
             return 0
         self._ahead = rest.tokens_of(rest[0])[: rows.count]
-        self._ahead_is_typeahead = False
+        self._ahead_typed = 0
         return rows.count
 
     def _load(self, path: TokenPath) -> None:
@@ -369,7 +375,7 @@ class Checkpoints:
 
     def rewind(self) -> None:
         """Bring the live cache back to the last checkpoint, whatever was generated since."""
-        self._ahead = []
+        self._ahead, self._ahead_typed = [], 0
         self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[(self._live or [self.root])[-1]])
 
     # Prefill and checkpoint
@@ -382,27 +388,26 @@ class Checkpoints:
         The last segment of `typeahead` is not written before its message is sent.
         """
         for end in range(depth + 1, len(path) + 1):
-            segment, unsent = path[end - 1], typeahead and end == len(path)
-            run = len(self._ahead) if self._ahead_is_typeahead else 0
-            for count in self.extend(path.upto(end), cancelled, typeahead=unsent):
-                run += count
+            unsent = typeahead and end == len(path)
+            for count in self.extend(path.upto(end), cancelled, typeahead=typeahead, unsent=unsent):
                 yield Prefilled(count, 0)
-            if typeahead and self._live[-1:] == [segment.id]:
-                self._typeahead[segment.id] = TypeaheadResult(run, self._segment_seconds)
             if not unsent:
                 yield Prefilled(0, self.persist(path.upto(end)))
             if cancelled.is_set():
                 return
 
-    def extend(self, path: TokenPath, cancelled: StopSignal, *, typeahead: bool = False) -> Iterator[int]:
+    def extend(
+        self, path: TokenPath, cancelled: StopSignal, *, typeahead: bool = False, unsent: bool = False
+    ) -> Iterator[int]:
         """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
 
         Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
-        segment that begins alike.
+        segment that begins alike. An `unsent` segment may still change, and is kept in memory only.
         """
         segment = path[-1]
         tokens = path.tokens_of(segment)
         done, self._ahead = len(self._ahead), []
+        typed, self._ahead_typed = self._ahead_typed if typeahead else 0, 0
         log = self._log if done else RowLog()
         left = len(tokens) - done
         started = time.perf_counter()
@@ -410,22 +415,26 @@ class Checkpoints:
         with self._reset_if_out_of_memory():
             for count in steps:
                 done += count
-                if typeahead and done < len(tokens):
-                    self._mark(segment.parent, tokens[:done], log)
+                if typeahead:
+                    typed += count
+                if unsent and done < len(tokens):
+                    self._mark(segment.parent, tokens[:done], typed, log)
                 yield count
                 if cancelled.is_set() and done < len(tokens):
-                    self._log, self._ahead, self._ahead_is_typeahead = log, tokens[:done], typeahead
+                    self._ahead, self._ahead_typed, self._log = tokens[:done], typed, log
                     return
         self._segment_seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
         self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + self._segment_seconds
         self._remember(path)
         self._log = log
-        self._unsaved = segment.id if typeahead else None
+        self._unsaved = segment.id if unsent else None
+        if typeahead:
+            self._typeahead[segment.id] = TypeaheadResult(typed, self._segment_seconds * typed / len(tokens))
 
-    def _mark(self, parent: str, tokens: list[int], log: RowLog) -> None:
+    def _mark(self, parent: str, tokens: list[int], typed: int, log: RowLog) -> None:
         """Keep this place; of places that take memory only a few, ever further apart."""
         snapshot = self._worker.call(prompt_cache.snapshot, self._cache, len(tokens))
-        self._marks.append(TypeaheadMark(parent, tokens, snapshot, log.copy()))
+        self._marks.append(TypeaheadMark(parent, tokens, typed, snapshot, log.copy()))
         if not self._rewinds_by_offset and len(self._marks) > MAX_MARKS:
             self._marks = self._marks[::-2][::-1]
 

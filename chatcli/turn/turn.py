@@ -105,12 +105,14 @@ def prefill(
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)
-    record.reused_tokens = match.tokens(path)
-    record.drafted_tokens = match.typeahead
+    record.typeahead_tokens = match.typeahead
+    record.reused_tokens = match.tokens(path) - match.typeahead
+    record.prefilled_tokens = record.prompt_tokens - match.tokens(path)
     record.avoided_seconds = chat.checkpoints.path_seconds(path, match)
-    record.prefilled_tokens = record.prompt_tokens - record.reused_tokens
     record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.rerun_reason
-    yield PrefixMatched(record.prompt_tokens, record.reused_tokens, record.miss_reason)
+    yield PrefixMatched(
+        record.prompt_tokens, record.reused_tokens, record.miss_reason, record.typeahead_tokens
+    )
     started = time.perf_counter()
     done = 0
     for step in steps:

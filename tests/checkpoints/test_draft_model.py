@@ -500,7 +500,7 @@ def test_typeahead_prefills_the_draft_model_too(family: Path, tmp_path: Path) ->
         prefilled = recorded.take_run_ids()
         record = recorded.harness.say(chat, MESSAGES[1], settle=False)
         prompt = render(chat, chat.conversation.turns()[-1].user)
-        assert prompt.stable == prefilled and record.drafted_tokens
+        assert prompt.stable == prefilled and record.typeahead_tokens
         assert prompt.tail == recorded.take_run_ids()[: len(prompt.tail)]
     # Its checkpoint is written when the message is sent.
     with RecordedDraft(family, tmp_path) as recorded:

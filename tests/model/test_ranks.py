@@ -178,7 +178,7 @@ def test_in_the_shell_replies_and_prefills_stop_and_typeahead_runs(
         assert (0, b"", b"") == ((done := wait_for_all([other])[0]).code, done.out, done.err)
     lines = entries(pair.first.sessions / "talk.jsonl")
     first = next(line for line in lines if line["type"] == "assistant")
-    assert 0 < first["record"]["drafted_tokens"]
+    assert 0 < first["record"]["typeahead_tokens"]
     (after,) = pair.chat(["Go on."], "-S", "other", "-n", 4, "--no-think", *step)
     assert 0 < after["reused_tokens"]
 

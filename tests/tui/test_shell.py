@@ -33,8 +33,8 @@ def panels(terminal: Terminal) -> list[str]:
 
 
 def check_panel(panel: str, turn: dict[str, Any]) -> None:
-    typed_ahead = turn["drafted_tokens"]
-    assert f"{turn['hit_ratio']:.1%} {'ready' if typed_ahead else 'reused'} · " in panel
+    typed_ahead = turn["typeahead_tokens"]
+    assert f"{turn['hit_ratio']:.1%} reused · " in panel
     assert f" · {turn['prefilled_tokens']:,} prefilled" in panel
     assert (f" · {typed_ahead:,} typed ahead" in panel) == bool(typed_ahead)
     assert 10 == panel.count("━") and "first token" in panel
@@ -240,7 +240,8 @@ def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
         terminal.line("/quit")
         terminal.wait_for_exit()
     (turn,) = chatcli.run("show", "typed", "--json").json()["turns"]
-    assert 10 < turn["drafted_tokens"] <= turn["reused_tokens"]
+    assert 10 < turn["typeahead_tokens"] == turn["prompt_tokens"] - turn["prefilled_tokens"]
+    assert (0, 0.0) == (turn["reused_tokens"], turn["hit_ratio"])
     assert turn["prefilled_tokens"] <= 16
 
 
@@ -256,4 +257,4 @@ def test_no_draft_means_none(chatcli: Program) -> None:
         terminal.line("/quit")
         terminal.wait_for_exit()
     turns = chatcli.run("show", "typed", "--json").json()["turns"]
-    assert [0, 0] == [turn["drafted_tokens"] for turn in turns]
+    assert [0, 0] == [turn["typeahead_tokens"] for turn in turns]

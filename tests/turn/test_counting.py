@@ -27,13 +27,15 @@ def check(harness: ScriptedHarness, recorded: RecordedTurn, prompt: Sequence[int
     """
     record, tokens = recorded
     generated = harness.script.ids
+    covered = record.reused_tokens + record.typeahead_tokens
     assert generated == record.tokens
-    assert list(prompt[record.reused_tokens :]) + generated == tokens
+    assert list(prompt[covered:]) + generated == tokens
     assert len(tokens) - len(generated) == record.prefilled_tokens > 0
     cold_logprobs = harness.logprobs([*prompt, *generated], len(prompt))
     # One token at a time and many at once differ by rounding.
     assert cold_logprobs == pytest.approx(record.logprobs, abs=1e-4)
-    assert len(prompt) == record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
+    assert len(prompt) == record.prompt_tokens == covered + record.prefilled_tokens
+    assert record.hit_ratio == record.reused_tokens / record.prompt_tokens
 
 
 def first_turn(harness: ScriptedHarness, name: str = "talk") -> turn.TurnContext:
@@ -51,7 +53,7 @@ def test_turns_and_settles_count_what_the_model_ran(model: Path, tmp_path: Path)
             check(harness, recorded, prompt)
             reused = recorded.record.reused_tokens
             assert settled == prompt[reused - len(settled) : reused]
-            assert 0 == recorded.record.settled_tokens == recorded.record.drafted_tokens
+            assert 0 == recorded.record.settled_tokens == recorded.record.typeahead_tokens
             settled = harness.settle(chat, recorded.record)
             assert len(settled) == recorded.record.settled_tokens > REPLY_TOKENS
             assert (number == 0) == (reused == 0)
@@ -140,8 +142,8 @@ def test_a_typed_message_that_is_sent_counts_as_typed_ahead(
         recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
         check(harness, recorded, prompt)
     reused = recorded.record.reused_tokens
-    assert len(typed_ahead) == recorded.record.drafted_tokens
-    assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
+    assert len(typed_ahead) == recorded.record.typeahead_tokens
+    assert typed_ahead == prompt[reused : reused + len(typed_ahead)]
 
 
 def test_typeahead_counts_only_tokens_of_the_sent_message(model: Path, tmp_path: Path) -> None:
@@ -151,10 +153,10 @@ def test_typeahead_counts_only_tokens_of_the_sent_message(model: Path, tmp_path:
         after = harness.typeahead(chat, f"{LONG} Or.")
         recorded, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
         check(harness, recorded, prompt)
-    reused, typed_ahead = recorded.record.reused_tokens, recorded.record.drafted_tokens
+    reused, typed_ahead = recorded.record.reused_tokens, recorded.record.typeahead_tokens
     kept = typed_ahead - len(after)
     assert 0 < kept < len(before)
-    assert before[:kept] + after == prompt[reused - typed_ahead : reused]
+    assert before[:kept] + after == prompt[reused : reused + typed_ahead]
 
 
 def test_typeahead_of_a_changed_message_counts_in_whole_chunks(model: Path, tmp_path: Path) -> None:
@@ -163,9 +165,9 @@ def test_typeahead_of_a_changed_message_counts_in_whole_chunks(model: Path, tmp_
         typed_ahead = harness.typeahead(chat, f"{LONG} And.")
         recorded, prompt = harness.take(chat, f"{LONG} Or."), harness.prompt([MESSAGES[0], f"{LONG} Or."])
         check(harness, recorded, prompt)
-    reused, kept = recorded.record.reused_tokens, recorded.record.drafted_tokens
+    reused, kept = recorded.record.reused_tokens, recorded.record.typeahead_tokens
     assert 0 < kept < len(typed_ahead)
-    assert typed_ahead[:kept] == prompt[reused - kept : reused]
+    assert typed_ahead[:kept] == prompt[reused : reused + kept]
 
 
 def test_typeahead_of_another_message_counts_nothing(model: Path, tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_typeahead_of_another_message_counts_nothing(model: Path, tmp_path: Path
         harness.typeahead(chat, LONG)
         recorded = harness.take(chat, MESSAGES[1])
         check(harness, recorded, harness.prompt(MESSAGES[:2]))
-    assert 0 == recorded.record.drafted_tokens
+    assert 0 == recorded.record.typeahead_tokens
 
 
 def test_typeahead_of_a_first_message_includes_the_system_prompt(model: Path, tmp_path: Path) -> None:
@@ -182,8 +184,8 @@ def test_typeahead_of_a_first_message_includes_the_system_prompt(model: Path, tm
         typed_ahead = harness.typeahead(harness.unsaved(Conversation("2026-01-01", SYSTEM)), LONG)
         recorded, prompt = harness.take(harness.chat("talk"), LONG), harness.prompt([LONG])
         check(harness, recorded, prompt)
-    assert typed_ahead == prompt[: recorded.record.reused_tokens]
-    assert len(typed_ahead) == recorded.record.drafted_tokens
+    assert 0 == recorded.record.reused_tokens
+    assert typed_ahead == prompt[: recorded.record.typeahead_tokens]
 
 
 def test_typeahead_counts_an_unsettled_reply(model: Path, tmp_path: Path) -> None:
@@ -194,10 +196,38 @@ def test_typeahead_counts_an_unsettled_reply(model: Path, tmp_path: Path) -> Non
         recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
         check(harness, recorded, prompt)
     reused = recorded.record.reused_tokens
-    assert typed_ahead == prompt[reused - len(typed_ahead) : reused]
+    assert typed_ahead == prompt[reused : reused + len(typed_ahead)]
     assert (
-        len(typed_ahead) == recorded.record.drafted_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
+        len(typed_ahead) == recorded.record.typeahead_tokens > len(harness.prompt([LONG])) // 2 + REPLY_TOKENS
     )
+
+
+def test_typeahead_after_a_cut_settle_counts_only_its_own_tokens(model: Path, tmp_path: Path) -> None:
+    with ScriptedHarness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
+        record = harness.take(chat, MESSAGES[0]).record
+        settled = harness.settle(chat, record, events=1)
+        typed_ahead = harness.typeahead(chat, LONG, events=1)
+        recorded, prompt = harness.take(chat, LONG), harness.prompt([MESSAGES[0], LONG])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
+    assert settled == prompt[reused - len(settled) : reused]
+    assert typed_ahead == prompt[reused : reused + len(typed_ahead)]
+    assert 0 < len(typed_ahead) == recorded.record.typeahead_tokens
+
+
+def test_typeahead_of_a_message_that_begins_as_another_counts_only_what_it_ran(
+    model: Path, tmp_path: Path
+) -> None:
+    with ScriptedHarness(model, tmp_path) as harness:
+        harness.take(harness.chat("one"), f"{LONG} {LONG} And.")
+        text = f"{LONG} {LONG} Or."
+        typed_ahead = harness.typeahead(harness.unsaved(Conversation("2026-01-01", SYSTEM)), text, events=1)
+        recorded, prompt = harness.take(harness.chat("two"), text), harness.prompt([text])
+        check(harness, recorded, prompt)
+    reused = recorded.record.reused_tokens
+    assert typed_ahead == prompt[reused : reused + len(typed_ahead)]
+    assert 0 < len(typed_ahead) == recorded.record.typeahead_tokens
 
 
 @pytest.mark.parametrize("settled", [True, False])

@@ -242,7 +242,7 @@ def test_typeahead_prefills_the_image_of_a_message(
     messages = [(QUESTION, ("large",)), ("And this?", ("a",))]
     plain = open_all_along(vision_model, tmp_path / "plain", pictures, messages)
     assert [outcome(record) for record in plain] == [outcome(first), outcome(second)]
-    assert second.drafted_tokens > 12 and second.prefilled_tokens < 6
+    assert second.typeahead_tokens > 12 and second.prefilled_tokens < 6
 
 
 def test_regenerate_continue_and_branch_see_the_same_images(

@@ -43,8 +43,10 @@ def test_a_message_typed_ahead_leaves_only_the_generation_prompt(model: Path, tm
         ahead = type_ahead(chat, LONG)
         record = send(harness, chat, LONG)
         assert record.prefilled_tokens <= 16
-        assert ahead == record.drafted_tokens > 300
-        assert record.prompt_tokens == record.reused_tokens + record.prefilled_tokens
+        assert ahead == record.typeahead_tokens > 300
+        assert (
+            record.prompt_tokens == record.reused_tokens + record.typeahead_tokens + record.prefilled_tokens
+        )
     expected = outcome(cold_record(model, tmp_path / "two", [MESSAGES[0], LONG]))
     assert expected == outcome(record)
 
@@ -55,7 +57,7 @@ def test_a_message_typed_ahead_in_part_leaves_the_rest(model: Path, tmp_path: Pa
         harness.say(chat, MESSAGES[0])
         ahead = type_ahead(chat, LONG, chunks=3)
         record = send(harness, chat, LONG)
-        assert 3 * harness.runtime.loaded.prefill_step == ahead == record.drafted_tokens
+        assert 3 * harness.runtime.loaded.prefill_step == ahead == record.typeahead_tokens
     assert outcome(cold_record(model, tmp_path / "two", [MESSAGES[0], LONG])) == outcome(record)
 
 
@@ -130,5 +132,5 @@ def test_the_first_message_of_a_conversation_is_typed_ahead_too(model: Path, tmp
         chat = harness.chat("talk")
         record = send(harness, chat, LONG)
         assert record.prefilled_tokens <= 16
-        assert 300 < record.drafted_tokens <= ahead
+        assert 300 < record.typeahead_tokens <= ahead
     assert outcome(cold_record(model, tmp_path / "two", [LONG])) == outcome(record)

@@ -109,7 +109,7 @@ def assert_same(left: list[Turn], right: list[Turn]) -> None:
 
 
 def counts(record: TurnRecord) -> tuple[int, ...]:
-    ahead = record.settled_tokens, record.drafted_tokens
+    ahead = record.settled_tokens, record.typeahead_tokens
     return record.prompt_tokens, record.reused_tokens, record.prefilled_tokens, *ahead
 
 

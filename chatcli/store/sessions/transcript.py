@@ -250,12 +250,21 @@ class _Reader:
         return self._tree.head
 
     def _record(self, record: Any) -> dict[str, Any]:
-        """The parts of a record that are of the right type."""
+        """The parts of a record that are of the right type, with the names that they have today."""
         items = record.items() if isinstance(record, dict) else ()
         valid = {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
         if valid != record:
             self._problem("has a damaged record: left out")
-        return valid
+        return _with_typeahead_apart(valid)
+
+
+def _with_typeahead_apart(record: dict[str, Any]) -> dict[str, Any]:
+    """Records of chatcli 0.2 and older have `drafted_tokens`: typed ahead, but counted as reused."""
+    if (typed := record.pop("drafted_tokens", None)) is None:
+        return record
+    reused, prompt = max(record.get("reused_tokens", 0) - typed, 0), record.get("prompt_tokens", 0)
+    ratio = reused / prompt if prompt else 0.0
+    return {**record, "reused_tokens": reused, "typeahead_tokens": typed, "hit_ratio": ratio}
 
 
 def decode(line: bytes) -> Any:
@@ -342,6 +351,7 @@ COUNTS = (
     "generation_tps",
     "avoided_seconds",
     "drafted_tokens",
+    "typeahead_tokens",
     "generated_tokens",
     "draft_accepted_tokens",
 )

@@ -59,12 +59,12 @@ Column = tuple[str, list[Text]]
 def hit_line(record: TurnRecord, width: int) -> RenderableType:
     """The turn in one line; what matters least is left out where the line is too short."""
     room = width - len(INDENT)
-    shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
+    shares = (record.reused_tokens, record.typeahead_tokens)
     line = Text(_hit_ratio(record), "green" if shares[0] else ACCENT if shares[1] else DIM)
     drawn_bar = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW_WIDTH else NARROW_LINE_BAR)
     if drawn_bar.cell_len + 1 + line.cell_len <= room:
         line = Text.assemble(drawn_bar, " ", line)
-    parts = [f"{record.drafted_tokens:,} typed ahead"] if record.drafted_tokens else []
+    parts = [f"{record.typeahead_tokens:,} typed ahead"] if record.typeahead_tokens else []
     for part in [*parts, _prefilled(record), *_times(record)]:
         if line.cell_len + len(part) + 3 >= room:
             break
@@ -79,13 +79,13 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
 def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     """The turn in one glance: what was reused, what was run, how long it took, what was written."""
     room = width - FRAME_COLUMNS
-    shares = (record.reused_tokens - record.drafted_tokens, record.drafted_tokens)
+    shares = (record.reused_tokens, record.typeahead_tokens)
     # Typeahead is counted apart: its tokens were run ahead of time, not found.
     counts = [f"{shares[0]:,} reused"]
-    if record.drafted_tokens:
-        counts.append(f"{record.drafted_tokens:,} typed ahead")
+    if record.typeahead_tokens:
+        counts.append(f"{record.typeahead_tokens:,} typed ahead")
     counts.append(_prefilled(record))
-    bar_width = PANEL_BAR // 2 if record.drafted_tokens or width < NARROW_WIDTH else PANEL_BAR
+    bar_width = PANEL_BAR // 2 if record.typeahead_tokens or width < NARROW_WIDTH else PANEL_BAR
     first = Text.assemble(
         bar(shares, record.prompt_tokens, bar_width),
         (f" {_hit_ratio(record)}", "bold green" if record.reused_tokens else "bold"),
@@ -110,8 +110,7 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
 
 
 def _hit_ratio(record: TurnRecord) -> str:
-    """With typeahead "ready", as not all of it was reused."""
-    return f"{record.hit_ratio:.1%} {'ready' if record.drafted_tokens else 'reused'}"
+    return f"{record.hit_ratio:.1%} reused"
 
 
 def _prefilled(record: TurnRecord) -> str:
@@ -194,18 +193,17 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _stats_bar(record: Mapping[str, Any], width: int) -> Text:
-    typed_ahead = record.get("drafted_tokens", 0)
-    shares = (record.get("reused_tokens", 0) - typed_ahead, typed_ahead)
+    shares = (record.get("reused_tokens", 0), record.get("typeahead_tokens", 0))
     ratio = float(record.get("hit_ratio", 0))
     return Text.assemble(bar(shares, record.get("prompt_tokens", 0), width), f" {ratio:.1%}")
 
 
 def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
-    typed_ahead, first = record.get("drafted_tokens", 0), record.get("time_to_first_token")
+    first = record.get("time_to_first_token")
     return {
         "prompt": f"{record.get('prompt_tokens', 0):,}",
-        "reused": f"{record.get('reused_tokens', 0) - typed_ahead:,}",
-        "typed ahead": f"{typed_ahead:,}",
+        "reused": f"{record.get('reused_tokens', 0):,}",
+        "typed ahead": f"{record.get('typeahead_tokens', 0):,}",
         "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
         "settled": f"{record.get('settled_tokens', 0):,}",
         "saved": duration(record.get("avoided_seconds", 0)),

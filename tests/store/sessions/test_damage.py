@@ -23,6 +23,7 @@ MUTATION_COUNT = 90
 RECORD = {
     "prompt_tokens": 41,
     "reused_tokens": 30,
+    "typeahead_tokens": 0,
     "prefilled_tokens": 11,
     "settled_tokens": 0,
     "miss_reason": None,
