@@ -321,6 +321,7 @@ def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     model_options = {key: value for key, value in options.items() if key in model_fields}
     others = {key: value for key, value in options.items() if key not in sampling_fields | model_fields}
     if "sessions" in others:
+        others["sessions_flag"] = str(others["sessions"])
         others["sessions"] = Path(others["sessions"]).expanduser()
     if "adapter_path" in model_options:
         model_options["adapter_path"] = adapter_folder(model_options["adapter_path"])

@@ -12,7 +12,7 @@ import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import CacheLimitOption, JsonOption, SessionsOption, value_of
+from chatcli.cli.options import CacheLimitOption, JsonOption, SessionsOption, session_folder, value_of
 from chatcli.cli.output import print_json, show_result
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
@@ -63,18 +63,20 @@ def verify(
     from chatcli.store import maintenance
     from chatcli.store.segments import inventory, segments
 
-    folder = value_of("sessions", sessions)
+    session_files = session_folder(sessions)
+    folder = session_files.folder
     with files.explained(f"read the checkpoints in {folder}"):
         damaged = list(inventory.verify(folder))
     for problem in damaged if repair else ():
         segments.set_aside(problem.path)
     repaired = repair and not any(problem.path.exists() for problem in damaged)
-    transcripts = maintenance.damaged_transcripts(SessionFolder(folder))
+    transcripts = maintenance.damaged_transcripts(session_files)
     if as_json:
         problems = [{"file": str(problem.path), "reason": problem.reason} for problem in damaged]
         print_json({"damaged": problems, "transcripts": transcripts, "repaired": repaired})
     else:
-        show_result(results.Verified(folder, damaged, transcripts, repaired))
+        repair_command = session_files.command("cache verify --repair")
+        show_result(results.Verified(folder, damaged, transcripts, repaired, repair_command))
     if transcripts or (damaged and not repaired):
         raise typer.Exit(1)
 

@@ -14,6 +14,7 @@ import typer
 
 from chatcli.cli.options import PREFIX, Configured, JsonOption, SessionsOption, config_path, from_environment
 from chatcli.cli.output import print_json, warn
+from chatcli.command_line import command_line
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.config_file import MODELS
@@ -138,7 +139,7 @@ def show_value(path: Path, key: str, sessions: Path | None, as_json: bool) -> No
     elif (alias := key.partition(".")[2]) in remembered.models:
         setting = Effective(remembered.models[alias], "file")
     else:
-        raise UsageError(f"There is no alias '{alias}': chatcli config {key} MODEL makes it.")
+        raise UsageError(f"There is no alias '{alias}'. To make it: {command_line('config', key)} MODEL")
     if as_json:
         print_json({"key": key, **vars(setting)})
     else:

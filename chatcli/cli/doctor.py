@@ -16,8 +16,9 @@ import typer
 
 from chatcli import __version__, files
 from chatcli.cli.config import effective, read_environment
-from chatcli.cli.options import Configured, JsonOption, config_path, flag_of
+from chatcli.cli.options import Configured, JsonOption, config_path, flag_of, sessions_flag
 from chatcli.cli.output import print_json
+from chatcli.command_line import split_sentence
 from chatcli.doctor.finding import Finding, Status
 from chatcli.settings import config_file
 from chatcli.settings.values import SETTINGS
@@ -60,6 +61,7 @@ def command(
         os.environ,
         sys.stdout,
         quick,
+        sessions_flag(sessions),
     )
     if as_json:
         findings = {title: list(area) for title, area in checkup.areas(machine)}
@@ -120,7 +122,13 @@ class Page:
 
     def _wrapped(self, text: str, indent: int) -> str:
         """`text` on lines that begin at column `indent`; the first one's indent is left out."""
-        lines = textwrap.wrap(clean_line(text), self._columns - indent, break_on_hyphens=False)
+        columns, line = self._columns - indent, clean_line(text)
+        words, command = split_sentence(line)
+        if command and len(line) > columns:
+            # A command line is not broken, so that it can be copied.
+            lines = [*textwrap.wrap(words, columns, break_on_hyphens=False), command]
+        else:
+            lines = textwrap.wrap(line, columns, break_on_hyphens=False)
         return f"\n{' ' * indent}".join(lines)
 
     def _print(self, text: str, style: str = "", end: str = "\n") -> None:

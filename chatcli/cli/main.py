@@ -23,7 +23,6 @@ from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, 
 from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import recovered
 from chatcli.text import clean, decodable
 from chatcli.tui.terminal import startup
@@ -109,7 +108,7 @@ def resume(
     """Go on with a saved session: choose one (in a pipe and with -c: the most recent)."""
     name = name or options.session
     if name is None:
-        folder = SessionFolder(options.value("sessions"))
+        folder = options.session_folder()
         choose = not options.latest and sys.stdin.isatty() and sys.stdout.isatty()
         name = sessions.pick(folder) if choose else folder.latest()
     if name is not None:
@@ -128,7 +127,7 @@ def branch(
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not options.as_json
     if our_ranks().size > 1 and not in_terminal:
         raise UsageError("To branch without going on takes one process: leave mlx.launch out.")
-    folder = SessionFolder(options.value("sessions"))
+    folder = options.session_folder()
     name = folder.resolve(name)
     session = opening.branch(folder, name, options.at, new)
     turns = len(session.conversation.turns())

@@ -17,7 +17,7 @@ from chatcli.model.inspect import About
 from chatcli.settings.values import POCKET
 from chatcli.text import file_size
 
-HINT = "No model of the hub is here yet: chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit gets one."
+HINT = "No model of the hub is here yet. To get one: chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit"
 MISSING = About(missing="not on this machine")
 app = typer.Typer()
 COLUMNS = ("model", "size", "architecture", "weights", "thinking", "")

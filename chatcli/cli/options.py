@@ -5,11 +5,12 @@ A flag wins over the environment, that over the config file, that over the defau
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -96,6 +97,21 @@ def value_of(key: str, flag: Any = None) -> Any:
     else:
         value = setting.check(flag, f"--{key.replace('_', '-')}")
     return None if value is None else setting.load(value)
+
+
+def session_folder(flag: Path | None) -> SessionFolder:
+    """The folder of sessions that holds for a command, with its `--sessions`. Raises `UsageError`."""
+    return SessionFolder(value_of("sessions", flag), sessions_flag(flag))
+
+
+def sessions_flag(flag: Path | None) -> str | None:
+    """What `--sessions` must say in a command line to mean this folder; None if it is found without."""
+    if flag is None:
+        return None
+    with contextlib.suppress(ChatcliError):
+        if value_of("sessions", flag).absolute() == value_of("sessions").absolute():
+            return None
+    return str(flag)
 
 
 def complete_session(incomplete: str) -> list[str]:
@@ -193,9 +209,13 @@ class Options:
         """Every setting from the first that has it: flag, environment, file, default."""
         # The flags -m and -s are for any session, the settings of these names for one that is begun.
         flags = {**self.flags, "model": None, "system": None}
-        return Settings.loaded(
+        settings = Settings.loaded(
             {key: value_of(key, flags.get(key)) for key in SETTINGS}, configured().file.models
         )
+        return replace(settings, sessions_flag=sessions_flag(self.flags.get("sessions")))
+
+    def session_folder(self) -> SessionFolder:
+        return session_folder(self.flags.get("sessions"))
 
     def request(self, name: str | None = None, *, must_exist: bool = False) -> SessionRequest:
         system = self.flags.get("system")

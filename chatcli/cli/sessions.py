@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
-from chatcli.cli.options import JsonOption, Name, SessionsOption, value_of
+from chatcli.cli.options import JsonOption, Name, SessionsOption, session_folder
 from chatcli.cli.output import print_json, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Message
@@ -45,13 +44,13 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the saved sessions, last used first. JSON tells of all of them."""
-    folder = SessionFolder(value_of("sessions", sessions))
+    folder = session_folder(sessions)
     summaries = folder.summaries(None if everything or as_json else NEWEST)
     if as_json:
         print_json([vars(summary) for summary in summaries])
     else:
         more = 0 if everything else folder.count() - len(summaries)
-        show_result(results.Listing(summaries, more))
+        show_result(results.Listing(summaries, more, folder.command("list --all")))
 
 
 @app.command()
@@ -66,14 +65,15 @@ def search(
     from chatcli.store.sessions import search as searching
 
     words = [decodable(word) for word in words]
-    folder = value_of("sessions", sessions)
-    hits = searching.find(folder, words, thinking=thinking, report=warn)
+    folder = session_folder(sessions)
+    hits = searching.find(folder.folder, words, thinking=thinking, report=warn)
     matches = searching.newest(hits, words, None if everything else NEWEST)
     if as_json:
         names = [field.name for field in fields(searching.Hit) if field.name != "marks"]
         print_json([{name: getattr(hit, name) for name in names} for hit in matches.hits])
     else:
-        show_result(matches)
+        more = folder.command(f"search{' --thinking' * thinking} --all", *words)
+        show_result(replace(matches, all_command=more))
 
 
 @app.command()
@@ -84,7 +84,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print a session's transcript along its current path."""
-    transcript = SessionFolder(value_of("sessions", sessions)).read(name)
+    transcript = session_folder(sessions).read(name)
     for note in recovered(transcript):
         warn(note)
     conversation = transcript.conversation
@@ -124,7 +124,7 @@ def images_of(message: Message) -> dict[str, Any]:
 @app.command()
 def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Draw a session with its branches."""
-    transcript = SessionFolder(value_of("sessions", sessions)).read(name)
+    transcript = session_folder(sessions).read(name)
     conversation = transcript.conversation
     if as_json:
         entries = [
@@ -143,7 +143,7 @@ def rename(
     sessions: SessionsOption = None,
 ) -> None:
     """Give a session another name."""
-    folder = SessionFolder(value_of("sessions", sessions))
+    folder = session_folder(sessions)
     old_name = folder.resolve(name)
     renamed = folder.rename(old_name, new_name)
     print(clean(f"Renamed '{old_name}' to '{renamed}'."))
@@ -158,7 +158,7 @@ def delete(
     """Delete a session and the checkpoints that no other session uses."""
     from chatcli.store import maintenance
 
-    folder = SessionFolder(value_of("sessions", sessions))
+    folder = session_folder(sessions)
     whole_name = folder.resolve(name)
     if whole_name != name and not sys.stdin.isatty():
         raise SessionNotFound(
@@ -186,8 +186,8 @@ def export(
     sessions: SessionsOption = None,
 ) -> None:
     """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
-    folder = value_of("sessions", sessions)
-    transcript, bytes_of = SessionFolder(folder).read(name), Gallery(folder).data
+    folder = session_folder(sessions)
+    transcript, bytes_of = folder.read(name), Gallery(folder.folder).data
     for problem in transcript.problems:
         warn(problem)
     form = exporting.format_of(output.suffix) if format_ is None else format_.value
@@ -217,7 +217,7 @@ def import_(
     """Make a session of a JSON export, or of a list of messages with roles (JSON or JSONL)."""
     if name is not None:
         files.check_name(name)
-    folder = SessionFolder(value_of("sessions", sessions))
+    folder = session_folder(sessions)
     with files.explained(f"read {file}"):
         data = sys.stdin.buffer.read() if file == STDIO else file.expanduser().read_bytes()
     with importing.save(folder, importing.read(data), name) as session:
@@ -225,8 +225,8 @@ def import_(
     if as_json:
         print_json({"session": session.name, "turns": turns})
         return
-    resume = f"chatcli resume {shlex.quote(session.name)}"
-    print(clean(f"Imported {turns} turn{'s' * (turns != 1)} as '{session.name}': {resume}"))
+    resume = folder.command("resume", session.name)
+    print(clean(f"Imported {turns} turn{'s' * (turns != 1)} as '{session.name}'. To go on with it: {resume}"))
 
 
 def pick(folder: SessionFolder) -> str | None:

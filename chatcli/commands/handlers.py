@@ -95,7 +95,9 @@ def help_(chat: LiveChat, argument: str) -> Result:
 )
 def resume(chat: LiveChat, argument: str) -> Result:
     if not argument:
-        return Listing(chat.session.folder.summaries(MAX_LISTED), chat.session.folder.count() - MAX_LISTED)
+        folder = chat.session.folder
+        more = folder.count() - MAX_LISTED
+        return Listing(folder.summaries(MAX_LISTED), more, folder.command("list --all"))
     name = chat.session.folder.resolve(argument)
     if name == chat.session.name:
         return PlainText(f"'{name}' is open already.")
@@ -144,7 +146,9 @@ def _turn_number(word: str) -> int | None:
 def search(chat: LiveChat, argument: str) -> Result:
     if not (words := searching.split(argument)):
         raise WrongArgument
-    return searching.newest(searching.find(chat.session.folder.folder, words), words, MAX_LISTED)
+    folder = chat.session.folder
+    matches = searching.newest(searching.find(folder.folder, words), words, MAX_LISTED)
+    return replace(matches, all_command=folder.command("search --all", *words))
 
 
 @command(

@@ -59,10 +59,11 @@ class KeyHelp:
 
 @dataclass(frozen=True)
 class Listing:
-    """Sessions, newest first; `more` older ones are not shown."""
+    """Sessions, newest first; `more` older ones are not shown, and `all_command` lists them."""
 
     summaries: Sequence[Summary]
     more: int = 0
+    all_command: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,16 @@ class DiskUse:
 
 @dataclass(frozen=True)
 class Verified:
-    """Damaged checkpoints and problems of transcripts; `repaired`: those checkpoints were set aside."""
+    """Damaged checkpoints and problems of transcripts; `repaired`: those checkpoints were set aside.
+
+    `repair_command` sets them aside.
+    """
 
     folder: Path
     damaged: Sequence[Problem]
     transcripts: Sequence[str]
     repaired: bool
+    repair_command: str
 
 
 @dataclass(frozen=True)

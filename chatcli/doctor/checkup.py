@@ -40,7 +40,7 @@ class Machine:
     """What is checked. `limit_bytes` is the most that checkpoints may take (None: as the disk allows).
 
     `environment_problems` are sentences about what the environment sets. `quick` measures with less and
-    parses no transcript.
+    parses no transcript. `sessions_flag` is what `--sessions` must say to mean `sessions`, None if nothing.
     """
 
     sessions: Path
@@ -51,6 +51,7 @@ class Machine:
     environment: Mapping[str, str]
     output: TextIO
     quick: bool = False
+    sessions_flag: str | None = None
 
 
 def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
@@ -108,13 +109,14 @@ def _disk(machine: Machine) -> dict[str, Check]:
 def _store(machine: Machine) -> dict[str, Check]:
     """None for a folder that cannot be read. Raises `ImportError`, as where numpy is broken."""
     from chatcli.doctor import store
+    from chatcli.store.sessions.folder import SessionFolder
 
-    folder = machine.sessions
-    if not disk.readable(folder):
+    folder = SessionFolder(machine.sessions, machine.sessions_flag)
+    if not disk.readable(folder.folder):
         return {}
     return {
         "sessions": partial(store.sessions, folder, not machine.quick),
-        "checkpoints": partial(store.checkpoints, folder, machine.limit_bytes),
+        "checkpoints": partial(store.checkpoints, folder.folder, machine.limit_bytes),
         "headers": partial(store.headers, folder),
         "leftovers": partial(store.leftovers, folder),
     }

@@ -38,7 +38,7 @@ def environment(variables: Mapping[str, str], problems: Sequence[str]) -> Iterat
     for sentence in problems:
         yield problem("environment", sentence, "Unset it or give it another value.")
     if unknown := [name for name in names if name not in known]:
-        todo = "It has no effect: 'chatcli config' lists the settings."
+        todo = "It has no effect. To list the settings: chatcli config"
         yield advice("environment", f"{', '.join(unknown)} not known", todo, unknown=unknown)
     elif not problems:
         value = ", ".join(names) or f"no {PREFIX}… is set"

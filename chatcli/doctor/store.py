@@ -17,7 +17,6 @@ from chatcli.store.segments import budget, eviction, inventory
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.eviction import Removal
 from chatcli.store.segments.inventory import Item, Problem
-from chatcli.store.sessions import listing
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import file_size
 
@@ -26,16 +25,16 @@ SAMPLE_FILES = 2000
 NEARLY_FULL_SHARE = 0.9
 
 
-def sessions(folder: Path, whole: bool) -> Iterator[Finding]:
+def sessions(folder: SessionFolder, whole: bool) -> Iterator[Finding]:
     """Every transcript, parsed if `whole`, else opened. Raises `FolderError`."""
     damaged = (
-        maintenance.damaged_transcripts(SessionFolder(folder))
+        maintenance.damaged_transcripts(folder)
         if whole
-        else [summary.problem for summary in listing.summaries(folder) if summary.problem]
+        else [summary.problem for summary in folder.summaries() if summary.problem]
     )
-    number = len(listing.names(folder))
+    number = folder.count()
     if damaged:
-        todo = f"'chatcli cache verify' names each; the first: {damaged[0]}"
+        todo = f"The first: {damaged[0]} To see each: {folder.command('cache verify')}"
         yield problem(
             "sessions",
             f"{number:,}; damage in {count(len(damaged), 'place')}",
@@ -62,18 +61,20 @@ def checkpoints(folder: Path, limit_bytes: int | None) -> Iterator[Finding]:
         todo = "Move that file away: nothing can be saved until then."
         yield problem("checkpoints", f"{folder / 'kv'} is not a folder", todo, **data)
     elif used > NEARLY_FULL_SHARE * limit_bytes:
-        todo = "The least useful are evicted first; to keep more: chatcli config cache_limit SIZE"
+        todo = "The least useful are evicted first. To keep more: chatcli config cache_limit SIZE"
         yield advice("checkpoints", value, todo, **data)
     else:
         yield ok("checkpoints", value, **data)
 
 
-def headers(folder: Path) -> Iterator[Finding]:
+def headers(sessions: SessionFolder) -> Iterator[Finding]:
     """Whether files are what their names say, as far as their headers show."""
-    files = [file for model in inventory.models(folder) for file in islice(_headers(model), SAMPLE_FILES)]
+    models = inventory.models(sessions.folder)
+    files = [file for model in models for file in islice(_headers(model), SAMPLE_FILES)]
     read, damaged = len(files), [file for file in files if isinstance(file, Problem)]
     if damaged:
-        todo = "They are computed again; 'chatcli cache verify --repair' sets them aside."
+        repair = sessions.command("cache verify --repair")
+        todo = f"They are computed again. To set them aside: {repair}"
         first = f"{damaged[0].path.name[:24]}…: {damaged[0].reason}"
         yield problem(
             "headers",
@@ -83,8 +84,8 @@ def headers(folder: Path) -> Iterator[Finding]:
             damaged=[str(file.path) for file in damaged],
         )
     else:
-        more = " ('chatcli cache verify' reads all)" if read else ""
-        yield ok("headers", f"{read:,} read, all whole{more}" if read else "none yet", read=read)
+        value = f"{read:,} read, all whole. To read every byte: {sessions.command('cache verify')}"
+        yield ok("headers", value if read else "none yet", read=read)
 
 
 def _headers(model: Path) -> Iterator[Item | Problem]:
@@ -106,8 +107,9 @@ def _state(item: Item) -> Item | Problem:
         return Problem(item.path, f"it cannot be read: {error.strerror}")
 
 
-def leftovers(folder: Path) -> Iterator[Finding]:
+def leftovers(sessions: SessionFolder) -> Iterator[Finding]:
     """What no session needs, what was set aside, and what killed processes left. Raises `OSError`."""
+    folder = sessions.folder
     removals = [
         *eviction.leftovers(folder),
         *eviction.held_twice(folder),
@@ -116,7 +118,7 @@ def leftovers(folder: Path) -> Iterator[Finding]:
     size = sum(removal.size for removal in removals)
     data = {"files": len(removals), "bytes": size}
     if removals:
-        todo = f"'chatcli cache gc' frees {file_size(size)}."
+        todo = f"To free {file_size(size)}: {sessions.command('cache gc')}"
         yield advice("leftovers", _reasons(removals), todo, **data)
     else:
         yield ok("leftovers", "none", **data)

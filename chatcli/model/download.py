@@ -256,7 +256,7 @@ def explanation(name: str, error: Exception) -> str:
     if isinstance(error, OfflineModeIsEnabled):
         return (
             f"{absence} and HF_HUB_OFFLINE is set: unset it to download the "
-            "model, or choose one that is here (chatcli models)."
+            "model, or choose one that is here: chatcli models"
         )
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
@@ -268,5 +268,5 @@ def explanation(name: str, error: Exception) -> str:
     return (
         f"{absence}, and the hub cannot be reached at {constants.ENDPOINT} "
         f"({type(error).__name__}): check the network and ask for the model again, which downloads "
-        "it, or choose one that is here (chatcli models)."
+        "it, or choose one that is here: chatcli models"
     )

@@ -92,7 +92,7 @@ def download(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
             if not message and seconds > answer_seconds() + STARTUP_SECONDS:
                 raise ModelNotFound(
                     f"'{name}' is not on this machine and the hub does not answer: check the "
-                    "network, or choose a model that is here (chatcli models)."
+                    "network, or choose a model that is here: chatcli models"
                 )
             if "done" in new:
                 samples.append((seconds, new["done"]))

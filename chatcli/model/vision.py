@@ -200,8 +200,8 @@ def check(vision: Vision | None, model: str) -> Vision:
     if not inspect.processors():
         raise ImagesRefused(f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm")
     raise ImagesRefused(
-        f"The model '{Path(model).name}' cannot see images: leave them out, or choose one that "
-        "'chatcli models' lists with images."
+        f"The model '{Path(model).name}' cannot see images: leave them out, or choose one that can, "
+        "as listed by: chatcli models"
     )
 
 

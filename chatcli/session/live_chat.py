@@ -49,7 +49,7 @@ class LiveChat:
         files.check_writable(settings.sessions)
         self.background = background or BackgroundWork()
         self.session = OpenSession(
-            SessionFolder(settings.sessions),
+            SessionFolder(settings.sessions, settings.sessions_flag),
             request,
             self.background,
             system=settings.system,

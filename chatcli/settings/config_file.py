@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"{path} is not UTF-8 text at line {line}: fix it with chatcli config --edit."
+            f"{path} is not UTF-8 text at line {line}. Fix it with: chatcli config --edit"
         ) from error
 
 
@@ -147,8 +147,8 @@ def _parse(path: Path, text: str) -> TOMLDocument:
     except ParseError as error:
         reason = str(error).rpartition(" at line ")[0].rstrip(".")
         raise UsageError(
-            f"{path} is not TOML at line {error.line}: {shorten(reason, 80)} "
-            "(fix it with chatcli config --edit)."
+            f"{path} is not TOML at line {error.line}: {shorten(reason, 80)}. "
+            "Fix it with: chatcli config --edit"
         ) from error
 
 
@@ -171,7 +171,7 @@ def change(path: Path, key: str, value: Value | None) -> bool:
                 document[MODELS] = tomlkit.table()
             table = document.get(MODELS, {})
             if not isinstance(table, dict):
-                raise UsageError(f"In {path}, models must be a table: fix it with chatcli config --edit.")
+                raise UsageError(f"In {path}, models must be a table. Fix it with: chatcli config --edit")
         was_there = name in table
         if value is not None:
             table[name] = value

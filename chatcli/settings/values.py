@@ -301,8 +301,10 @@ class Settings:
     `memory_limit` is the most that the model and its cache may take in memory, in bytes; None: what
     the device recommends. `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with
     a model run. `model` and `system` are those of a session that is begun; one that goes on keeps
-    its own. `models` are the person's own names of models. `draft_model` proposes a reply's tokens,
-    `num_draft_tokens` at a time (`draft` is another thing: to prefill what is being typed).
+    its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must say in
+    a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
+    proposes a reply's tokens, `num_draft_tokens` at a time (`draft` is another thing: to prefill what is
+    being typed).
     """
 
     model: Annotated[
@@ -370,6 +372,7 @@ class Settings:
     ] = False
     system: Annotated[str | None, Text("System prompt.", "none", short="-s")] = None
     models: Mapping[str, str] = field(default_factory=dict)
+    sessions_flag: str | None = None
 
     @classmethod
     def loaded(cls, values: Mapping[str, Any], models: Mapping[str, str]) -> Settings:

@@ -39,15 +39,15 @@ def run(chat: LiveChat) -> None:
     while True:
         try:
             line = input(PROMPT)
-        except EOFError:
-            return
-        except KeyboardInterrupt:
+        except (EOFError, KeyboardInterrupt):
             print()
-            return
+            break
         try:
             if line.strip() and script.run_line(line, chat, display):
-                return
+                break
         except ChatcliError as error:
             print(clean(str(error)))
         except KeyboardInterrupt:
             print("(stopped)")
+    if (name := chat.session.name) is not None:
+        print(f"To go on with this conversation: {chat.session.folder.command('resume', name)}")

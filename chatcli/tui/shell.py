@@ -193,7 +193,8 @@ class Shell:
         if self._error is not None:
             raise self._error
         self._print_not_sent(self._queue.pop_all())
-        self._screen.goodbye(self._chat.session.name)
+        if (name := session.name) is not None:
+            self._screen.goodbye(session.folder.command("resume", name))
 
     def _started(self, start_drawing: Callable[[], None]) -> None:
         start_drawing()

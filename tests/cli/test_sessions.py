@@ -100,7 +100,8 @@ def test_a_session_is_exported_and_imported(chatcli: Program) -> None:
     path = save(chatcli, "fruit salad", "two pears", "three plums", "four figs")
     chatcli.run("export", "fruit", "-o", "fruit.json")
     result = chatcli.run("import", "fruit.json")
-    assert "Imported 2 turns as 'fruit salad-2': chatcli resume 'fruit salad-2'\n" == result.text
+    resume = "To go on with it: chatcli resume 'fruit salad-2'"
+    assert f"Imported 2 turns as 'fruit salad-2'. {resume}\n" == result.text
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     copied = path.with_name("fruit salad-2.jsonl").read_bytes().splitlines()
     assert lines[1:] == [json.loads(line) for line in copied][1:]
@@ -159,7 +160,7 @@ def test_an_imported_conversation_can_be_continued(chatcli: Program) -> None:
         {"role": "assistant", "content": "Hi.", "reasoning_content": "Greet."},
     ]
     result = chatcli.run("import", "-", stdin=json.dumps(messages))
-    assert "Imported 1 turn as 'hello': chatcli resume hello\n" == result.text
+    assert "Imported 1 turn as 'hello'. To go on with it: chatcli resume hello\n" == result.text
     turn = chatcli.ask("And now?", "-S", "hello", "-n", "2")
     assert ("hello", 2) == (turn["session"], turn["turn"])
     session = chatcli.run("show", "hello", "--json").json()
@@ -200,7 +201,7 @@ def test_the_chosen_session_is_resumed(chatcli: Program) -> None:
 
 
 def test_resume_without_sessions_is_an_error(chatcli: Program) -> None:
-    sentence = "There is no saved session yet: start one with 'chatcli'."
+    sentence = "There is no saved session yet. To start one: chatcli"
     with open_shell(chatcli, "resume") as terminal:
         assert 1 == terminal.wait_for_exit()
     assert sentence in terminal.text()

@@ -11,6 +11,7 @@ import pytest
 from chatcli.doctor import store
 from chatcli.doctor.finding import Finding
 from chatcli.store.segments import inventory
+from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import folder_contents
 
 GIB = 1 << 30
@@ -25,10 +26,10 @@ def saved(saved_conversation: Path, tmp_path: Path) -> Path:
 
 def look(folder: Path, *, whole: bool = False, limit: int | None = GIB) -> dict[str, Finding]:
     findings = [
-        *store.sessions(folder, whole),
+        *store.sessions(SessionFolder(folder), whole),
         *store.checkpoints(folder, limit),
-        *store.headers(folder),
-        *store.leftovers(folder),
+        *store.headers(SessionFolder(folder)),
+        *store.leftovers(SessionFolder(folder)),
     ]
     return {finding.name: finding for finding in findings}
 

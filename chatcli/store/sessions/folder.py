@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
+from chatcli.command_line import command_line
 from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.errors import (
     FolderError,
@@ -45,7 +46,6 @@ FILLERS = re.compile(
     "a|an|and|are|as|at|because|but|by|for|from|has|have|i|if|in|into|is|its|my|of|on|or|our|than"
     "|the|their|to|was|were|when|where|which|while|who|with|your"
 )
-LISTED_BY = "'chatcli list' shows them all; in a chat, /resume does."
 # `files.is_locked` holds a session's lock for microseconds.
 LOCK_SECONDS = 0.1
 LOCK_POLL_SECONDS = 0.005
@@ -54,9 +54,15 @@ LOCK_POLL_SECONDS = 0.005
 class SessionFolder:
     """Where sessions are saved."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, flag: str | None = None) -> None:
+        """`flag` is what `--sessions` must say for chatcli to find the folder; None: it finds it without."""
         self.folder = folder
+        self.flag = flag
         self._opened: weakref.WeakSet[SessionFile] = weakref.WeakSet()
+
+    def command(self, command: str, *names: str) -> str:
+        """A command line of chatcli that runs on this folder, for a person to paste."""
+        return command_line(command, *names, sessions=self.flag)
 
     def names(self) -> list[str]:
         """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
@@ -70,7 +76,7 @@ class SessionFolder:
         """The session that was used last. Raises `SessionNotFound` if there is none."""
         names = self.names()
         if not names:
-            raise SessionNotFound("There is no saved session yet: start one with 'chatcli'.")
+            raise SessionNotFound(f"There is no saved session yet. To start one: {self.command('')}")
         return names[0]
 
     def resolve(self, name: str) -> str:
@@ -81,14 +87,14 @@ class SessionFolder:
         matches = [other for other in names if other.startswith(name)]
         if len(matches) == 1:
             return matches[0]
-        raise SessionNotFound(_not_found(name, names, matches))
+        raise SessionNotFound(self._not_found(name, names, matches))
 
     def exact(self, name: str) -> str:
         """`name` if there is such a session: what cannot be undone takes whole names only."""
         files.check_name(name)
         names = listing.names(self.folder)
         if name not in names:
-            raise SessionNotFound(_not_found(name, names, []))
+            raise SessionNotFound(self._not_found(name, names, []))
         return name
 
     def exists(self, name: str) -> bool:
@@ -137,7 +143,7 @@ class SessionFolder:
             except FileExistsError:
                 raise SessionExists(
                     f"There is a session '{name}' already: choose another name, "
-                    f"or go on with 'chatcli resume {name}'."
+                    f"or go on with it: {self.command('resume', name)}"
                 ) from None
         return self.open(name)
 
@@ -151,16 +157,18 @@ class SessionFolder:
 
     @contextlib.contextmanager
     def _locking(self, path: Path) -> Iterator[None]:
-        """Another message for `SessionLocked` if it is this process that has the session open."""
+        """Say in `SessionLocked` what to do, which is another thing in the process that has it open."""
         try:
             yield
-        except SessionLocked:
+        except SessionLocked as error:
             if any(session.path == path and not session.closed for session in self._opened):
                 raise SessionLocked(
                     f"The session '{path.stem}' is the one that is open here: /new leaves it, "
                     "and /rename gives it another name."
                 ) from None
-            raise
+            raise SessionLocked(
+                f"{error}: close it there, or go on in a copy: {self.command('branch', path.stem)}"
+            ) from None
 
     def rename(self, name: str, new_name: str) -> str:
         """Give a session another name. Raises `SessionExists`, and `SessionLocked` if it is open."""
@@ -197,6 +205,14 @@ class SessionFolder:
             finally:
                 os.close(descriptor)
         return path.stem
+
+    def _not_found(self, name: str, names: list[str], matches: list[str]) -> str:
+        if matches:
+            return f"'{name}' could be any of {_listed(matches)}: give more of the name."
+        if similar := difflib.get_close_matches(name, names, 3):
+            return f"There is no session '{name}'. Did you mean {_listed(similar)}?"
+        listed = f"In a chat /resume lists them, and outside: {self.command('list')}"
+        return f"There is no session '{name}'. {listed}"
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}{SUFFIX}"
@@ -404,10 +420,7 @@ def _lock(descriptor: int, name: str) -> None:
     deadline = time.monotonic() + LOCK_SECONDS
     while not files.lock(descriptor, wait=False):
         if time.monotonic() > deadline:
-            raise SessionLocked(
-                f"The session '{name}' is open in another chatcli: close it there, "
-                f"or go on in a copy with 'chatcli branch {name}'."
-            )
+            raise SessionLocked(f"The session '{name}' is open in another chatcli")
         time.sleep(LOCK_POLL_SECONDS)
 
 
@@ -427,14 +440,6 @@ def _same(facts: os.stat_result, path: Path) -> bool:
 def _read_all(descriptor: int) -> bytes:
     """Through the locked descriptor: where locks are emulated, closing another one frees them."""
     return os.pread(descriptor, os.fstat(descriptor).st_size + 1, 0)
-
-
-def _not_found(name: str, names: list[str], matches: list[str]) -> str:
-    if matches:
-        return f"'{name}' could be any of {_listed(matches)}: give more of the name."
-    similar = difflib.get_close_matches(name, names, 3)
-    hint = f" Did you mean {_listed(similar)}?" if similar else f" {LISTED_BY}"
-    return f"There is no session '{name}'.{hint}"
 
 
 def _listed(names: list[str]) -> str:

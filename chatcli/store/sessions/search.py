@@ -61,11 +61,12 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits of a search for these words. `more`: there are older hits too."""
+    """The hits of a search for these words. `more`: there are older hits too, which `all_command` finds."""
 
     words: Sequence[str]
     hits: Sequence[Hit]
     more: bool = False
+    all_command: str = ""
 
 
 def split(text: str) -> list[str]:

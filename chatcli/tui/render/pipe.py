@@ -74,7 +74,7 @@ class Pipe:
         self._out.flush()
 
     def result(self, result: Result) -> None:
-        Console(file=self._out, highlight=False).print(renderable(result))
+        Console(file=self._out, highlight=False).print(renderable(result), crop=False)
 
     def _write(self, stream: TextIO, text: str) -> None:
         stream.write(clean(text))

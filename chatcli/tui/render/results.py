@@ -21,6 +21,7 @@ from chatcli.conversation.tree import Entry, date_in_words
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, speculation
+from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Digits of a fingerprint that tell models apart.
@@ -80,7 +81,7 @@ def renderable(result: object) -> RenderableType:
 
 @renderable.register
 def _(result: results.PlainText) -> RenderableType:
-    return Text(clean(result.text))
+    return Sentence(result.text)
 
 
 @renderable.register
@@ -159,7 +160,7 @@ def _(result: results.Listing) -> RenderableType:
             words = Text(shorten(summary.first_words, 60), style=DIM)
             table.add_row(Text(name, style=ACCENT), str(summary.turns), last_used, words)
     if result.more > 0:
-        return Group(table, Text(f"… and {result.more:,} more: chatcli list --all", style=DIM))
+        return Group(table, Sentence(f"… and {result.more:,} more: {result.all_command}", DIM))
     return table
 
 
@@ -282,7 +283,7 @@ def _(result: results.DiskUse) -> RenderableType:
 
 @renderable.register
 def _(result: results.Verified) -> RenderableType:
-    lines = [
+    lines: list[RenderableType] = [
         Text(f"! {clean(str(problem.path.relative_to(result.folder)))}: {clean(problem.reason)}")
         for problem in result.damaged
     ]
@@ -292,7 +293,7 @@ def _(result: results.Verified) -> RenderableType:
     if result.damaged and result.repaired:
         lines.append(Text("Set aside: the next turn computes these checkpoints again."))
     elif result.damaged:
-        lines.append(Text("'chatcli cache verify --repair' sets damaged checkpoints aside."))
+        lines.append(Sentence(f"To set damaged checkpoints aside: {result.repair_command}"))
     return Group(*lines)
 
 
@@ -317,7 +318,7 @@ def _(result: results.Table) -> RenderableType:
         table.add_column(column, justify="right" if number else "left")
     for row in result.rows:
         table.add_row(*map(Text, row))
-    notes = [Text(note, style="yellow" if WARNING.search(note) else DIM) for note in result.notes]
+    notes = [Sentence(note, "yellow" if WARNING.search(note) else DIM) for note in result.notes]
     return Group(Text(clean(result.title), style="bold"), *[table] * bool(result.rows), *notes, Text())
 
 
@@ -326,7 +327,7 @@ def _(result: results.Opened) -> RenderableType:
     head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
     if (day := result.conversation.date) != time.strftime("%Y-%m-%d"):
         head.append(f" · dated {date_in_words(day)}", DIM)
-    notes = [Text(f"! {clean(note)}", style="yellow") for note in result.notes]
+    notes = [Sentence(f"! {note}", "yellow") for note in result.notes]
     return Group(head, transcript(results.Transcript(result.name, result.conversation, last=2)), *notes)
 
 
@@ -352,7 +353,7 @@ def _(result: search.SearchResult) -> RenderableType:
     if not result.hits:
         words = ", ".join(f"'{clean_line(word)}'" for word in result.words)
         return Text(f"No message holds {words}.")
-    lines: list[Text] = []
+    lines: list[RenderableType] = []
     for hit in result.hits:
         place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.last_used)}"
         branch = "" if hit.on_path else " (other branch)"
@@ -362,6 +363,6 @@ def _(result: search.SearchResult) -> RenderableType:
             excerpt.stylize(f"bold {ACCENT}", start + 2, end + 2)
         lines.append(excerpt)
     if result.more:
-        more = f"The newest {len(result.hits)} are shown, and there are more: chatcli search --all"
-        lines.append(Text(more, DIM))
+        more = f"The newest {len(result.hits)} are shown. To see all: {result.all_command}"
+        lines.append(Sentence(more, DIM))
     return Group(*lines)

@@ -21,6 +21,7 @@ from chatcli.tui.render import alternatives
 from chatcli.tui.render.panel import hit_line, hit_panel
 from chatcli.tui.render.reply import Reply
 from chatcli.tui.render.results import model_label, renderable
+from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.text.styles import ACCENT, DIM
 from chatcli.tui.text.wrap import wrap
 
@@ -55,7 +56,7 @@ class Screen:
         return cls(console, panel, gap=True, context=context)
 
     def print(self, text: str, style: str = "") -> None:
-        self.console.print(Text(clean(text), style=style))
+        self.console.print(Sentence(text, style), crop=False)
 
     def error(self, text: str) -> None:
         self.print(text, "red")
@@ -110,7 +111,7 @@ class Screen:
         """Print what a command returned."""
         if isinstance(result, PanelMode):
             self._panel = result.mode
-        self.console.print(renderable(result))
+        self.console.print(renderable(result), crop=False)
         self._print_gap()
 
     def _print_gap(self) -> None:
@@ -128,9 +129,7 @@ class Screen:
                 console.print(line, soft_wrap=True)
         return captured.get().rstrip("\n")
 
-    def goodbye(self, session: str | None) -> None:
-        """Print how to come back to the session, if one was begun."""
-        if session is not None:
-            name = clean_line(session)
-            command = f"chatcli resume {name!r}" if " " in name else f"chatcli resume {name}"
-            self.console.print(Text.assemble(("To go on with this conversation: ", DIM), command))
+    def goodbye(self, command: str) -> None:
+        """Print the command that comes back to the session."""
+        sentence = Sentence(f"To go on with this conversation: {command}", DIM, command_style="")
+        self.console.print(sentence, crop=False)
