@@ -113,9 +113,14 @@ class Chat:
             settings = Settings(sessions=options.get("sessions") or _default_sessions())
         settings = _with_options(settings, options)
         if not isinstance(name, SessionRequest):
-            model_options = {key: getattr(settings.model_options, key) for key in options if key in KEPT}
             name = SessionRequest(
-                name, latest, at, system, template_args=template_args or {}, model_options=model_options
+                name,
+                latest,
+                at,
+                system,
+                template_args=template_args or {},
+                model_options={key: getattr(settings.model_options, key) for key in options if key in KEPT},
+                flags=frozenset(options),
             )
         self._chat = LiveChat(settings, name, model, ranks)
         self._settle = settle
@@ -225,6 +230,11 @@ class Chat:
     def session(self) -> SessionFile | None:
         """The session's open file; None until the first message."""
         return self._chat.session.file
+
+    @property
+    def notes(self) -> list[str]:
+        """What opening the session mended, and which options override what it keeps: a sentence each."""
+        return self._chat.notes()
 
     @property
     def turns(self) -> list[Turn]:

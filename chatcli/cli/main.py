@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,13 +24,11 @@ from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, 
 from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.store.sessions.transcript import recovered
 from chatcli.text import clean, decodable
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
     from chatcli.session.live_chat import LiveChat
-    from chatcli.store.sessions.folder import SessionFile
     from chatcli.tui.shell import Shell
 
 # The commands that run a model on every rank; any other is rank 0's alone.
@@ -155,7 +154,7 @@ def converse(options: Options, request: SessionRequest) -> None:
             from chatcli.commands import script
             from chatcli.tui.render.pipe import Pipe
 
-            report_recovery(chat.session.file)
+            report(chat.notes())
             screen = JsonLines() if options.as_json else Pipe(context=chat.model.context_size)
             script.run((decodable(line) for line in sys.stdin), chat, screen)
     finally:
@@ -193,9 +192,9 @@ def shell(chat: LiveChat, editor: str | None) -> Shell:
     return Shell(chat, screen, live_region, history, editor)
 
 
-def report_recovery(session: SessionFile | None) -> None:
-    """Say on standard error what was damaged in a session and skipped."""
-    for note in recovered(session.transcript) if session is not None else ():
+def report(notes: Sequence[str]) -> None:
+    """Say on standard error what opening a session mended, and what flags override of it."""
+    for note in notes:
         warn(note)
 
 
@@ -224,7 +223,7 @@ def ask(
         questions = ask_each.read_questions(each, prompt)
         live_chat = LiveChat(options.settings(), options.request(), model, our_ranks())
         try:
-            report_recovery(live_chat.session.file)
+            report(live_chat.notes())
             ask_each.run(questions, live_chat, as_json=options.as_json, images=images)
         finally:
             close(live_chat)
@@ -232,7 +231,7 @@ def ask(
     text = whole_prompt(prompt)
     chat = Chat(options.request(), model=model, settings=options.settings(), ranks=our_ranks())
     try:
-        report_recovery(chat.session)
+        report(chat.notes)
         screen = JsonLines() if options.as_json else Pipe(context=lambda: chat.context)
         with script.stop_on_interrupt() as cancelled:
             script.show(chat.send(text, cancelled, images=images), screen)

@@ -229,6 +229,7 @@ class Options:
             model_options={
                 key: value_of(key, flag) for key in KEPT if (flag := self.flags.get(key)) is not None
             },
+            flags=frozenset(key for key, flag in self.flags.items() if flag not in (None, [])),
         )
 
 

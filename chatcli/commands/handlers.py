@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from chatcli import files
 from chatcli.chat_format.arguments import LEVELS
@@ -40,7 +38,7 @@ from chatcli.exchange import importing
 from chatcli.model import hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
-from chatcli.settings.values import NO_MODEL, PANELS, POCKET, SETTINGS, aliased
+from chatcli.settings.values import IN_SHELL, NO_MODEL, PANELS, POCKET, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import shorten
@@ -50,8 +48,6 @@ MAX_LISTED = 50
 # One digit chooses a reply.
 MAX_ALTERNATIVES = 9
 SWITCHES = {"on": True, "off": False}
-# What `/set` changes, by key.
-SAMPLING = {key: setting for key, setting in SETTINGS.items() if setting.in_shell}
 
 
 def _session_names(chat: LiveChat) -> list[str]:
@@ -185,7 +181,7 @@ def import_(chat: LiveChat, argument: str) -> Result:
     with files.explained(f"read {path}"):
         data = path.read_bytes()
     imported = importing.save(chat.session.folder, importing.read(data))
-    return Opened(imported.name, imported.conversation, chat.session.switch(imported))
+    return Opened(imported.name, imported.conversation, chat.switch(imported))
 
 
 @command(
@@ -334,7 +330,7 @@ def _day(word: str) -> str:
     f"[{'|'.join((*SWITCHES, *LEVELS))}|default]",
     "set the thinking",
     group="Model",
-    details="Show the model's thinking, turn it on or off, or set its effort.",
+    details="Show the model's thinking, turn it on or off, or set its effort. The session keeps it.",
     example="/think off",
 )
 def think(chat: LiveChat, argument: str) -> Result:
@@ -373,21 +369,20 @@ def stats(chat: LiveChat, argument: str) -> Result:
     "[KEY VALUE]",
     "set temp, top_p, seed, …",
     group="Model",
-    details=f"Show or set how tokens are chosen; off is the model's own. Keys: {', '.join(SAMPLING)}.",
+    details="Show or set how tokens are chosen; off is the model's own. The session keeps it. "
+    f"Keys: {', '.join(IN_SHELL)}.",
     example="/set temp 0.7",
-    complete=lambda _: [f"{key} " for key in SAMPLING],
+    complete=lambda _: [f"{key} " for key in IN_SHELL],
 )
 def set_(chat: LiveChat, argument: str) -> Result:
     if not argument:
         sampling = chat.model.sampling
-        return PlainText("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in SAMPLING))
+        return PlainText("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in IN_SHELL))
     key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
-    if key not in SAMPLING:
-        raise UsageError(f"There is no setting '{key}': there are {', '.join(SAMPLING)}.")
+    if key not in IN_SHELL:
+        raise UsageError(f"There is no setting '{key}': there are {', '.join(IN_SHELL)}.")
     if word := word.strip():
-        value = None if word == "off" else SAMPLING[key].load(SAMPLING[key].check_word(word, key))
-        changed: dict[str, Any] = {key: value}
-        chat.model.set_sampling(replace(chat.model.settings.sampling, **changed))
+        chat.set(key, None if word in ("off", "default") else IN_SHELL[key].check_word(word, key))
     return PlainText(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
 
 

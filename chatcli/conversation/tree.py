@@ -85,6 +85,8 @@ class Conversation:
     print the date get this one on every other day too. `effort` is how much the model is to think,
     `template_args` what else its template is told; None and nothing leave it to the template.
     `model_options` is how its model is run, where that is not as usual: fields of `settings.ModelOptions`.
+    `settings` are what `/set` and `/think` have set: fields of `settings.Sampling`, and `think`; None is
+    the model's own.
     """
 
     date: str
@@ -96,6 +98,7 @@ class Conversation:
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Entry:
         """Hang `entry` into the tree and move the head to it.

@@ -61,7 +61,11 @@ def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = No
 
     `bytes_of` gives the file of an image, which is embedded; an image that is lost is only named.
     """
-    template = {"effort": conversation.effort, "template_args": dict(conversation.template_args)}
+    settings = {
+        "effort": conversation.effort,
+        "template_args": dict(conversation.template_args),
+        "settings": dict(conversation.settings),
+    }
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -84,7 +88,7 @@ def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = No
         ],
         "labels": dict(conversation.labels),
         "head": conversation.head,
-        **{key: value for key, value in template.items() if value},
+        **{key: value for key, value in settings.items() if value},
     }
 
 

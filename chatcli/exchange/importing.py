@@ -102,6 +102,7 @@ def _tree(exported: Mapping[str, Any]) -> Conversation:
     tree.head = None if head is None else tree.entries[head].id
     tree.effort = _text_or_none(exported.get("effort"))
     tree.template_args = arguments_of(exported.get("template_args", {}))
+    tree.settings = arguments_of(exported.get("settings", {}))
     return tree
 
 
@@ -235,6 +236,7 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
     )
     try:
         session.set_template(conversation.effort, conversation.template_args)
+        session.set_settings(conversation.settings)
         with Gallery(folder.folder).keeping(imported.images):
             for entry in conversation.entries.values():
                 session.copy(entry)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from chatcli import files
 from chatcli.conversation.images import Image
@@ -18,10 +19,12 @@ from chatcli.session.background import BackgroundWork
 from chatcli.session.model_slot import ModelSlot, absolute
 from chatcli.session.open_session import NO_CONVERSATION, OpenSession
 from chatcli.session.opening import SessionRequest
-from chatcli.settings.values import Settings
+from chatcli.settings.declaration import Value
+from chatcli.settings.values import SETTINGS, Sampling, Settings
 from chatcli.store.segments import readahead
 from chatcli.store.sessions import marker
-from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.store.sessions.transcript import recovered
 
 if TYPE_CHECKING:
     from chatcli.turn.prompt import TurnContext
@@ -56,6 +59,10 @@ class LiveChat:
             think=settings.think,
         )
         self._closing = threading.Event()
+        self._asked_sampling = settings.sampling
+        settings = replace(settings, sampling=self._resumed_sampling(request.flags))
+        self.session.resume_think(request.flags)
+        self._overriding = self._differences(settings, request.flags)
         saved = self.session.file.conversation if self.session.file is not None else None
         options = settings.model_options
         if model:
@@ -77,6 +84,45 @@ class LiveChat:
         if needed is not None:
             readahead.begin(settings.sessions, needed, self._closing)
 
+    def _resumed_sampling(self, flags: Collection[str] = ()) -> Sampling:
+        """As the session keeps it, unless a flag says how to sample, else as this run was asked to."""
+        return self._asked_sampling.resumed(self.session.settings, flags)
+
+    def _differences(self, settings: Settings, flags: Collection[str]) -> list[str]:
+        """What flags set to another value than the session keeps: temp 0.2 (the session has 0.7)."""
+        used = {**vars(settings.sampling), "think": self.session.think}
+        kept = {**vars(self._resumed_sampling()), "think": self.session.settings.get("think")}
+        return [
+            f"{name} {_shown(used[name])} (the session has {_shown(kept[name])})"
+            for name in used
+            if name in flags and name in self.session.settings and used[name] != kept[name]
+        ]
+
+    def notes(self) -> list[str]:
+        """What opening the session mended, and what flags override of it: a line each, for the start."""
+        file = self.session.file
+        recovered_lines = [] if file is None else list(recovered(file.transcript))
+        return [*recovered_lines, *([", ".join(self._overriding)] if self._overriding else [])]
+
+    def set(self, name: str, value: Value | None) -> None:
+        """Set a field of `Sampling`, as the config file has it; None: the model's own. The session keeps it.
+
+        Raises `FolderError`.
+        """
+        self.session.keep(name, value)
+        loaded: dict[str, Any] = {name: None if value is None else SETTINGS[name].load(value)}
+        self.model.set_sampling(replace(self.model.settings.sampling, **loaded))
+
+    def switch(self, file: SessionFile) -> list[str]:
+        """Go on with another session, and with what `/set` and `/think` have set there.
+
+        Returns what `OpenSession.switch` does.
+        """
+        notes = self.session.switch(file)
+        self.model.set_sampling(self._resumed_sampling())
+        self.session.resume_think()
+        return notes
+
     def resume(self, name: str) -> list[str]:
         """Go on with a saved session and the model that it was held with.
 
@@ -91,7 +137,7 @@ class LiveChat:
         except (ChatcliError, KeyboardInterrupt):
             file.close()
             raise
-        return self.session.switch(file)
+        return self.switch(file)
 
     @property
     def abandoned(self) -> bool:
@@ -267,3 +313,11 @@ class LiveChat:
             parts.append(("images", sum(len(block.keys) for block in blocks)))
         around = prompt.context_used(context) - sum(tokens for _, tokens in parts)
         return [*parts, ("markers around them", max(around, 0))]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(map(repr, value))
+    return "the model's own" if value is None else str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,7 +60,7 @@ class OpenSession:
         """
         self.folder = folder
         self.file = opening.open_existing(folder, request)
-        self.think = think
+        self.think = self._default_think = think
         self.images: tuple[Image, ...] = ()
         self._background = background
         self._default_system = system
@@ -93,7 +93,9 @@ class OpenSession:
         if self._request.system is not None:
             self.file.set_system(self._request.system or None)
         self.file.set_template(self.effort, self.template_args)
-        self._request = replace(self._request, system=None, effort=None, template_args={})
+        if self._request.settings:
+            self.file.set_settings(self._request.settings)
+        self._request = replace(self._request, system=None, effort=None, template_args={}, settings={})
         return self.file
 
     def unsaved(self, model: str) -> Conversation:
@@ -115,7 +117,7 @@ class OpenSession:
         before, self.file = self.file, file
         if before is None and file is not None:
             # These were for the conversation that never began.
-            self._request = replace(self._request, system=None, effort=None, template_args={})
+            self._request = replace(self._request, system=None, effort=None, template_args={}, settings={})
         notes = list(recovered(file.transcript)) if file else []
         if before is not None:
             try:
@@ -132,6 +134,7 @@ class OpenSession:
             date=self._request.date if self.file is None else None,
             effort=self.effort,
             template_args=self.template_args,
+            settings=self.settings,
         )
         return self.switch(None)
 
@@ -193,9 +196,31 @@ class OpenSession:
             self.file.set_date(date)
 
     def set_think(self, think: bool | None) -> None:
-        """Turn thinking on or off for the rest of the run; None leaves it to the template."""
+        """Turn thinking on or off from now on; None leaves it to the template. The session keeps it."""
         self._background.stop()
         self.think = think
+        self.keep("think", think)
+
+    def resume_think(self, flags: Collection[str] = ()) -> None:
+        """Think as the session keeps it, unless a flag says how, else as this run was asked to."""
+        kept = self.settings.get("think")
+        if "think" not in self.settings or "think" in flags:
+            self.think = self._default_think
+        elif kept is None or isinstance(kept, bool):
+            self.think = kept
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What `/set` and `/think` have set, as `Conversation.settings` has it."""
+        return self._request.settings if self.file is None else self.file.conversation.settings
+
+    def keep(self, name: str, value: Any) -> None:
+        """Have the session keep a setting (None: the model's own)."""
+        settings = {**self.settings, name: value}
+        if self.file is None:
+            self._request = replace(self._request, settings=settings)
+        else:
+            self.file.set_settings(settings)
 
     @property
     def effort(self) -> str | None:

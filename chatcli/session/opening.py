@@ -19,6 +19,8 @@ class SessionRequest:
     `at` is the turn to continue from. `must_exist`: a session of that name is not begun. `date` (ISO 8601)
     is a new session's; None: today. `effort` and `template_args` go to the chat template; an argument that
     is None is removed. `model_options` (fields of `ModelOptions`) override those that the session keeps.
+    `flags` are the names of settings whose values in this run win over those that the session keeps;
+    `settings` are those that a new session keeps from the beginning.
     """
 
     name: str | None = None
@@ -30,6 +32,8 @@ class SessionRequest:
     effort: str | None = None
     template_args: Mapping[str, Any] = field(default_factory=dict)
     model_options: Mapping[str, Any] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_existing(folder: SessionFolder, request: SessionRequest) -> SessionFile | None:
@@ -87,6 +91,7 @@ def branch_from(
     )
     branched.set_template(source.effort, source.template_args)
     branched.set_model_options(source.model_options)
+    branched.set_settings(source.settings)
     for entry in source.path(leaf):
         branched.copy(entry)
     return branched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -205,6 +205,15 @@ class Sampling:
         asked = {key: value for key, value in vars(self).items() if value is not None}
         return replace(own, **asked)
 
+    def resumed(self, kept: Mapping[str, Any], asked: Collection[str]) -> Sampling:
+        """As a session has `kept` it, where it has (None: the model's own), but for the names `asked` for."""
+        usable = {
+            name: value if value is None else SETTINGS[name].load(value)
+            for name, value in kept.items()
+            if name in IN_SHELL and name not in asked and (value is None or SETTINGS[name].holds(value))
+        }
+        return replace(self, **usable)
+
     def shifted(self, number: int) -> Sampling:
         """The same for reply `number` to one question: another seed gives another reply."""
         return self if self.seed is None else replace(self, seed=self.seed + number)
@@ -404,6 +413,8 @@ SETTINGS = {key: setting for key, setting, _ in _DECLARED}
 DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
 # The model options that a session keeps.
 KEPT = tuple(key for key, setting in SETTINGS.items() if setting.in_session)
+# What `/set` changes, by key. The session keeps it.
+IN_SHELL = {key: setting for key, setting in SETTINGS.items() if setting.in_shell}
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ def run(chat: LiveChat) -> None:
     display = LineDisplay(context=chat.model.context_size)
     print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
     if (file := chat.session.file) is not None:
-        display.result(results.Opened(file.name, file.conversation))
+        display.result(results.Opened(file.name, file.conversation, chat.notes()))
     for download in chat.model.downloads(threading.Event()):
         display.event(download)
     display.abandon()

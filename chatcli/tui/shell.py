@@ -31,7 +31,6 @@ from chatcli.commands import handlers, mentions, registry, results
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
 from chatcli.session.live_chat import LiveChat
-from chatcli.store.sessions.transcript import recovered
 from chatcli.text import shorten
 from chatcli.tui import queue, toolbar
 from chatcli.tui.composer import composer, escape
@@ -179,8 +178,7 @@ class Shell:
             self._chat.model.name, session.name, session.folder.count(), session.folder.folder
         )
         if session.file is not None:
-            notes = list(recovered(session.file.transcript))
-            self._screen.result(results.Opened(session.file.name, session.conversation, notes))
+            self._screen.result(results.Opened(session.file.name, session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:
                 self._app.run(pre_run=lambda: self._started(start_drawing))

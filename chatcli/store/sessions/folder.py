@@ -373,6 +373,12 @@ class SessionFile:
             self.write({"type": "running", "running": dict(model_options)})
             self.conversation.model_options = dict(model_options)
 
+    def set_settings(self, settings: Mapping[str, Any]) -> None:
+        """What `/set` and `/think` have set from now on, as `Conversation.settings` has it."""
+        if settings != self.conversation.settings:
+            self.write({"type": "set", "set": dict(settings)})
+            self.conversation.settings = dict(settings)
+
     def set_label(self, entry_id: str, label: str) -> None:
         """Bookmark an entry; an empty label takes the bookmark away."""
         self.write({"type": "label", "id": entry_id, "label": label})

@@ -29,7 +29,7 @@ USER = b'\n{"type": "user"'
 # The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
 FORWARD = re.compile(
     rb'\n\{"type": "(?:(user|assistant)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
-    rb'|(?:note|part)", "id": "|(?:system|template|running|sampling)", ")'
+    rb'|(?:note|part)", "id": "|(?:system|template|running|set)", ")'
 )
 
 # A file's modification time and bytes, why it cannot be read, or None if it is gone.

@@ -32,7 +32,7 @@ ESCAPED = re.compile(r'["\\\x00-\x1f]')
 MESSAGE = re.compile(
     rb'\n\{"type": "(?:user|(assistant))", "id": "(\w+)", "parent": (?:null|"\w+"), "content": "'
 )
-OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|template|running|sampling|label)", "')
+OTHER = re.compile(rb'\n\{"type": "(?:note|head|system|model|date|template|running|set|label)", "')
 PART_OF_REPLY = re.compile(rb'\n\{"type": "part", "id": "(\w+)"')
 AFTER_CONTENT, BEFORE_THINKING, AFTER_THINKING = b'", "time": ', b', "thinking": "', b'", "finish_'
 # Characters of an excerpt, and of those before the first match.

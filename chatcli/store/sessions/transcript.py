@@ -200,6 +200,8 @@ class _Reader:
             self._tree.template_args = arguments_of(line["args"])
         elif kind == "running":
             self._tree.model_options = arguments_of(line["running"])
+        elif kind == "set":
+            self._tree.settings = arguments_of(line["set"])
 
     def _label(self, entry_id: str, label: str) -> None:
         self._tree.labels[self._tree.entries[entry_id].id] = label
