@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
