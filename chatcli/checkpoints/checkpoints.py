@@ -7,10 +7,10 @@ prefill; what it made is kept in memory and handed to the store's writer.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from chatcli.engine import generate, speculative
@@ -18,6 +18,7 @@ from chatcli.engine.generate import Request, StopSignal, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
+from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
 from chatcli.model import device
@@ -154,6 +155,10 @@ class Checkpoints:
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
+
+    @functools.cached_property
+    def _expected(self) -> ExpectedCache:
+        return self._worker.call(ExpectedCache, self.loaded.model, self.loaded.model_options)
 
     @property
     def root(self) -> str:
@@ -319,6 +324,11 @@ class Checkpoints:
             return 0
         try:
             with rows, self._reset_if_out_of_memory(), device.explained():
+                try:
+                    self._expected.check_rows(rows)
+                except SegmentDamaged:
+                    self.store.set_aside_rows(rows)
+                    return 0
                 self._worker.call(prompt_cache.append, self._cache, self._log, rows)
         except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
             self.rewind()
@@ -335,11 +345,22 @@ class Checkpoints:
         scalars = "{}"
         if self._stateful:
             state, scalars = store.state(last)
+            try:
+                self._expected.check_state(state, scalars, path.end)
+            except SegmentDamaged as error:
+                store.set_aside_state(last)
+                raise SegmentDamaged(f"damaged: {error}") from error
         with store.rows(path) as rows:
+            try:
+                self._expected.check_rows(rows)
+            except SegmentDamaged as error:
+                store.set_aside_rows(rows)
+                raise SegmentDamaged(f"damaged: {error}") from error
             self._keep_shared_rows(path)
             try:
                 with self._reset_if_out_of_memory(), device.explained():
                     self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
+                    self._worker.call(self._expected.try_out, self._cache)
             except SegmentDamaged as error:
                 self._reset()
                 store.set_aside_damaged(path)
@@ -491,7 +512,7 @@ class Checkpoints:
         """
         run_model = generate.generate
         if speculator is not None:
-            run_model = partial(speculative.generate_with_draft, speculator)
+            run_model = functools.partial(speculative.generate_with_draft, speculator)
         run = list(request.tail)
         with self.lent(run) as (cache, log):
             tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)

@@ -15,6 +15,9 @@ from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import Array, Buffers, Container, storage
 
+# No prefill takes longer: a file that says so, or says no number, is not believed.
+MAX_SECONDS = 1e7
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -97,9 +100,10 @@ class Rows:
 def prefill_seconds(metadata: Mapping[str, str]) -> float:
     """The prefill seconds in a file's metadata; 0 if there are none."""
     try:
-        return float(metadata["seconds"])
+        seconds = float(metadata["seconds"])
     except (SegmentDamaged, ValueError):
         return 0.0
+    return seconds if 0 <= seconds <= MAX_SECONDS else 0.0
 
 
 def _blocks(array: Array, start: int, end: int) -> Buffers:

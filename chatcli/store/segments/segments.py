@@ -189,7 +189,7 @@ class SegmentStore:
         count = shared - shared % step
         if rows_file is None or not count:
             return None
-        with contextlib.suppress(OSError, SegmentDamaged):
+        with contextlib.suppress(OSError, SegmentDamaged), self._explained(rows_file):
             file = Container(rows_file)
             try:
                 self._check(file, "rows", parent=path.root, start=str(path[0].start))
@@ -218,6 +218,15 @@ class SegmentStore:
                 Container(located.path) as file,
             ):
                 file.check()
+
+    def set_aside_rows(self, rows: Rows) -> None:
+        """Set the files of open rows aside: they are whole, but do not fit the model."""
+        for piece in rows.pieces:
+            set_aside(piece.file.path)
+
+    def set_aside_state(self, segment: Segment) -> None:
+        """Set a state aside that does not fit the model."""
+        set_aside(catalog.state_path(self.folder, segment.id))
 
     def set_aside_all(self, path: TokenPath) -> None:
         """Set a path's files aside: they are whole, but do not fit the model."""
