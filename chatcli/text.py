@@ -67,7 +67,7 @@ def percent(part: int, whole: int, decimals: int = 0) -> str:
     if decimals == 0 and not whole <= 100 * part < 99 * whole:
         decimals = 1
     scale = 10**decimals
-    units = part * 100 * scale // whole
+    units = int(part * 100 * scale // whole)
     if not units:
         return f"<{1 / scale:.{decimals}f} %"
     return f"{units // scale}.{units % scale:0{decimals}d} %" if decimals else f"{units} %"

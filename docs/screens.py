@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parent))
 from tests.support import terminal as tty  # noqa: E402
 
 CHATCLI = [sys.executable, "-m", "chatcli"]
-PANEL = r"━ [\d.]+% (?:reused|ready)"
+PANEL = r"[\d.]+ % reused\b"
 TIMEOUT_SECONDS = 180.0
 # From the last letter to Enter, so that the typeahead is done.
 TYPING_SECONDS = 1.0

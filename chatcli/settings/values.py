@@ -369,9 +369,9 @@ class Settings:
         ),
     ] = None
     sessions: Annotated[Path, Folder("Where sessions are saved.", metavar="DIR")]
-    panel: Annotated[str, Choice("What is shown of each turn's reuse (default: line).", choices=PANELS)] = (
-        "line"
-    )
+    panel: Annotated[
+        str, Choice("How each turn's numbers are shown in a chat (default: full).", choices=PANELS)
+    ] = "full"
     trust_remote_code: Annotated[
         bool,
         Switch(

@@ -9,6 +9,7 @@ from chatcli.errors import ChatcliError
 from chatcli.events import Event, TurnDone
 from chatcli.session.live_chat import LiveChat
 from chatcli.text import clean
+from chatcli.tui.render.panel import prompt_parts, reasons
 from chatcli.tui.render.pipe import Pipe
 
 PROMPT = "> "
@@ -21,9 +22,9 @@ class LineDisplay(Pipe):
         super().event(event)
         if isinstance(event, TurnDone):
             record = event.record
-            print(f"[{record.hit_ratio:.1%} reused, {record.prefilled_tokens:,} prefilled]", flush=True)
-            if record.miss_reason:
-                print(clean(f"[why: {record.miss_reason}]"), flush=True)
+            print(f"[{' · '.join(prompt_parts(record.numbers()))}]", flush=True)
+            for reason in reasons(record.numbers()):
+                print(f"[why: {reason}]", flush=True)
 
 
 def run(chat: LiveChat) -> None:

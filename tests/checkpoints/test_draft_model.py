@@ -727,7 +727,7 @@ def test_the_panel_shows_the_share_of_drafted_tokens() -> None:
     def record(**numbers: Any) -> dict[str, Any]:
         return {"draft_model": "org/Small-4bit", **numbers}
 
-    assert ["speculation: 61% of tokens from Small-4bit"] == panel.speculation(
+    assert ["61 % drafted by Small-4bit"] == panel.speculation(
         [
             record(generated_tokens=60, draft_accepted_tokens=51),
             record(generated_tokens=40, draft_accepted_tokens=10),

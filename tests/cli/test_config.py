@@ -176,7 +176,7 @@ def test_another_file_can_be_named(chatcli: Program) -> None:
     other_file = chatcli.home / "deep" / "other.toml"
     run(chatcli, "config", "panel", "full", CHATCLI_CONFIG=str(other_file))
     assert ("full", "file") == values_and_sources(chatcli, CHATCLI_CONFIG=str(other_file))["panel"]
-    assert ("line", "default") == values_and_sources(chatcli)["panel"]
+    assert ("full", "default") == values_and_sources(chatcli)["panel"]
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_a_message_that_is_changed_has_its_images_again(program: Program) -> Non
         terminal.send(" Again.")
         terminal.wait_for("this? Again.")
         terminal.send(ENTER)
-        terminal.wait_for(lambda: terminal.count("reused|ready") > 1)
+        terminal.wait_for(lambda: terminal.count("% reused") > 1)
         terminal.wait_for(lambda: ready(terminal))
         leave(terminal)
     assert [["cat.png"]] == shown(program)

@@ -18,8 +18,8 @@ from tests.support.terminal import (
     Terminal,
 )
 
-# The line of numbers below a reply.
-PANEL = r"━ [\d.]+% (?:reused|ready)"
+# In the numbers below a reply.
+PANEL = r"[\d.]+ % reused\b"
 # In the toolbar while a reply comes.
 BUSY = "Esc stops"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chatcli.text import percent
 from tests.support.program import ESCAPES, Program
 from tests.support.rendered import generation_prompt, rendered_message, token_count
 from tests.support.shell import (
@@ -28,16 +29,19 @@ from tests.support.tiny import write_model
 
 
 def panels(terminal: Terminal) -> list[str]:
-    """Each turn's line of numbers, in the order they were drawn."""
-    return re.findall(rf"^ +━*{PANEL}.*$", terminal.all_text(), re.MULTILINE)
+    """Each turn's panel, in the order they were drawn."""
+    return re.findall(r"╭─ turn .*?╯", terminal.all_text(), re.DOTALL)
 
 
 def check_panel(panel: str, turn: dict[str, Any]) -> None:
-    typed_ahead = turn["typeahead_tokens"]
-    assert f"{turn['hit_ratio']:.1%} reused · " in panel
-    assert f" · {turn['prefilled_tokens']:,} prefilled" in panel
-    assert (f" · {typed_ahead:,} typed ahead" in panel) == bool(typed_ahead)
-    assert 10 == panel.count("━") and "first token" in panel
+    prompt = turn["prompt_tokens"]
+    reused, typed_ahead = (percent(turn[f"{part}_tokens"], prompt) for part in ("reused", "typeahead"))
+    title, parts, times, *_ = panel.split("\n")
+    assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt, decimals=1)} " in title
+    assert f"  {reused} reused · {typed_ahead} typed ahead · {turn['prefilled_tokens']:,} new " in parts
+    assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > 0)
+    assert "first token" in times and "written" in times
+    assert 2 == len(re.findall(r"^ +│ (?!why: )", panel, re.MULTILINE)) or turn["miss_reason"]
 
 
 def test_a_conversation_and_every_command(chatcli: Program) -> None:
@@ -51,8 +55,9 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         run_command(terminal, "/help", "This program")
         assert all(f"/{name}" in terminal.all_text() for name in ("branch", "stats", "think"))
         pick(terminal, "/tree", "2 › how are you?", "\x1b")
-        run_command(terminal, "/stats", "typed ahead  prefilled")
-        ratios = [f"{turn['hit_ratio']:.1%}" for turn in turns_of(chatcli, "hello-there")]
+        run_command(terminal, "/stats", "typed ahead")
+        turns = turns_of(chatcli, "hello-there")
+        ratios = [percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1) for turn in turns]
         assert all(ratio in terminal.text() for ratio in ratios)
         run_command(terminal, "/rename greeting", "This session is called 'greeting' now.")
         assert terminal.wait_for(" greeting ·")

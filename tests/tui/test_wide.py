@@ -112,7 +112,7 @@ def test_what_is_wide_stands_where_it_should(program: Program) -> None:
         asked = shown.partition("✻")[0]
         assert window.drawn(MESSAGE) in flat(asked)
         # What a row is too long for would begin at the edge of the screen.
-        rows = shown.partition("━")[0].split("\n")
+        rows = shown.partition("╭─ turn")[0].split("\n")
         assert all(row.startswith("  ") or row.startswith("› ") for row in rows if row), shown
         check_list(window, "/tree", "age", ["now", "now"])
         check_list(window, "/resume", "last used", ["now", "25 y ago", "26 y ago", "27 y ago"])

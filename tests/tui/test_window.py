@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from chatcli.events import TurnRecord
+from chatcli.text import percent
 from chatcli.tui.render.panel import hit_line
 from tests.support.families import at_night
 from tests.support.program import Program
@@ -36,7 +37,9 @@ def transcript(window: Window) -> str:
     """The letters of the reply's rows, between its thinking and its numbers."""
     text = window.all_text()
     _, _, after = text.partition("Thought for")
-    return own_letters(re.split(r"\n *(?:━|\((?:stopped|cut))", after.partition("\n")[2])[0])
+    return own_letters(
+        re.split(r"\n *(?:╭─ turn|[█░]|\((?:stopped|cut)|\d+ % reused)", after.partition("\n")[2])[0]
+    )
 
 
 def own_letters(text: str) -> str:
@@ -94,8 +97,8 @@ def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "box", "numbers"),
     [
-        at_night(33, "› Say something, or /", "  ━━━━━━ 0.0% reused"),
-        (18, "› Say something", "  0.0% reused"),
+        at_night(33, "› Say something, or /", "  0 % reused · 0 % typed ahead"),
+        (18, "› Say something", "  0 % reused"),
     ],
 )
 def test_the_box_and_a_turns_numbers_break_no_row_in_a_narrow_window(
@@ -137,25 +140,22 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         send_line(window, "My dog is called Biscuit and I live in Lisbon.")
         shown = unbroken(send_line(window, "What is my dog called?"))
         first, second = turns_of(chatcli, "dogs")
-        assert f" {second['hit_ratio']:.1%} reused · {second['prefilled_tokens']} prefilled" in shown
+        reused = percent(second["reused_tokens"], second["prompt_tokens"])
+        assert f"  {reused} reused · 0 % typed ahead · {second['prefilled_tokens']} new" in shown
         assert "  Nice, your dog is called Biscuit and\n  you live in Lisbon." in window.text()
         shown = unbroken(command_output(window, "/stats"))
-        assert ["turn", "hit", "ratio", "prompt", "prefilled"] == shown.split("\n")[1].split()
+        assert ["turn", "hit", "ratio", "prompt", "new"] == shown.split("\n")[1].split()
         for turn, row in zip((first, second), shown.split("\n")[2:], strict=True):
-            numbers = [turn["turn"], "━" * 6, f"{turn['hit_ratio']:.1%}"]
-            numbers += [turn["prompt_tokens"], turn["prefilled_tokens"]]
-            assert [str(number) for number in numbers] == row.split()
+            ratio = percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1)
+            number, bar, *numbers = row.split()
+            assert str(turn["turn"]) == number and 6 <= len(bar.rstrip("░")) + bar.count("░")
+            counts = [str(turn["prompt_tokens"]), str(turn["prefilled_tokens"])]
+            assert [*ratio.split(), *counts] == numbers
         shown = unbroken(command_output(window, "/context"))
         counts = re.findall(r"^[a-z ]+ ([\d,]+)", shown, re.MULTILINE)
         *_, used, free = [int(count.replace(",", "")) for count in ["0", *counts]]
         assert sum(int(count.replace(",", "")) for count in counts[:4]) + free == 32768 and used
         assert "of 32,768 tokens" in shown and "…" not in shown
-        command_output(window, "/panel full")
-        shown = unbroken(send_line(window, "Where do I live?", "╰──"))
-        third = turns_of(chatcli, "dogs")[2]
-        assert f"━ {third['hit_ratio']:.1%} " in shown
-        for count in (f"{third['prefilled_tokens']} prefilled", "first token", "tok/s", " written"):
-            assert [1] == [row.count(count) for row in shown.split("\n") if count in row], count
         shown = unbroken(command_output(window, "/help"))
         assert "/stats" in shown and "the hit ratio" in shown
         for line, rows in {"/tree": "● 2 › What is my dog ca", "/resume": "❯ dogs"}.items():

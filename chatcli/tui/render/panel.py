@@ -1,8 +1,8 @@
-"""A turn's numbers: a line, a panel, and the tables of /stats and /context."""
+"""A turn's numbers: a panel, a line, and the tables of /stats and /context."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,31 +16,35 @@ from rich.console import (
     RenderableType,
     RenderResult,
 )
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from chatcli.commands import results
 from chatcli.events import TurnRecord
-from chatcli.text import clean_line, file_size
+from chatcli.text import clean_line, count, file_size, percent
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
-# A terminal of fewer columns has no room to spare for bars.
+# A terminal of fewer columns has no room for a frame.
 NARROW_WIDTH = 60
-PANEL_BAR = 28
-LINE_BAR, NARROW_LINE_BAR = 10, 6
+MAX_PANEL_COLUMNS = 76
 # Columns that the frame of a panel takes, on both sides.
 FRAME_COLUMNS = 4
+PANEL_BAR, LINE_BAR = 24, 10
+# Columns in which the parts of a bar can be told apart.
+MIN_BAR = 6
+# What fills a bar. The signs differ, so that it can be read without colours too.
+REUSED, TYPED_AHEAD, NEW = ("█", "green"), ("▓", ACCENT), ("░", "bright_black")
+BAR_FILLS = (REUSED, TYPED_AHEAD, NEW)
 # Seconds that must have been saved to be worth telling.
 MIN_SAVED_SECONDS = 0.05
-# Columns from which on a table of turns has all its columns and a longer bar.
-WIDE_STATS_WIDTH = 110
-STATS_BAR, NARROW_STATS_BAR = 20, 6
+STATS_BAR = 20
 # The columns of a table of turns, in the order in which a narrow one has room for them.
 STATS_PRIORITY = (
     "prompt",
-    "prefilled",
+    "new",
     "first",
     "reused",
     "typed ahead",
@@ -56,77 +60,101 @@ GAP = 2
 Column = tuple[str, list[Text]]
 
 
-def hit_line(record: TurnRecord, width: int) -> RenderableType:
-    """The turn in one line; what matters least is left out where the line is too short."""
-    room = width - len(INDENT)
-    shares = (record.reused_tokens, record.typeahead_tokens)
-    line = Text(_hit_ratio(record), "green" if shares[0] else ACCENT if shares[1] else DIM)
-    drawn_bar = bar(shares, record.prompt_tokens, LINE_BAR if width >= NARROW_WIDTH else NARROW_LINE_BAR)
-    if drawn_bar.cell_len + 1 + line.cell_len <= room:
-        line = Text.assemble(drawn_bar, " ", line)
-    parts = [f"{record.typeahead_tokens:,} typed ahead"] if record.typeahead_tokens else []
-    for part in [*parts, _prefilled(record), *_times(record)]:
-        if line.cell_len + len(part) + 3 >= room:
-            break
-        line.append(f" · {part}", DIM)
-    lines = [line]
-    if record.miss_reason:
-        lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
-    rows = [row for line in lines for row in wrap(line, max(room, 1))]
-    return Text("\n").join(Text(INDENT) + row for row in rows)
-
-
 def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
-    """The turn in one glance: what was reused, what was run, how long it took, what was written."""
-    room = width - FRAME_COLUMNS
-    shares = (record.reused_tokens, record.typeahead_tokens)
-    # Typeahead is counted apart: its tokens were run ahead of time, not found.
-    counts = [f"{shares[0]:,} reused"]
-    if record.typeahead_tokens:
-        counts.append(f"{record.typeahead_tokens:,} typed ahead")
-    counts.append(_prefilled(record))
-    bar_width = PANEL_BAR // 2 if record.typeahead_tokens or width < NARROW_WIDTH else PANEL_BAR
-    first = Text.assemble(
-        bar(shares, record.prompt_tokens, bar_width),
-        (f" {_hit_ratio(record)}", "bold green" if record.reused_tokens else "bold"),
-    )
-    count_line = Text(" · ".join(counts))
-    if first.cell_len + GAP + count_line.cell_len <= room:
-        lines = [Text.assemble(first, " " * GAP, count_line)]
-    else:
-        lines = [first, *(Text(line) for line in flow(counts, room))]
-    lines += [Text(line, DIM) for line in flow(_times(record), room)]
-    lines += [Text(line, DIM) for line in speculation([record.numbers()])]
-    if record.miss_reason:
-        lines.append(Text(f"why: {clean_line(record.miss_reason)}", style="yellow"))
-    return Panel(
+    """The turn in a frame: the parts of its prompt, and its times. A narrow terminal gets a line."""
+    if width < NARROW_WIDTH:
+        return hit_line(record, width)
+    columns = min(width - 2 * len(INDENT), MAX_PANEL_COLUMNS)
+    room = columns - FRAME_COLUMNS
+    numbers = record.numbers()
+    lines = _prompt_lines(numbers, room, PANEL_BAR, " " * GAP)
+    lines.append(Text(fitting(_times(record), room), DIM))
+    lines += [Text(f"why: {reason}", "yellow") for reason in reasons(numbers)]
+    framed = Panel(
         Group(*lines),
-        title=Text(f"turn {record.turn}", style=DIM),
+        title=Text(f"turn {record.turn} · hit ratio {hit_ratio(numbers)}", DIM),
         title_align="left",
         box=box.ROUNDED,
         border_style=DIM,
-        expand=False,
+        width=columns,
     )
+    return Padding(framed, (0, 0, 0, len(INDENT)), expand=False)
 
 
-def _hit_ratio(record: TurnRecord) -> str:
-    return f"{record.hit_ratio:.1%} reused"
+def hit_line(record: TurnRecord, width: int) -> RenderableType:
+    """The turn in one line; what matters least is left out where the line is too short."""
+    room = max(width - len(INDENT), 1)
+    numbers = record.numbers()
+    lines = _prompt_lines(numbers, room, LINE_BAR, " ")
+    head = lines[-1].plain
+    lines[-1].append(fitting([head, *_times(record)], room)[len(head) :], DIM)
+    lines += [Text(f"why: {reason}", "yellow") for reason in reasons(numbers)]
+    rows = [row for line in lines for row in wrap(line, room)]
+    return Text("\n").join(Text(INDENT) + row for row in rows)
 
 
-def _prefilled(record: TurnRecord) -> str:
-    """How much was run, and of how much where it was stopped."""
-    run, needed = record.prefilled_tokens - record.unrun_tokens, record.prefilled_tokens
-    return f"{needed:,} prefilled" if run == needed else f"{run:,} of {needed:,} prefilled"
+def hit_ratio(record: Mapping[str, Any]) -> str:
+    """What came from a checkpoint, of the prompt: 94.4 %."""
+    return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0), decimals=1)
+
+
+def prompt_parts(record: Mapping[str, Any]) -> list[str]:
+    """The parts of a prompt, in every turn the same three: 94 % reused, 4 % typed ahead, 2 new."""
+    prompt, new = record.get("prompt_tokens", 0), record.get("prefilled_tokens", 0)
+    unrun = record.get("unrun_tokens", 0)
+    return [
+        f"{percent(record.get('reused_tokens', 0), prompt)} reused",
+        f"{percent(record.get('typeahead_tokens', 0), prompt)} typed ahead",
+        # Of a prompt that was stopped, not all that was new was run.
+        f"{new:,} new" + (f", {new - unrun:,} run" if unrun else ""),
+    ]
+
+
+def _prompt_lines(record: Mapping[str, Any], width: int, bar_columns: int, gap: str) -> list[Text]:
+    """The bar, where there is room for it, and the parts, each in its colour of the bar."""
+    parts = prompt_parts(record)
+    lines = [Text(line) for line in flow(parts, width)]
+    for line in lines:
+        for part, (_, style) in zip(parts, BAR_FILLS, strict=True):
+            line.highlight_words([part], style)
+    bar_columns = min(width - len(gap) - lines[0].cell_len, bar_columns)
+    if len(lines) == 1 and bar_columns >= MIN_BAR:
+        lines = [Text.assemble(prompt_bar(record, bar_columns), gap, lines[0])]
+    return lines
+
+
+def prompt_bar(record: Mapping[str, Any], width: int) -> Text:
+    """The same three parts as a bar of `width` columns."""
+    keys = ("reused_tokens", "typeahead_tokens", "prefilled_tokens")
+    return bar([record.get(key, 0) for key in keys], width)
+
+
+def reasons(record: Mapping[str, Any]) -> list[str]:
+    """Why less was reused than could have been, if so."""
+    reason = record.get("miss_reason")
+    return [clean_line(reason)] if reason else []
 
 
 def _times(record: TurnRecord) -> list[str]:
+    """How long the turn took and what it wrote, the most important first."""
     first, saved = record.time_to_first_token, record.avoided_seconds
+    accepted = percent(record.draft_accepted_tokens, record.generated_tokens)
     return [
         f"first token {duration(first)}" if first is not None else "no token",
         *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS else []),
         f"{record.generation_tps:.0f} tok/s",
+        *([f"{accepted} drafted"] if record.draft_model else []),
         f"{file_size(record.checkpoint_bytes)} written",
     ]
+
+
+def fitting(parts: Sequence[str], width: int) -> str:
+    """The first part, and those of the others, in their order, that fit on the line."""
+    line = parts[0]
+    for part in parts[1:]:
+        if len(line) + len(part) + 3 <= width:
+            line += f" · {part}"
+    return line
 
 
 def flow(parts: Sequence[str], width: int) -> list[str]:
@@ -140,12 +168,17 @@ def flow(parts: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def bar(shares: Sequence[int], total: int, width: int) -> Text:
-    """A prompt's reused, typed-ahead and prefilled parts as a bar of `width` columns."""
-    ends = [round(sum(shares[:end]) / max(total, 1) * width) for end in (1, 2)]
-    reused, typed_ahead = ends[0], ends[1] - ends[0]
+def bar(parts: Sequence[int], width: int, fills: Sequence[tuple[str, str]] = BAR_FILLS) -> Text:
+    """`parts` of a whole as a bar of `width` columns, each drawn with its sign and style of `fills`.
+
+    A part that is not zero has at least one column, so the bar is full only of what is all.
+    """
+    whole = max(sum(parts), 1)
+    columns = [max(round(part / whole * width), 1) if part else 0 for part in parts]
+    largest = columns.index(max(columns)) if any(columns) else len(columns) - 1
+    columns[largest] += width - sum(columns)
     return Text.assemble(
-        ("━" * reused, "green"), ("━" * typed_ahead, ACCENT), ("━" * (width - ends[1]), "bright_black")
+        *((sign * length, style) for (sign, style), length in zip(fills, columns, strict=True))
     )
 
 
@@ -160,24 +193,30 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class StatsTable:
-    """A bar and the numbers of each turn; a narrow terminal gets a short bar and fewer columns."""
+    """A bar and the numbers of each turn; a narrow terminal gets fewer columns and a shorter bar."""
 
     turns: Sequence[tuple[int, Mapping[str, Any]]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bar_width = STATS_BAR if options.max_width >= WIDE_STATS_WIDTH else NARROW_STATS_BAR
-        columns: list[Column] = [
-            ("turn", [Text(str(number)) for number, _ in self.turns]),
-            ("hit ratio", [_stats_bar(record, bar_width) for _, record in self.turns]),
-        ]
         rows = [_stats_cells(record) for _, record in self.turns]
         numbers = {name: [Text(row[name]) for row in rows] for name in rows[0]}
-        room, fitting = options.max_width - _width(columns), set()
+        turns: Column = ("turn", [Text(str(number)) for number, _ in self.turns])
+        ratios = [hit_ratio(record) for _, record in self.turns]
+        ratio_width = max(map(len, ratios))
+        room = options.max_width - _width([turns]) - GAP - MIN_BAR - 1 - ratio_width
+        fitting_columns = set()
         for name in STATS_PRIORITY:
-            if (room := room - GAP - _width([(name, numbers[name])])) < 0:
+            if (left := room - GAP - _width([(name, numbers[name])])) < 0:
                 break
-            fitting.add(name)
-        columns += [column for column in numbers.items() if column[0] in fitting]
+            fitting_columns.add(name)
+            room = left
+        bar_width = MIN_BAR + max(min(room, STATS_BAR - MIN_BAR), 0)
+        bars = [
+            Text.assemble(prompt_bar(record, bar_width), f" {ratio:>{ratio_width}}")
+            for (_, record), ratio in zip(self.turns, ratios, strict=True)
+        ]
+        columns: list[Column] = [turns, ("hit ratio", bars)]
+        columns += [column for column in numbers.items() if column[0] in fitting_columns]
         table = Table(box=None, header_style=DIM, padding=(0, GAP, 0, 0), pad_edge=False)
         for name, _ in columns:
             side: JustifyMethod = "left" if name == "hit ratio" else "right"
@@ -187,15 +226,16 @@ class StatsTable:
         yield table
 
 
+def stats_notes(turns: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
+    """What the table of turns has no column for, in sentences."""
+    for number, record in turns:
+        yield from (f"turn {number}: {reason}" for reason in reasons(record))
+    yield from speculation(record for _, record in turns)
+
+
 def _width(columns: Sequence[Column]) -> int:
     widths = [max(len(name), *(cell.cell_len for cell in cells)) for name, cells in columns]
     return sum(widths) + GAP * (len(columns) - 1)
-
-
-def _stats_bar(record: Mapping[str, Any], width: int) -> Text:
-    shares = (record.get("reused_tokens", 0), record.get("typeahead_tokens", 0))
-    ratio = float(record.get("hit_ratio", 0))
-    return Text.assemble(bar(shares, record.get("prompt_tokens", 0), width), f" {ratio:.1%}")
 
 
 def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
@@ -204,7 +244,7 @@ def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
         "prompt": f"{record.get('prompt_tokens', 0):,}",
         "reused": f"{record.get('reused_tokens', 0):,}",
         "typed ahead": f"{record.get('typeahead_tokens', 0):,}",
-        "prefilled": f"{record.get('prefilled_tokens', 0) - record.get('unrun_tokens', 0):,}",
+        "new": f"{record.get('prefilled_tokens', 0):,}",
         "settled": f"{record.get('settled_tokens', 0):,}",
         "saved": duration(record.get("avoided_seconds", 0)),
         "first": duration(first) if first is not None else "–",
@@ -218,11 +258,11 @@ def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:
     counts: dict[str, list[int]] = {}
     for record in records:
         if (model := record.get("draft_model")) and (generated := record.get("generated_tokens", 0)):
-            count = counts.setdefault(Path(model).name, [0, 0])
-            count[0] += record.get("draft_accepted_tokens", 0)
-            count[1] += generated
+            accepted = counts.setdefault(Path(model).name, [0, 0])
+            accepted[0] += record.get("draft_accepted_tokens", 0)
+            accepted[1] += generated
     return [
-        f"speculation: {accepted / generated:.0%} of tokens from {clean_line(name)}"
+        f"{percent(accepted, generated)} drafted by {clean_line(name)}"
         for name, (accepted, generated) in counts.items()
     ]
 
@@ -241,10 +281,8 @@ class ContextTable:
         bar_width = max(min(CONTEXT_BAR, options.max_width - _width(labels) - GAP), MIN_CONTEXT_BAR)
         table = Table.grid(padding=(0, GAP, 0, 0))
         for name, tokens in rows:
-            style = "bright_black" if name == "free" else "green"
-            length = round(tokens / max(limit, 1) * bar_width)
-            ratio = Text("━" * max(length, 1 if tokens else 0), style)
-            table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), ratio)
+            share = Text() if name == "free" else bar([tokens, limit - tokens], bar_width, (REUSED, NEW))
+            table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), share)
         table.columns[1].justify = "right"
         yield table
-        yield Text(f"{used:,} of {limit:,} tokens, {used / max(limit, 1):.1%}", style=DIM)
+        yield Text(f"{used:,} of {count('token', limit)}, {percent(used, limit, decimals=1)}", style=DIM)

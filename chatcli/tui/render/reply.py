@@ -26,8 +26,8 @@ from chatcli.events import (
 )
 from chatcli.text import clean
 from chatcli.tui.markdown.stream import MarkdownStream
-from chatcli.tui.render.panel import duration
-from chatcli.tui.text.styles import ACCENT, DIM, INDENT
+from chatcli.tui.render.panel import bar, duration
+from chatcli.tui.text.styles import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 
 BOX = "  ┊ "
@@ -182,7 +182,6 @@ class Reply:
         return [Text(head, DIM), *(Text(BOX, DIM) + line for line in lines[-max_lines:])]
 
     def _prefill_progress(self, progress: PrefillProgress) -> Text:
-        length = round(progress.done / max(progress.total, 1) * PROGRESS_BAR)
         speed = progress.done / max(self._clock() - self._phase_began, 0.001)
         seconds_left = (progress.total - progress.done) / max(speed, 0.001)
         head = f"{INDENT}{MARK} reading "
@@ -193,8 +192,8 @@ class Reply:
             f"{speed:,.0f}/s",
             width=self._console.width - len(head) - PROGRESS_BAR,
         )
-        rest = "━" * (PROGRESS_BAR - length)
-        return Text.assemble((head, DIM), ("━" * length, ACCENT), (rest, "bright_black"), (numbers, DIM))
+        read = bar([progress.done, 0, progress.total - progress.done], PROGRESS_BAR)
+        return Text.assemble((head, DIM), read, (numbers, DIM))
 
 
 def join_fitting(first: str, *others: str, width: int) -> str:

@@ -20,7 +20,7 @@ from chatcli.conversation import finish
 from chatcli.conversation.tree import Entry, date_in_words
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
-from chatcli.tui.render.panel import ContextTable, StatsTable, speculation
+from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
@@ -246,8 +246,7 @@ def _(result: results.Tree) -> RenderableType:
 def _(result: results.Stats) -> RenderableType:
     if not result.turns:
         return Text("No turns yet.")
-    lines = speculation(record for _, record in result.turns)
-    return Group(StatsTable(result.turns), *(Text(line, DIM) for line in lines))
+    return Group(StatsTable(result.turns), *(Text(note, DIM) for note in stats_notes(result.turns)))
 
 
 @renderable.register
@@ -343,8 +342,10 @@ def _(result: results.ClipboardText) -> RenderableType:
 
 @renderable.register
 def _(result: results.PanelMode) -> RenderableType:
-    shown = {"line": "one line", "full": "a panel", "off": "nothing"}[result.mode]
-    return Text(f"After each turn {shown} of its numbers is shown. /stats has them all.")
+    shown = {"line": "in one line", "full": "in a panel", "off": "by /stats only"}[result.mode]
+    return Text.assemble(
+        f"Each turn's numbers are shown {shown}. ", (f"To keep that: chatcli config panel {result.mode}", DIM)
+    )
 
 
 @renderable.register

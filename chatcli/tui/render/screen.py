@@ -39,7 +39,7 @@ class Screen:
     def __init__(
         self,
         console: Console | None = None,
-        panel: str = "line",
+        panel: str = "full",
         *,
         gap: bool = False,
         context: Callable[[], int | None] = lambda: None,
