@@ -7,10 +7,10 @@ prefill; what it made is kept in memory and handed to the store's writer.
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from chatcli.engine import generate, speculative
@@ -129,6 +129,7 @@ class Checkpoints:
         self.memory = memory
         self.store = store
         self._worker = worker
+        self._expected = loaded.expected or ExpectedCache(loaded.model, loaded.model_options)
         self._log = RowLog()
         self._segment_seconds = 0.0
         self._speed = PrefillSpeed()
@@ -155,10 +156,6 @@ class Checkpoints:
         self._snapshots: dict[str, Snapshot] = {
             self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
         }
-
-    @functools.cached_property
-    def _expected(self) -> ExpectedCache:
-        return self._worker.call(ExpectedCache, self.loaded.model, self.loaded.model_options)
 
     @property
     def root(self) -> str:
@@ -325,7 +322,7 @@ class Checkpoints:
         try:
             with rows, self._reset_if_out_of_memory(), device.explained():
                 try:
-                    self._expected.check_rows(rows)
+                    self._worker.call(self._expected.check_rows, rows)
                 except SegmentDamaged:
                     self.store.set_aside_rows(rows)
                     return 0
@@ -346,13 +343,13 @@ class Checkpoints:
         if self._stateful:
             state, scalars = store.state(last)
             try:
-                self._expected.check_state(state, scalars, path.end)
+                self._worker.call(self._expected.check_state, state, scalars, path.end)
             except SegmentDamaged as error:
                 store.set_aside_state(last)
                 raise SegmentDamaged(f"damaged: {error}") from error
         with store.rows(path) as rows:
             try:
-                self._expected.check_rows(rows)
+                self._worker.call(self._expected.check_rows, rows)
             except SegmentDamaged as error:
                 store.set_aside_rows(rows)
                 raise SegmentDamaged(f"damaged: {error}") from error
@@ -512,7 +509,7 @@ class Checkpoints:
         """
         run_model = generate.generate
         if speculator is not None:
-            run_model = functools.partial(speculative.generate_with_draft, speculator)
+            run_model = partial(speculative.generate_with_draft, speculator)
         run = list(request.tail)
         with self.lent(run) as (cache, log):
             tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)

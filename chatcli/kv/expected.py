@@ -6,6 +6,7 @@ types and plain values are held against those of a cache that the model itself h
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -49,19 +50,27 @@ class ExpectedCache:
     """What the caches of one model with these options hold. Belongs on the thread that owns MLX."""
 
     def __init__(self, model: Any, options: ModelOptions) -> None:
+        self._model, self._options = model, options
+
+    @functools.cached_property
+    def _has_unknown_leaves(self) -> bool:
+        cache = prompt_cache.new(self._model, self._options)
+        return any(
+            not prompt_cache.has_rows(leaf) and type(leaf) is not ArraysCache
+            for leaf in prompt_cache.leaves(cache)
+        )
+
+    @functools.cached_property
+    def _probes(self) -> tuple[Probe, ...]:
         """Nothing is computed: the arrays have shapes and types but are never evaluated."""
-        self._model = model
-        cache = prompt_cache.new(model, options)
-        kinds = {type(leaf) for leaf in prompt_cache.leaves(cache) if not prompt_cache.has_rows(leaf)}
-        self._has_unknown_leaves = not kinds <= {ArraysCache}
         lengths = LONG_PROBE_TOKENS if self._has_unknown_leaves else PROBE_TOKENS
-        self._probes: tuple[Probe, ...]
         try:
-            self._probes = tuple(
-                _probe(model, prompt_cache.new(model, options), tokens) for tokens in lengths
+            return tuple(
+                _probe(self._model, prompt_cache.new(self._model, self._options), tokens)
+                for tokens in lengths
             )
         except MODEL_ERRORS:
-            self._probes = ()  # running the model will say what it cannot do
+            return ()  # running the model will say what it cannot do
 
     def check_rows(self, rows: Rows) -> None:
         """Raises `SegmentDamaged` if these are not rows of this cache."""

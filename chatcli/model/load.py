@@ -26,6 +26,7 @@ from mlx_lm.utils import load_adapters, tree_flatten
 
 from chatcli import pocket
 from chatcli.kv import prompt_cache
+from chatcli.kv.expected import ExpectedCache
 from chatcli.model import adapter, fingerprint, hub, inspect, own_code, sharding
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
@@ -45,7 +46,7 @@ class LoadedModel:
 
     `sampling` is how its makers choose tokens and how many at most, where they say so.
     `model_options` is how it was loaded. `processor` is mlx-lm's image processor (None: it takes no
-    images), `vision` has the images of the prompts.
+    images), `vision` has the images of the prompts. `expected` is what its caches hold.
     """
 
     name: str
@@ -58,6 +59,7 @@ class LoadedModel:
     model_options: ModelOptions = DEFAULTS
     processor: Any = None
     vision: Vision | None = None
+    expected: ExpectedCache | None = None
 
 
 def load(
@@ -144,6 +146,7 @@ def load(
         default_sampling(_generation_config(folder)),
         model_options,
         processor,
+        expected=ExpectedCache(model, model_options),
     )
 
 

@@ -23,7 +23,7 @@ from chatcli.kv import prompt_cache
 from chatcli.model.load import load
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.settings.values import Sampling
+from chatcli.settings.values import DEFAULTS, ModelOptions, Sampling
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
@@ -65,13 +65,19 @@ class ScriptedHarness:
     """The state of one chatcli process with a scripted model: only the disk outlives closing it."""
 
     def __init__(
-        self, folder: Path, sessions: Path, *, think: bool | None = None, cache: bool = True
+        self,
+        folder: Path,
+        sessions: Path,
+        *,
+        think: bool | None = None,
+        cache: bool = True,
+        model_options: ModelOptions = DEFAULTS,
     ) -> None:
         self.worker = Worker()
         self.folder = SessionFolder(sessions)
         self.think = think
         self._opened: list[SessionFile] = []
-        loaded = self.worker.call(load, str(folder))
+        loaded = self.worker.call(load, str(folder), model_options=model_options)
         options = {} if think is None else {"enable_thinking": think}
         self.script = script(loaded.tokenizer, REPLY_TOKENS, **options)
         vocabulary = len(loaded.tokenizer.get_vocab())
