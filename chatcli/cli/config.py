@@ -191,10 +191,10 @@ def forget(path: Path, given: str, as_json: bool) -> None:
 
 def edit_file(path: Path) -> None:
     """Let the person's editor change the file, and say what is wrong with it then."""
-    from chatcli.tui.composer.editor import edited
+    from chatcli.tui.composer.editor import edited, find_editor
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
+    editor = find_editor(os.environ)
+    if editor is None:
         raise UsageError("To edit the settings, set EDITOR first, as in: export EDITOR=nano")
     text = config_file.text_to_edit(path)
     changed = edited(text, editor)

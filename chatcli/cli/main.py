@@ -177,7 +177,10 @@ def run_shell(chat: LiveChat, *, plain: bool, behind_launcher: bool) -> None:
             # An editor would read what the launcher passes on.
             shell(chat, editor=None).run()
     else:
-        shell(chat, os.environ.get("VISUAL") or os.environ.get("EDITOR")).run()
+        from chatcli.tui.composer.editor import find_editor
+
+        startup.pass_on_typed()
+        shell(chat, find_editor(os.environ)).run()
 
 
 def shell(chat: LiveChat, editor: str | None) -> Shell:

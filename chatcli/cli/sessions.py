@@ -238,5 +238,7 @@ def pick(folder: SessionFolder) -> str | None:
     if not summaries:
         folder.latest()
     from chatcli.tui.pickers.sessions import SessionActions, pick_session
+    from chatcli.tui.terminal import startup
 
+    startup.pass_on_typed()
     return pick_session(summaries, SessionActions.on(folder))

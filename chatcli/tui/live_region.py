@@ -146,6 +146,11 @@ class LiveRegion(io.TextIOBase):
         self._live_of_frame = app.render_counter, live
         renderer.print_above(app, lines + newline)
 
+    @property
+    def suspended(self) -> bool:
+        """Whether something else has the terminal."""
+        return self._suspended > 0
+
     @asynccontextmanager
     async def in_terminal(self) -> AsyncIterator[None]:
         """prompt_toolkit's `in_terminal`, during which nothing is drawn and what is printed waits."""

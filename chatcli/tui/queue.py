@@ -14,8 +14,8 @@ from chatcli.tui.text.styles import INDENT
 STYLE = {"queue": "ansiyellow", "queue.hint": "ansibrightblack"}
 # Messages that are shown, the newest, each by its first words.
 MAX_SHOWN = 3
-# Which keys there are: the first that fits.
-HINTS = ("↑ takes the newest back · Esc stops and brings all back", "↑ takes back · Esc stops")
+# What stands behind the newest, where that leaves this many columns to its words.
+HINT, MIN_WORDS_COLUMNS = " · ↑ edits it", 20
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SubmissionQueue:
     @property
     def rows(self) -> int:
         """The rows that it takes on the screen."""
-        return min(len(self._submissions), MAX_SHOWN) + 1 if self._submissions else 0
+        return min(len(self._submissions), MAX_SHOWN + 1)
 
     def add(self, submission: Submission) -> None:
         self._submissions.append(submission)
@@ -66,16 +66,19 @@ class SubmissionQueue:
         return submissions
 
     def fragments(self, columns: int) -> FormattedText:
-        """The newest and the keys, in rows of less than `columns`."""
+        """The newest, and the key that edits the last one, in rows of less than `columns`."""
         width = columns - len(INDENT) - 1
-        rows = FormattedText()
+        hint = HINT if width - len(HINT) >= MIN_WORDS_COLUMNS else ""
+        fragments = FormattedText()
+        if (hidden := len(self._submissions) - MAX_SHOWN) > 0:
+            fragments.append(("class:queue.hint", fit(f"{INDENT}{hidden} more queued", width) + "\n"))
         for submission in self._submissions[-MAX_SHOWN:]:
-            words = fit(f"waits: {first_words(submission.display_text)}", width)
-            rows.append(("class:queue", f"{INDENT}{words}\n"))
-        hidden = len(self._submissions) - MAX_SHOWN
-        hints = [f"{hidden} more · {hint}" if hidden > 0 else hint for hint in HINTS]
-        hint = next((hint for hint in hints if len(hint) <= width), fit(hints[-1], width))
-        return FormattedText([*rows, ("class:queue.hint", INDENT + hint)])
+            is_newest = submission is self._submissions[-1]
+            room = width - len(hint) if is_newest else width
+            words = fit(f"queued: {first_words(submission.display_text)}", room)
+            fragments.append(("class:queue", INDENT + words))
+            fragments.append(("class:queue.hint", hint if is_newest else "\n"))
+        return fragments
 
 
 def join_for_box(submissions: Sequence[Submission], box: str = "") -> tuple[str, list[Submission]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app, run_in_terminal
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
@@ -46,8 +47,8 @@ from chatcli.tui.terminal import clipboard
 
 # Seconds without a key after which what is typed is prefilled.
 TYPEAHEAD_DELAY = 0.3
-# Seconds in which a second Ctrl-C leaves, and a second Esc opens the tree.
-LEAVE_SECONDS, DOUBLE_ESCAPE_SECONDS = 2.0, 0.5
+# Seconds in which a second Ctrl-C leaves, and a second Esc clears the box or opens the tree.
+LEAVE_SECONDS, DOUBLE_ESCAPE_SECONDS = 2.0, 1.0
 # Rows that the live region leaves to the gap below it, the box, the toolbar and what was printed before.
 ROWS_BESIDE_LIVE = 7
 MENU_ROWS = 8
@@ -168,7 +169,7 @@ class Shell:
         keys.add("c-d", filter=is_empty)(lambda _: self._leave())
         keys.add("c-t")(lambda _: self._show_thinking())
         keys.add("c-l")(lambda event: event.app.renderer.clear())
-        keys.add("c-z")(lambda event: event.app.suspend_to_background())
+        keys.add("c-z")(lambda _: self._suspend())
         return keys
 
     def run(self) -> None:
@@ -205,16 +206,17 @@ class Shell:
         self._chat.model.on_failure(fail)
         # As when the person leaves, what came of a reply is kept, and the terminal is restored.
         loop.add_signal_handler(signal.SIGTERM, self._leave)
+        loop.add_signal_handler(signal.SIGTSTP, self._suspend)
         self._idle()
 
     # A message or a command, from Enter to its end
 
     def _accept(self, text: str) -> None:
         """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
+        display_text = self._composer.with_labels(text)
         text = handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
         expanded = mentions.ExpandedMessage(text) if is_command else self._expand(text)
-        display_text = self._composer.with_labels(text)
         self._queue.add(Submission(text, expanded.text, display_text, is_command, expanded.images))
         self._next()
 
@@ -319,6 +321,7 @@ class Shell:
 
     def _text_changed(self, text: str, at_once: bool) -> None:
         """Prefill what is in the box when the person pauses, and at once after a paste."""
+        self._interrupted_at = self._escaped_at = 0.0
         self._cancel_typeahead_timer()
         if not self._busy and not self._app.is_done:
             delay = 0.0 if at_once else TYPEAHEAD_DELAY
@@ -349,14 +352,20 @@ class Shell:
             self._interrupted_at = time.monotonic()
 
     def _escape(self) -> None:
-        """Stop what runs; without it, open the tree at the second time."""
+        """Stop what runs, else cancel an edit, else clear the box or open the tree at the second time."""
+        is_second = time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS
         if self._busy:
             self._stop()
+        elif self._chat.session.editing is not None:
+            self._composer.clear(keep=True)
+            self._cancel_edit()  # the box may have been empty already
+        elif not is_second:
+            self._escaped_at = time.monotonic()
         elif self._composer.is_empty:
-            is_second = time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS
-            self._escaped_at = 0.0 if is_second else time.monotonic()
-            if is_second:
-                self._accept("/tree")
+            self._escaped_at = 0.0
+            self._accept("/tree")
+        else:
+            self._composer.clear(keep=True)
 
     def _stop(self) -> None:
         self._cancelled.set()
@@ -379,7 +388,7 @@ class Shell:
         """Leave a message that was being changed as it is. Returns whether there was one."""
         was_editing = self._chat.session.cancel_edit()
         if was_editing:
-            self._screen.print("Called off: the conversation is as it was.\n", "dim")
+            self._screen.print("Edit cancelled.\n", "dim")
             if not self._busy:
                 self._chat.settle_behind(self._app.invalidate)
         return was_editing
@@ -392,6 +401,20 @@ class Shell:
         self._cancelled.set()
         if not self._app.is_done:
             self._app.exit()
+
+    def _suspend(self) -> None:
+        """Give the terminal back and stop, for Ctrl-Z and SIGTSTP; draw again when the job goes on."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            loop.remove_signal_handler(signal.SIGTSTP)
+            os.kill(0, signal.SIGTSTP)
+            loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+
+        if get_app() is self._app and self._live_region.suspended:
+            stop()  # the terminal is the editor's
+        else:
+            run_in_terminal(stop)
 
     # What needs the whole screen
 
@@ -450,7 +473,9 @@ class Shell:
 
     def _toolbar_text(self) -> FormattedText:
         if time.monotonic() - self._interrupted_at < LEAVE_SECONDS:
-            return FormattedText([("", f"{composer.INDENT}Ctrl-C again, or Ctrl-D, to leave.")])
+            return FormattedText([("", f"{composer.INDENT}Press Ctrl-C again to leave.")])
+        if not self._composer.is_empty and time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS:
+            return FormattedText([("", f"{composer.INDENT}Press Esc again to clear.")])
         # While it settles, too: only then it is known what the reply takes without its thinking.
         tokens = self._meter.tokens if self._busy or self._chat.background.settling else None
         return toolbar.text(self._chat, self._busy, tokens, self._app.output.get_size().columns)

@@ -93,7 +93,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
     if images := len(session.images):
         parts.append(Part(1, f"{images} image{'s' * (images > 1)} to show"))
     if (edit := session.editing) is not None:
-        parts.append(Part(2, f"changing turn {edit.turn}, Ctrl-C calls it off"))
+        parts.append(Part(2, f"editing turn {edit.turn}, Esc cancels"))
     elif session.file is not None and (turns := len(session.conversation.turns())):
         entries = session.conversation.entries
         branches = len(entries) - len({entry.parent for entry in entries.values()} - {None})

@@ -74,7 +74,7 @@ def test_the_prompt_can_be_left_while_the_model_loads(chatcli: Program, key: str
         terminal.wait_for(lambda: ready(terminal))
         if key == CTRL_C:
             terminal.send(CTRL_C)
-            terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")
+            terminal.wait_for("Press Ctrl-C again to leave.")
             terminal.wait_for(lambda: ready(terminal))
         terminal.send(key)
         assert 0 == terminal.wait_for_exit()

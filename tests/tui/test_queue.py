@@ -39,5 +39,7 @@ def test_what_waits_fits_its_rows(columns: int) -> None:
         queue.add(submission(f"message {number} {words}"))
     rows = "".join(fragment[1] for fragment in queue.fragments(columns)).split("\n")
     assert queue.rows == len(rows) == 4
-    assert rows[1].startswith("  waits: message 3") and rows[3].startswith("  2 more · ↑")
+    assert "  2 more queued" == rows[0]
+    assert rows[2].startswith("  queued: message")
+    assert rows[3].startswith("  queued: me") and rows[3].endswith(" · ↑ edits it") == (columns > 20)
     assert all(get_cwidth(row) < columns for row in rows)

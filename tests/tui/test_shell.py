@@ -158,7 +158,7 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
         assert ready(terminal)
         assert terminal.process.poll() is None
         terminal.send(CTRL_C)
-        terminal.wait_for("Ctrl-C again, or Ctrl-D, to leave.")
+        terminal.wait_for("Press Ctrl-C again to leave.")
         terminal.send(CTRL_C)
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume talk" in terminal.text()

@@ -43,7 +43,7 @@ class CommandCompleter(Completer):
         line = document.text_before_cursor
         if line.startswith("/") and "\n" not in line:
             for text, start, help_ in registry.completions(self._chat, line):
-                yield Completion(text, start, display_meta=help_)
+                yield Completion(text, start, text.rstrip(), help_)
 
 
 class FileCompleter(Completer):

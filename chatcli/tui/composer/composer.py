@@ -223,12 +223,20 @@ class Composer:
             self.buffer.reset(document)
             self._notify(str(error))
             return
-        if self._history.get_strings()[-1:] != [text]:
+        self._remember(text)
+
+    def _remember(self, text: str) -> None:
+        if text.strip() and self._history.get_strings()[-1:] != [text]:
             self._history.append_string(text)
 
-    def clear(self) -> None:
-        """Empty the box and go back to the newest end of the history. Can be undone."""
+    def clear(self, *, keep: bool = False) -> None:
+        """Empty the box and go back to the newest end of the history. Can be undone.
+
+        `keep` adds the text to the history.
+        """
         if not self.is_empty:
+            if keep:
+                self._remember(self.text)
             self.buffer.reset(self.buffer.document)
             self.buffer.save_to_undo_stack()
             self.buffer.document = Document()
@@ -250,14 +258,22 @@ class Composer:
             else:
                 self.buffer.insert_text(text)
 
-    def expand_chip(self) -> None:
-        """Replace the chip at the cursor, or else the nearest one, by its text."""
+    def toggle_chip(self) -> None:
+        """Fold the paste at the cursor again; else open the chip that is nearest; without one, fold all."""
         text, cursor = self.buffer.text, self.buffer.cursor_position
         chips = [i for i, character in enumerate(text) if self._pastes.label(character)]
-        if chips:
+        if (place := self._pastes.whole_at(text, cursor)) is not None:
+            start, end, chip = place
+            toggled = Document(text[:start] + chip + text[end:], start + 1)
+        elif chips:
             nearest = min(chips, key=lambda i: min(abs(cursor - i), abs(cursor - i - 1)))
             before = text[:nearest] + self._pastes.text(text[nearest])
-            self.buffer.document = Document(before + text[nearest + 1 :], len(before))
+            toggled = Document(before + text[nearest + 1 :], len(before))
+        else:
+            toggled = Document(self._pastes.fold_again(text))
+        if toggled.text != text:
+            self.buffer.save_to_undo_stack()
+            self.buffer.document = toggled
 
     def up_or_down(self, step: int) -> None:
         """Go to the completion, the row of the text or the entry of the history above (-1) or below (1)."""
@@ -280,7 +296,7 @@ class Composer:
     async def edit(self) -> None:
         """Let the person's editor change the text. Whatever goes wrong, the box keeps it."""
         if not (editor := self._editor):
-            self._notify("To write in an editor, set EDITOR first, as in: export EDITOR=nano")
+            self._notify("No editor is set: export EDITOR=nano, then start chatcli again.")
             return
         try:
             async with self._in_terminal():
@@ -294,10 +310,15 @@ class Composer:
 
 
 class MessageBuffer(Buffer):
-    """A buffer that is accepted by `send` only, and into which no chip can be typed."""
+    """A buffer that is accepted by `send` only, and into which no chip can be typed.
+
+    Up and Down go to the entries of the history that begin with what is typed.
+    """
 
     def __init__(self, send: Callable[[], None], history: History, completer: Completer) -> None:
-        super().__init__(completer=completer, history=history, complete_while_typing=True)
+        super().__init__(
+            completer=completer, history=history, complete_while_typing=True, enable_history_search=True
+        )
         self._send = send
 
     def validate_and_handle(self) -> None:
@@ -332,9 +353,10 @@ class MessageBuffer(Buffer):
             self.start_completion()
 
     def accept_completion(self) -> None:
-        """Close the menu; a folder's opens at once."""
+        """Close the menu; a folder's, and that of a command's argument, opens at once."""
         self.complete_state = None
-        if self.document.char_before_cursor == "/":
+        is_command = self.text.startswith("/")
+        if self.document.char_before_cursor == "/" or (is_command and self.text.endswith(" ")):
             self.start_completion()
 
     @property
@@ -372,6 +394,11 @@ class WrapProcessor(Processor):
         )
 
 
+def is_bare_command(text: str) -> bool:
+    """Whether a completed line is a command that takes no argument: others have a space behind them."""
+    return text.startswith("/") and not any(character.isspace() for character in text)
+
+
 def _placeholder() -> str:
     """What an empty box says, as much of it as fits on its row."""
     room = get_app().output.get_size().columns - len(PROMPT)
@@ -389,6 +416,8 @@ def _keys(composer: Composer) -> KeyBindings:
         buffer = composer.buffer
         if buffer.has_chosen_completion:
             buffer.accept_completion()
+            if is_bare_command(buffer.text):
+                composer.send()
         elif has_open_quotes(buffer.text):
             buffer.insert_text("\n")
         elif buffer.document.char_before_cursor == "\\":
@@ -422,7 +451,7 @@ def _keys(composer: Composer) -> KeyBindings:
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
-        composer.expand_chip()
+        composer.toggle_chip()
 
     @keys.add("c-c", filter=has_text)
     def _(event: KeyPressEvent) -> None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from chatcli.errors import UsageError
 from chatcli.text import shorten
+
+# What is tried where neither VISUAL nor EDITOR is set; nano says on its screen how to leave it.
+USUAL_EDITORS = ("nano", "vi", "vim")
+
+
+def find_editor(environment: Mapping[str, str]) -> str | None:
+    """The command line of the person's editor, else one that is installed, else None."""
+    chosen = environment.get("VISUAL") or environment.get("EDITOR")
+    return chosen or next((name for name in USUAL_EDITORS if shutil.which(name)), None)
 
 
 def edited(text: str, editor: str) -> str:

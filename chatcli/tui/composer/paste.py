@@ -52,6 +52,17 @@ class Pastes:
             text = text.replace(paste.text, chip)
         return text
 
+    def whole_at(self, text: str, position: int) -> tuple[int, int, str] | None:
+        """(start, end, chip) of the longest known paste that is whole in `text` and touches `position`."""
+        touching = [
+            (match.start(), match.start() + len(paste.text), chip)
+            for chip, paste in self._by_chip.items()
+            if paste.text in text
+            for match in re.finditer(f"(?={re.escape(paste.text)})", text)
+            if match.start() <= position <= match.start() + len(paste.text)
+        ]
+        return max(touching, key=lambda place: place[1] - place[0], default=None)
+
     def unfold(self, text: str) -> str:
         """`text` with what was pasted in place of each chip."""
         return CHIP.sub(lambda match: self.text(match[0]), text)

@@ -36,7 +36,6 @@ ROLES = {"user": "you", "assistant": "reply"}
 EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
 # The keys that /help shows, as short as its commands, and those of /help keys.
 MAIN_KEYS = (
-    ("Enter", "send"),
     ("Alt-Enter", "new line (also \\ Enter)"),
     ("Esc", "stop a reply, call off"),
     ("Esc Esc", "clear; open the tree"),

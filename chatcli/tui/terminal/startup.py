@@ -5,11 +5,17 @@ Light to import, as it comes first.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
+import struct
 import sys
 import termios
 from typing import Any
 
 _modes_before: list[Any] | None = None
+# Bytes that were typed before `quiet`: in them, Enter is a line break.
+_typed_before = 0
 
 
 def quiet() -> None:
@@ -17,7 +23,7 @@ def quiet() -> None:
 
     Does nothing if standard input is no terminal.
     """
-    global _modes_before
+    global _modes_before, _typed_before
     try:
         _modes_before = termios.tcgetattr(sys.stdin)
         modes = termios.tcgetattr(sys.stdin)
@@ -26,6 +32,24 @@ def quiet() -> None:
     modes[0] &= ~termios.ICRNL
     modes[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(sys.stdin, termios.TCSANOW, modes)
+    (_typed_before,) = struct.unpack("i", fcntl.ioctl(sys.stdin, termios.FIONREAD, bytes(4)))
+
+
+def pass_on_typed() -> None:
+    """Give prompt_toolkit's next prompt what was typed before `quiet`, with Enter as Enter."""
+    global _typed_before
+    if not _typed_before or not select.select([sys.stdin], [], [], 0)[0]:
+        return
+    from prompt_toolkit.application import get_app_session
+    from prompt_toolkit.input.typeahead import store_typeahead
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding import KeyPress
+
+    keys: list[KeyPress] = []
+    typed = os.read(sys.stdin.fileno(), _typed_before)
+    Vt100Parser(keys.append).feed(typed.decode(errors="replace").replace("\n", "\r"))
+    store_typeahead(get_app_session().input, keys)
+    _typed_before = 0
 
 
 def restore() -> None:

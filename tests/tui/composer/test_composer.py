@@ -23,6 +23,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from chatcli.errors import UsageError
 from chatcli.tui.composer.composer import Composer
+from chatcli.tui.composer.editor import find_editor
 from chatcli.tui.composer.escape import ESCAPE_DELAY, make_final
 from chatcli.tui.composer.paste import FIRST_CHIP
 from chatcli.tui.composer.rows import LineWrapper
@@ -90,7 +91,7 @@ composer = Composer(
     notify=notify,
     history=FileHistory("history"),
     count_tokens=lambda text: len(text.split()),
-    completer=WordCompleter(["/help", "/history", "/quit"], sentence=True),
+    completer=WordCompleter(["/help", "/history", "/quit", "/resume ", "/rename "], sentence=True),
     editor=editor,
 )
 keys = KeyBindings()
@@ -219,7 +220,7 @@ def piped_composer(folder: Path, *entries: str, editor: str | None = None) -> It
             notify=lambda text: box.notices.append(text),
             history=history,
             count_tokens=lambda text: len(text),
-            completer=WordCompleter(["/help", "/history", "/quit"], sentence=True),
+            completer=WordCompleter(["/help", "/history", "/quit", "/resume ", "/rename "], sentence=True),
             folder=folder,
             editor=editor,
         )
@@ -379,6 +380,18 @@ def test_several_chips_are_numbered(tmp_path: Path) -> None:
         assert "[pasted 214 lines][pasted 2,345 characters #2]" == box.composer.display_text
 
 
+def test_the_key_that_opens_a_paste_folds_it_again(tmp_path: Path) -> None:
+    with piped_composer(tmp_path) as box:
+        run(box, "see ", pasted(LONG), " and ", pasted(WIDE), EXPAND)
+        assert f"see [pasted 214 lines] and {WIDE}" == box.composer.display_text
+        run(box, EXPAND)
+        assert "see [pasted 214 lines] and [pasted 2,345 characters #2]" == box.composer.display_text
+        run(box, CTRL_A, EXPAND)
+        assert f"see {LONG} and [pasted 2,345 characters #2]" == box.composer.display_text
+        run(box, EXPAND, UNDO)
+        assert f"see {LONG} and {WIDE}" == box.composer.text
+
+
 def test_a_chip_is_expanded_in_place_and_folded_again_by_undo(tmp_path: Path) -> None:
     with piped_composer(tmp_path) as box:
         run(box, "a", pasted(LONG), "b", pasted(WIDE), CTRL_A, EXPAND)
@@ -418,31 +431,49 @@ def test_a_handler_may_put_a_text_into_the_box(tmp_path: Path) -> None:
 
 def test_up_and_down_go_through_the_rows_and_then_the_history(tmp_path: Path) -> None:
     with piped_composer(tmp_path, "first", "second\nmessage") as box:
-        run(box, "new", UP)
+        run(box, UP)
         assert "second\nmessage" == box.composer.text
         run(box, UP, "|")
         assert "second|\nmessage" == box.composer.text
-        run(box, UP)
+        run(box, CTRL_C, UP, UP, UP)
         assert "first" == box.composer.text
         run(box, DOWN, DOWN, DOWN)
-        assert "new" == box.composer.text
+        assert "" == box.composer.text
+
+
+def test_up_finds_what_begins_as_what_is_typed(tmp_path: Path) -> None:
+    with piped_composer(tmp_path, "draw a cat", "name a dog", "draw a dog", "name a cat") as box:
+        run(box, "draw", UP)
+        assert "draw a dog" == box.composer.text
+        run(box, UP, UP)
+        assert "draw a cat" == box.composer.text
+        run(box, DOWN, DOWN)
+        assert "draw" == box.composer.text
+        run(box, "n", UP)
+        assert "drawn" == box.composer.text
 
 
 def test_up_goes_up_a_row_of_a_wrapped_line(tmp_path: Path) -> None:
     words = "word " * 29  # 15 to a row of 78 columns
-    with piped_composer(tmp_path, "earlier") as box:
+    with piped_composer(tmp_path, f"{words}earlier") as box:
         run(box, words, UP, "|")
         assert "word " * 14 + "|" + "word " * 15 == box.composer.text
-        run(box, DOWN, "|")
+        run(box, BACKSPACE, DOWN, "|")
         assert box.composer.text.endswith("|")
-        run(box, UP, UP)
-        assert "earlier" == box.composer.text
+        run(box, BACKSPACE, UP, UP)
+        assert f"{words}earlier" == box.composer.text
 
 
 def test_ctrl_c_on_a_box_from_the_history_starts_at_the_newest_end_again(tmp_path: Path) -> None:
     with piped_composer(tmp_path, "first", "second") as box:
         run(box, UP, UP, CTRL_C, UP)
         assert "second" == box.composer.text
+
+
+def test_a_text_that_is_cleared_to_be_kept_comes_back_with_up(tmp_path: Path) -> None:
+    with piped_composer(tmp_path, "first") as box:
+        run(box, "half a ", pasted(LONG), lambda: box.composer.clear(keep=True) or True, PAUSE, UP)
+        assert f"half a {LONG}" == box.composer.text
 
 
 def test_the_history_is_searched(tmp_path: Path) -> None:
@@ -455,18 +486,23 @@ def test_the_history_is_searched(tmp_path: Path) -> None:
         assert "draft!" == box.composer.text
 
 
-def test_tab_completes_commands_and_enter_takes_a_chosen_one_before_it_sends(
-    tmp_path: Path,
-) -> None:
+def test_tab_completes_commands_and_enter_runs_a_chosen_one_that_takes_no_argument(tmp_path: Path) -> None:
     with piped_composer(tmp_path) as box:
-        run(box, "/he", TAB, ENTER)
+        run(box, "/help", TAB, ENTER)
         assert ["/help"] == box.sent
         menu = box.composer.buffer
         run(box, "/h", lambda: menu.complete_state and menu.complete_state.completions)
         run(box, TAB, TAB, ENTER)
-        assert ("/history", ["/help"]) == (box.composer.text, box.sent)
-        run(box, ENTER)
-        assert ["/help", "/history"] == box.sent
+        assert ("", ["/help", "/history"]) == (box.composer.text, box.sent)
+
+
+def test_a_chosen_command_that_takes_an_argument_waits_for_it(tmp_path: Path) -> None:
+    with piped_composer(tmp_path) as box:
+        menu = box.composer.buffer
+        run(box, "/re", lambda: menu.complete_state and menu.complete_state.completions)
+        run(box, DOWN, ENTER, "notes", ENTER)
+        run(box, "/ren", TAB, "dogs", ENTER)
+        assert ["/resume notes", "/rename dogs"] == box.sent
 
 
 def test_files_are_completed_after_an_at_sign(tmp_path: Path) -> None:
@@ -491,10 +527,34 @@ def test_an_editor_gets_the_whole_text_and_gives_it_back(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("environment", "installed", "editor"),
+    [
+        ({"VISUAL": "code -w", "EDITOR": "vi"}, ["nano"], "code -w"),
+        ({"EDITOR": "vi"}, ["nano"], "vi"),
+        ({"EDITOR": ""}, ["vi", "nano"], "nano"),
+        ({}, ["vi"], "vi"),
+        ({}, [], None),
+    ],
+)
+def test_without_a_choice_the_editor_is_one_that_is_installed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    installed: list[str],
+    editor: str | None,
+) -> None:
+    for name in installed:
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert editor == find_editor(environment)
+
+
+@pytest.mark.parametrize(
     ("editor", "reason"),
     [
-        (None, "set EDITOR first"),
-        ("", "set EDITOR first"),
+        (None, "No editor is set"),
+        ("", "No editor is set"),
         ("/nowhere/editor", "cannot be started"),
         ("'unclosed", "cannot be started"),
         ("false", "ended with an error (1)"),
