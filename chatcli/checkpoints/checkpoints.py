@@ -137,6 +137,7 @@ class Checkpoints:
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
         self._stateful = worker.call(prompt_cache.has_state, self._cache)
+        self._decodes_as_prefilled = worker.call(prompt_cache.decodes_as_prefilled, self._cache)
         self._rewinds_by_offset = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
     def _reset(self) -> None:
@@ -529,8 +530,12 @@ class Checkpoints:
             self._ahead, self._log, self._ahead_is_typeahead = run, log, False
 
     def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
-        """Whether the next prefill can begin after a reply that came to its end."""
-        return log.complete
+        """Whether the next prefill can begin after a reply that came to its end.
+
+        Where its rows are other than those of a prefill, it is settled like any reply, or an uncached run
+        would go on with other numbers.
+        """
+        return self._decodes_as_prefilled and log.complete
 
     def text_of(self, tokens: Sequence[int]) -> str:
         """The text of the first tokens of a reply."""

@@ -115,7 +115,7 @@ class ShardedCheckpoints(Checkpoints):
     def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
         # The others send nothing before rank 0 has come to the end of the reply too.
         self._ranks.check_same(hashlib.sha256(json.dumps(run).encode()).hexdigest())
-        return all(self._ranks.all_gather(log.complete))
+        return all(self._ranks.all_gather(super()._may_go_on(run, log)))
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,18 @@ def rewinds_by_offset(cache: PromptCache) -> bool:
     return all(type(leaf) in OFFSET_CACHES for leaf in leaves(cache))
 
 
+def decodes_as_prefilled(cache: PromptCache) -> bool:
+    """Whether rows of tokens that were generated are those of a prefill, but for rounding.
+
+    Quantization makes a step of a rounding. A window that keeps its first tokens shows them to a token
+    that is run alone, and within a chunk to the first ones only: mlx-lm's mask there is a plain window's.
+    """
+    return not any(
+        type(leaf) is QuantizedKVCache or (type(leaf) is RotatingKVCache and leaf.keep)
+        for leaf in leaves(cache)
+    )
+
+
 def can_merge(cache: PromptCache) -> bool:
     """Whether mlx-lm merges caches of this kind into a batch, by the test of its own server.
 
