@@ -10,27 +10,38 @@ from chatcli.turn.prompt import Prompt, TurnContext
 
 # Tokens that are shown of either side, where two prompts part.
 SHOWN_TOKENS = 8
-EVICTED_MESSAGE = "the checkpoints are gone: evicted"
+GONE = "gone (evicted or deleted)"
+EVICTED_MESSAGE = f"the checkpoints are {GONE}"
+NEW_HERE = "new here"
+CACHE_WAS_OFF = "the cache was off in the turn before"
 
 
 def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     """Why a prompt was matched only to `depth`; None if nothing is missing."""
     path = prompt.path
-    records = [entry.record for entry in chat.conversation.path(prompt.leaf.id) if entry.record]
-    records = [record for record in records if record.get("segments")]
-    if not records:
+    entries = [entry for entry in chat.conversation.path(prompt.leaf.id) if entry.message.role == "assistant"]
+    replies = [entry for entry in entries if entry.record or entry.message.content or entry.message.thinking]
+    if not replies:
         return None
-    if records[-1].get("fingerprint") != chat.checkpoints.loaded.fingerprint:
-        return f"the model, its cache settings or the program changed (before: {records[-1].get('model')})"
+    # The boundary after the last reply, or before it if it is being settled.
+    history_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 1, 0)
+    is_missing = path.upto(depth).end < history_end
+    records = [entry.record for entry in replies if entry.record.get("segments")]
+    if not records:
+        reason = CACHE_WAS_OFF if replies[-1].record else NEW_HERE
+        return reason if is_missing else None
+    last = records[-1]
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
-    expected = depths.get(records[-1]["segments"][-1])
-    if expected is None:
-        return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
-    if depth < expected:
-        return (
-            f"the checkpoint after token {path[depth - 1].end} is gone: evicted" if depth else EVICTED_MESSAGE
-        )
-    return None
+    expected = depths.get(last["segments"][-1])
+    if expected is not None and depth < expected:
+        return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
+    if expected is not None:
+        return CACHE_WAS_OFF if is_missing and last is not replies[-1].record else None
+    run_by = last.get("settled_by", last.get("fingerprint"))
+    if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
+        before = f" (before: {last['model']})" if last.get("model") else ""
+        return f"the model, its cache settings or the program changed{before}"
+    return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
 
 
 def where_they_part(chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str]) -> str:

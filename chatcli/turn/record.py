@@ -87,7 +87,7 @@ def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) 
     segments = [*before.get("segments", ()), *own_segments(chat, reply)]
     if chat.checkpoints.live_ids != prompt.path.ids:
         segments = [*own_segments(chat, reply), *before.get("segments", ())]
-    numbers = {
+    numbers: dict[str, Any] = {
         "settled_tokens": before.get("settled_tokens", 0) + settled,
         "settled_bytes": before.get("settled_bytes", 0) + written,
         "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
@@ -95,6 +95,8 @@ def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) 
         "boundaries": boundaries,
         "template": template_key(chat),
     }
+    if before.get("fingerprint") != (fingerprint := chat.checkpoints.loaded.fingerprint):
+        numbers["settled_by"] = fingerprint
     if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
         numbers["draft_segments"] = list(dict.fromkeys(ids))
     chat.saved.note(reply, numbers)

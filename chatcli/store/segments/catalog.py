@@ -206,30 +206,37 @@ def segment_ids(file: Container) -> list[str]:
 
 
 def tokens_of(folder: Path, ids: Sequence[str]) -> list[int]:
-    """The tokens of a path of segments from their ids alone, as far as they are on disk."""
+    """The tokens up to the last of these segments that is on disk, with all before it.
+
+    A segment comes after its parent; there may be several paths, which part somewhere.
+    """
     paths = list(rows_files(folder))
-    tokens: list[int] = []
+    prefixes: dict[str, list[int]] = {}
+    last: list[int] = []
     left = list(ids)
     while left:
         candidates = (
             path for path in paths if path.name[NAME_DIGITS + 1 :].startswith(left[0][:NAME_DIGITS])
         )
-        count, stored = max((_tokens_in(path, left) for path in candidates), default=(0, []))
-        if not count:
-            break
-        tokens, left = tokens + stored, left[count:]
-    return tokens
+        stored = max((_tokens_in(path, left) for path in candidates), default=(0, "", 0, []))
+        count, parent, start, tokens = stored
+        prefix = prefixes.get(parent, [])
+        if count and len(prefix) == start:
+            last = prefixes[left[count - 1]] = prefix + tokens
+        left = left[max(count, 1) :]
+    return last
 
 
-def _tokens_in(path: Path, ids: Sequence[str]) -> tuple[int, list[int]]:
-    """How many of these segments a file holds, from its first on, and their tokens."""
+def _tokens_in(path: Path, ids: Sequence[str]) -> tuple[int, str, int, list[int]]:
+    """How many of these segments a file holds, from its first on; its parent, its start, and their tokens."""
     try:
         with Container(path) as file:
             count = common_prefix(segment_ids(file), ids)
-            length = segment_ends(file)[count - 1] - int(file.metadata["start"]) if count else 0
-            return count, stored_tokens(file)[:length]
+            start = int(file.metadata["start"])
+            length = segment_ends(file)[count - 1] - start if count else 0
+            return count, file.metadata["parent"], start, stored_tokens(file)[:length]
     except (OSError, SegmentDamaged):
-        return 0, []
+        return 0, "", 0, []
 
 
 def last_id(path: Path) -> str | None:

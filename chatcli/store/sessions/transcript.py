@@ -362,6 +362,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("model", "draft_model", "template", "miss_reason"), _is_text_or_none),
     "time_to_first_token": _is_number_or_none,
     "fingerprint": _is_name,
+    "settled_by": _is_name,
     "segments": _is_names,
     "draft_segments": _is_names,
     "generated": _is_token_ids,

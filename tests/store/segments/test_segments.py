@@ -180,7 +180,9 @@ def test_tokens_are_read_by_segment_ids(store: SegmentStore) -> None:
     write_all(store, TOKEN_PATH)
     names = [segment.id for segment in TOKEN_PATH]
     assert PROMPT[:6] == store.tokens_of(names)
-    assert PROMPT[:4] == store.tokens_of([names[0], "0" * 64, names[1]])
+    assert PROMPT[:6] == store.tokens_of([names[0], "0" * 64, names[1]])
+    assert PROMPT[:4] == store.tokens_of([names[0], "0" * 64])
+    assert [] == store.tokens_of([names[1]])
     assert [] == store.tokens_of(["0" * 64])
     rows_at(store).write_bytes(b"garbage")
     assert [] == store.tokens_of(names)
