@@ -13,10 +13,9 @@ import pytest
 import typer
 
 from chatcli.cli.main import app
-from chatcli.commands.handlers import SAMPLING
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
-from chatcli.settings.values import PANELS, SETTINGS, aliased
+from chatcli.settings.values import IN_SHELL, PANELS, SETTINGS, aliased
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import Program
 
@@ -278,7 +277,7 @@ def test_every_panel_is_an_option_and_no_other() -> None:
 )
 def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, minimum: str, maximum: str) -> None:
     setting = SETTINGS[key]
-    assert setting is SAMPLING[key]
+    assert setting is IN_SHELL[key]
     option = f"--{key.replace('_', '-')}"
     for bound in (minimum, maximum):
         value = setting.check_word(bound, key)
