@@ -40,7 +40,8 @@ class Answer:
     `greedy` is what the model itself would have generated at each token of the script.
     `opening_seconds` runs from a new process's start until it could take this request.
     `memory_bytes` is what caches hold afterwards, `disk_bytes` what lies on disk, `written_bytes` what
-    this request wrote. `reused_tokens` is 0 where a contender does not report them (`reports_reuse`).
+    this request wrote. `reused_tokens` is 0 where a contender does not report them (`reports_reuse`);
+    `typeahead_tokens` were run while the message was typed, and are not among them.
     """
 
     prompt_tokens: int
@@ -55,6 +56,7 @@ class Answer:
     written_bytes: int = 0
     opening_seconds: float = 0.0
     reports_reuse: bool = True
+    typeahead_tokens: int = 0
 
     @property
     def hit_ratio(self) -> float:

@@ -103,6 +103,7 @@ class Chatcli:
         return Answer(
             prompt_tokens=record.prompt_tokens,
             reused_tokens=record.reused_tokens,
+            typeahead_tokens=record.typeahead_tokens,
             time_to_first_token=times[0] - began,
             gaps=gaps(times),
             after_seconds=answered - times[-1] + settle_seconds,
@@ -178,7 +179,7 @@ class Chatcli:
 class ChatcliTypeahead(Chatcli):
     """chatcli with each message prefilled while it was being typed: the user waits from Enter on."""
 
-    name = "chatcli, drafted"
+    name = "chatcli, typed ahead"
 
     def ask(self, request: Request, script: Script) -> Answer:
         written_before = self._meter.total

@@ -26,7 +26,7 @@ from chatcli.bench.standing import (
 )
 from chatcli.bench.workloads import Workload
 from chatcli.commands.results import Table
-from chatcli.text import file_size
+from chatcli.text import file_size, percent
 
 REPORTED_TURNS = (1, 5, 10, 15, 20, 30, 40)
 REPORTED_PERCENTILES = (50, 90, 99)
@@ -84,12 +84,13 @@ def share_text(share: Share) -> str:
     return f"{ratio} ({share.reused_tokens:,}/{share.prompt_tokens:,})"
 
 
-def bare_percent_text(ratio: float) -> str:
-    return f"{100 * ratio:.1f}"
-
-
 def percent_text(ratio: float) -> str:
-    return NO_VALUE if math.isnan(ratio) else f"{bare_percent_text(ratio)} %"
+    # As a ratio of whole numbers, lest 0.57 be cut to 56.9 %.
+    return NO_VALUE if math.isnan(ratio) else percent(round(ratio * 10**9), 10**9, decimals=1)
+
+
+def bare_percent_text(ratio: float) -> str:
+    return percent_text(ratio).removesuffix(" %")
 
 
 def number_text(value: float) -> str:
@@ -175,6 +176,7 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
     return {
         "prompt_tokens": answer.prompt_tokens,
         "reused_tokens": answer.reused_tokens,
+        "typeahead_tokens": answer.typeahead_tokens,
         "hit_ratio": answer.hit_ratio if answer.reports_reuse else None,
         "time_to_first_token": answer.time_to_first_token,
         "gaps": list(answer.gaps),

@@ -25,7 +25,7 @@ from chatcli.errors import ChatcliError, UsageError
 from chatcli.session.opening import SessionRequest
 from chatcli.settings import config_file
 from chatcli.settings.declaration import Choice, Float, Switch, Value
-from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, SETTINGS, Settings, aliased
+from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, RENAMED, SETTINGS, Settings, aliased
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import decodable
@@ -44,7 +44,9 @@ def config_path() -> Path:
 
 def from_environment(key: str) -> Value | None:
     """What CHATCLI_KEY says, if it is not empty. Raises `UsageError`."""
-    name = PREFIX + key.upper()
+    former = [f"{PREFIX}{old.upper()}" for old, new in RENAMED.items() if new == key]
+    names = [PREFIX + key.upper(), *former]
+    name = next((name for name in names if os.environ.get(name)), names[0])
     word = decodable(os.environ.get(name, "")) if key != "sessions" else os.environ.get(name)
     return SETTINGS[key].check_word(word, name) if word else None
 
@@ -139,10 +141,10 @@ def model_behind(name: str | None) -> str | None:
     return None if name is None else aliased(name, configured().file.models)
 
 
-def flag_of(key: str, **more: Any) -> Any:
-    """A declared setting as an option of Typer's; `more` goes to `typer.Option`."""
+def flag_of(key: str, former: str = "", **more: Any) -> Any:
+    """A declared setting as an option of Typer's, or its `former` name; `more` goes to `typer.Option`."""
     setting = SETTINGS[key]
-    name = f"--{key.replace('_', '-')}"
+    name = f"--{(former or key).replace('_', '-')}"
     names = [f"{name}/--no-{name[2:]}" if isinstance(setting, Switch) else name]
     if setting.short:
         names.insert(0, setting.short)
@@ -256,8 +258,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
+    for former, name in RENAMED.items():
+        annotation = Annotated[SETTINGS[name].flag_type | None, flag_of(name, former, hidden=True)]
+        parameters.append(
+            inspect.Parameter(former, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+
     def run(**given: Any) -> None:
         flags = {key: given.pop(key) for key in SETTINGS}
+        for former, name in RENAMED.items():
+            value = given.pop(former)
+            flags[name] = value if flags[name] is None else flags[name]
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
         if our_ranks().leads:
             command(**given, options=options)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.settings.config_file import Remembered
-from chatcli.settings.values import SETTINGS
+from chatcli.settings.values import RENAMED, SETTINGS
 
 PREFIX = "CHATCLI_"
 OTHERS = ("CONFIG", "DEBUG")
@@ -33,7 +33,7 @@ def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
 
 def environment(variables: Mapping[str, str], problems: Sequence[str]) -> Iterator[Finding]:
     """Which variables are set for chatcli. `problems` are sentences about unusable values."""
-    known = {PREFIX + name.upper() for name in (*SETTINGS, *OTHERS)}
+    known = {PREFIX + name.upper() for name in (*SETTINGS, *RENAMED, *OTHERS)}
     names = sorted(name for name, value in variables.items() if name.startswith(PREFIX) and value)
     for sentence in problems:
         yield problem("environment", sentence, "Unset it or give it another value.")

@@ -260,7 +260,7 @@ class LiveChat:
     ) -> None:
         """Prefill a message that is being typed, in place of what was typed before; then call `refresh`."""
         self.background.stop_typeahead()
-        if self.model.settings.draft and self.model.settings.cache and text.strip():
+        if self.model.settings.typeahead and self.model.settings.cache and text.strip():
             shown = [*self.session.images, *images]
             self.background.type_ahead(text, shown, self._typeahead_context, refresh)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from chatcli import files
 from chatcli.errors import FolderError, UsageError
 from chatcli.settings.declaration import Folder, Setting, Text, Value
-from chatcli.settings.values import POCKET, SETTINGS
+from chatcli.settings.values import POCKET, RENAMED, SETTINGS
 from chatcli.text import shorten
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ def read(path: Path) -> Remembered:
     except UsageError as error:
         return Remembered(problems={"": str(error)})
     remembered = Remembered()
-    for key, value in entries.items():
+    for given, value in entries.items():
+        key = RENAMED.get(given, given)
+        if key != given and key in entries:
+            continue
         if key == MODELS:
             _read_aliases(remembered, path, value)
         elif key not in SETTINGS:
@@ -94,6 +97,7 @@ def key_of(given: str) -> str:
             raise UsageError(f"'{shorten(given, 60)}' is not an alias: {problem}.")
         return given
     key = given.replace("-", "_").lower()
+    key = RENAMED.get(key, key)
     if key not in SETTINGS:
         raise UsageError(f"There is no setting '{shorten(given, 40)}'{_did_you_mean(given)}.")
     return key
@@ -172,11 +176,12 @@ def change(path: Path, key: str, value: Value | None) -> bool:
             table = document.get(MODELS, {})
             if not isinstance(table, dict):
                 raise UsageError(f"In {path}, models must be a table. Fix it with: chatcli config --edit")
-        was_there = name in table
+        former = [given for given in table if RENAMED.get(given) == key]
+        was_there = name in table or bool(former)
+        for given in (*former, *([name] if name in table and value is None else [])):
+            del table[given]
         if value is not None:
             table[name] = value
-        elif was_there:
-            del table[name]
         if value is not None or was_there:
             _replace(real, document.as_string())
     return was_there

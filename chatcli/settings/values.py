@@ -312,8 +312,7 @@ class Settings:
     a model run. `model` and `system` are those of a session that is begun; one that goes on keeps
     its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must say in
     a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
-    proposes a reply's tokens, `num_draft_tokens` at a time (`draft` is another thing: to prefill what is
-    being typed).
+    proposes a reply's tokens, `num_draft_tokens` at a time.
     """
 
     model: Annotated[
@@ -327,7 +326,7 @@ class Settings:
     sampling: Sampling = Sampling()
     think: Annotated[bool | None, Switch("Turn the model's thinking on or off.", "model default")] = None
     cache: Annotated[bool, Switch("Read and write checkpoints (default: cache).")] = True
-    draft: Annotated[bool, Switch("Prefill a message while it is typed (default: draft).")] = True
+    typeahead: Annotated[bool, Switch("Prefill a message while it is typed (default: typeahead).")] = True
     model_options: ModelOptions = DEFAULTS
     draft_model: Annotated[
         str | None,
@@ -411,6 +410,8 @@ _DECLARED = list(_declared(Settings))
 SETTINGS = {key: setting for key, setting, _ in _DECLARED}
 # Their defaults (None: none). Where the sessions are by default depends on where one is.
 DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
+# Former names of settings, which the file, the environment and the flags still take.
+RENAMED = {"draft": "typeahead"}
 # The model options that a session keeps.
 KEPT = tuple(key for key, setting in SETTINGS.items() if setting.in_session)
 # What `/set` changes, by key. The session keeps it.

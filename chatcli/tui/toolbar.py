@@ -10,7 +10,7 @@ from prompt_toolkit.formatted_text import FormattedText
 
 from chatcli.events import Event, PrefixMatched, TextDelta, ThinkingDelta
 from chatcli.session.live_chat import LiveChat
-from chatcli.text import clean_line, shorten
+from chatcli.text import clean_line, count, percent, shorten
 from chatcli.tui.text.fit import portable
 from chatcli.tui.text.styles import INDENT
 
@@ -112,8 +112,8 @@ def _context(chat: LiveChat, turn_tokens: int | None, columns: int) -> list[Part
     share = used / limit
     style = "class:toolbar.red" if share >= RED else "class:toolbar.amber" if share >= AMBER else ""
     if limit >= UNLIMITED_CONTEXT:
-        return [Part(1, f"{used:,} tokens", style)]
+        return [Part(1, count("token", used), style)]
     if columns < TOKENS_COLUMNS:
-        return [Part(1, f"{share:.0%} full", style)]
+        return [Part(1, f"{percent(used, limit)} full", style)]
     hint = ", /compact makes room" if share >= AMBER else ""
     return [Part(1, f"{used:,} of {limit:,} tokens{hint}", style)]

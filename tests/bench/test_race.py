@@ -76,8 +76,9 @@ def test_reuse_grows_with_the_conversation(model: Path) -> None:
     assert ours == sorted(ours) and served == sorted(served)
     # Only the message and the generation prompt are left to run.
     assert all(answer.prompt_tokens - answer.reused_tokens < 40 for answer in result.of("chatcli")[1:])
-    drafted = result.of("chatcli, drafted")
-    assert all(answer.prompt_tokens - answer.reused_tokens < 6 for answer in drafted)
+    typed = result.of("chatcli, typed ahead")
+    assert ours == [answer.reused_tokens for answer in typed]
+    assert all(answer.prompt_tokens - answer.reused_tokens - answer.typeahead_tokens < 6 for answer in typed)
     assert all(answer.ahead_tokens > REPLY for answer in result.of("chatcli"))
     assert [0] * 4 == [answer.ahead_tokens for answer in result.of("mlx-lm's server")]
 
@@ -112,8 +113,7 @@ def test_each_repeat_starts_cold(model: Path) -> None:
         result = race(list(contenders.values()), steps, reply_script, 2, lambda *_: None)
     for name, (first, second) in result.answers.items():
         assert [answer.reused_tokens for answer in first] == [answer.reused_tokens for answer in second]
-        if name != "chatcli, drafted":
-            assert 0 == second[0].reused_tokens
+        assert 0 == second[0].reused_tokens, name
 
 
 @pytest.mark.slow

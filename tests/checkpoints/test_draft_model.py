@@ -741,7 +741,7 @@ def test_the_panel_shows_the_share_of_drafted_tokens() -> None:
 
 
 def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
-    settings = Settings(sessions=tmp_path, sampling=Sampling(max_tokens=8), draft=False)
+    settings = Settings(sessions=tmp_path, sampling=Sampling(max_tokens=8), typeahead=False)
     chat = LiveChat(settings, SessionRequest("talk"), str(family / "open"))
     change = find("draft-model").handler
 

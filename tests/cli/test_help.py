@@ -18,11 +18,12 @@ def help_text(program: Program, *args: str) -> str:
 
 
 def option_names(path: Sequence[str]) -> list[str]:
-    """All names of a command's options."""
+    """All names of a command's options, but for the hidden former ones."""
     command = typer.main.get_command(app)
     for name in path:
         command = command.commands[name]  # type: ignore[attr-defined]
-    return [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    return [name for parameter in shown for name in (*parameter.opts, *parameter.secondary_opts)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def opened(
 ) -> Iterator[LiveChat]:
     """A chat as the command line opens it, with these settings as flags."""
     think = given.pop("think", None)
-    settings = Settings(sessions=folder, sampling=Sampling(**given), think=think, draft=False)
+    settings = Settings(sessions=folder, sampling=Sampling(**given), think=think, typeahead=False)
     flags = frozenset(given) | ({"think"} if think is not None else set())
     chat = LiveChat(settings, SessionRequest(name, flags=flags), str(model) if model else None)
     chat.model.wait()

@@ -59,6 +59,19 @@ def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> Non
     assert clue in str(refused.value)
 
 
+def test_a_former_name_is_read_and_replaced_by_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("draft = false\n")
+    assert {"typeahead": False} == config_file.read(path).values
+    assert "typeahead" == config_file.key_of("draft")
+    assert config_file.change(path, "typeahead", True)
+    assert "typeahead = true\n" == path.read_text()
+    path.write_text("typeahead = true\ndraft = false\n")
+    assert {"typeahead": True} == config_file.read(path).values
+    assert config_file.change(path, "typeahead", None)
+    assert "" == path.read_text()
+
+
 @pytest.mark.parametrize(
     ("key", "word", "value"),
     [
@@ -73,7 +86,7 @@ def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> Non
         ("max_tokens", "9", 9),
         ("think", "off", False),
         ("cache", "no", False),
-        ("draft", "TRUE", True),
+        ("typeahead", "TRUE", True),
         ("cache_limit", "5GiB", "5GiB"),
         ("sessions", "/x", "/x"),
         ("panel", "off", "off"),

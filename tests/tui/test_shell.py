@@ -251,8 +251,8 @@ def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_no_draft_means_none(chatcli: Program) -> None:
-    with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-draft") as terminal:
+def test_no_typeahead_means_none(chatcli: Program) -> None:
+    with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-typeahead") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
         terminal.send("And I live in Lisbon, by the river.")
         terminal.wait_for("settled ahead")

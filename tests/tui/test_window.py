@@ -104,7 +104,7 @@ def test_more_sizes_lose_and_double_nothing_either(tmp_path: Path) -> None:
 def test_the_box_and_a_turns_numbers_break_no_row_in_a_narrow_window(
     chatcli: Program, columns: int, box: str, numbers: str
 ) -> None:
-    with Window(chatcli, "-m", chatcli.model, "-n", "4", "--no-draft", columns=columns) as window:
+    with Window(chatcli, "-m", chatcli.model, "-n", "4", "--no-typeahead", columns=columns) as window:
         window.wait_for(lambda: ready(window))
         shown = send_line(window, "hello", "% reused").split("\n")
         assert numbers in shown and box in shown, shown
