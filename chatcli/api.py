@@ -10,9 +10,9 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,13 @@ from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adapter_folder
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile
+
+
+@dataclass
+class Outcome:
+    """The record of a reply that has ended; None before."""
+
+    record: TurnRecord | None = None
 
 
 class Reply:
@@ -43,9 +50,9 @@ class Reply:
     what was generated until then is kept in the session.
     """
 
-    def __init__(self, events: Iterator[Event], record: Callable[[], TurnRecord | None]) -> None:
+    def __init__(self, events: Iterator[Event], outcome: Outcome) -> None:
         self._events = events
-        self._record = record
+        self._outcome = outcome
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -54,10 +61,13 @@ class Reply:
         return next(self._events)
 
     def text(self) -> str:
-        """Generate the rest of the reply, and return all of it without its thinking."""
+        """Generate the rest of the reply, and return all of it without its thinking.
+
+        Of a reply that was stopped by another message, or by closing the chat, it is what came of it.
+        """
         for _ in self._events:
             pass
-        record = self._record()
+        record = self._outcome.record
         return record.text if record is not None else ""
 
 
@@ -125,7 +135,8 @@ class Chat:
         self._chat = LiveChat(settings, name, model, ranks)
         self._settle = settle
         self._current: weakref.ref[Any] | None = None
-        self._record: TurnRecord | None = None
+        self._last = Outcome()
+        self._process = os.getpid()
         self._problem: str | None = None
         self._open = True
         _left_open.add(self)
@@ -151,7 +162,8 @@ class Chat:
           was generated until then is kept.
         * **images** - *(optional)* Paths of images that the message shows.
 
-        Raises `EmptyPrompt`, `NotAnImage`, or `UsageError` if the chat is closed. Iterating the reply raises
+        Raises `EmptyPrompt`, `NotAnImage`, or `UsageError` if the chat is closed, or was opened before this
+        process was forked. Iterating the reply raises
         `ModelError` (among them `ContextFull`, `MemoryFull` and `ImagesRefused`, which leave the conversation
         as it was), `UsageError` or `FolderError`, and `KeyboardInterrupt` if it is cancelled while the model
         loads.
@@ -171,22 +183,35 @@ class Chat:
         return self._reply(self._chat.regenerate(stop), stop)
 
     def _reply(self, turn: Iterator[Event], stop: threading.Event) -> Reply:
+        self._check_open()
+        self._end_reply()
+        outcome = Outcome()
+        events = self._events(turn, stop, outcome)
+        self._current = weakref.ref(events)
+        return Reply(events, outcome)
+
+    def _check_open(self) -> None:
+        """Raise `UsageError` if no more can be done with this chat."""
         if not self._open:
             raise UsageError("This chat is closed: open the session again to go on.")
-        self._end_reply()
-        events = self._events(turn, stop)
-        self._current = weakref.ref(events)
-        return Reply(events, lambda: self._record)
+        if self._is_forked:
+            raise UsageError("This chat belongs to the process that forked this one: open another one here.")
 
-    def _events(self, turn: Iterator[Event], stop: threading.Event) -> Iterator[Event]:
-        self._record = None
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process that opened the chat: its threads stayed behind."""
+        return os.getpid() != self._process
+
+    def _events(self, turn: Iterator[Event], stop: threading.Event, outcome: Outcome) -> Iterator[Event]:
+        self._last = outcome
         try:
             for event in turn:
-                self._note(event)
+                _note(outcome, event)
                 yield event
         except GeneratorExit:
             stop.set()
-            self._finish(turn)
+            if not self._is_forked:
+                _finish(turn, outcome)
             raise
         if stop.is_set():
             return
@@ -195,25 +220,11 @@ class Chat:
             return
         try:
             for event in self._chat.settle(stop):
-                self._note(event)
+                _note(outcome, event)
                 yield event
         except GeneratorExit:
             stop.set()
             raise
-
-    def _finish(self, turn: Iterator[Event]) -> None:
-        """Let a turn that was stopped put on disk what there is of it."""
-        try:
-            for event in turn:
-                self._note(event)
-        except (ChatcliError, KeyboardInterrupt):
-            pass  # there was nothing to keep, and nobody waits for the reason
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, TurnDone):
-            self._record = replace(event.record)
-        elif isinstance(event, Settled) and self._record is not None:
-            self._record.add(event)
 
     def _end_reply(self) -> None:
         events = self._current() if self._current is not None else None
@@ -250,7 +261,8 @@ class Chat:
     @property
     def stats(self) -> dict[str, Any]:
         """The last turn's numbers, as `chatcli ask --json` prints them; empty before the first turn."""
-        return self._record.as_json() if self._record is not None else {}
+        record = self._last.record
+        return record.as_json() if record is not None else {}
 
     @property
     def context(self) -> int | None:
@@ -266,8 +278,9 @@ class Chat:
         * **name** - *(optional)* The new session's name. By default the old one's with a number.
 
         Returns the new session's name. Raises `TurnOutOfRange`, `SessionExists`, `BadName`, `FolderError`, or
-        `UsageError` before the first message.
+        `UsageError` before the first message and after `close`.
         """
+        self._check_open()
         self._end_reply()
         session = self._chat.session
         self._problem = next(iter(session.branch(at, name)), self._problem)
@@ -277,9 +290,10 @@ class Chat:
         """Stop the reply, finish what is being written, and let go of the session and the model.
 
         Returns what went wrong with the writing and was not reported yet, if anything did. Leaving the
-        `with` block and ending the program close a chat too.
+        `with` block and ending the program close a chat too. In a process that was forked since, nothing
+        is done: the chat is its parent's.
         """
-        if not self._open:
+        if not self._open or self._is_forked:
             return None
         self._open = False
         _left_open.discard(self)
@@ -296,6 +310,22 @@ class Chat:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _finish(turn: Iterator[Event], outcome: Outcome) -> None:
+    """Let a turn that was stopped put on disk what there is of it."""
+    try:
+        for event in turn:
+            _note(outcome, event)
+    except (ChatcliError, KeyboardInterrupt):
+        pass  # there was nothing to keep, and nobody waits for the reason
+
+
+def _note(outcome: Outcome, event: Event) -> None:
+    if isinstance(event, TurnDone):
+        outcome.record = replace(event.record)
+    elif isinstance(event, Settled) and outcome.record is not None:
+        outcome.record.add(event)
 
 
 _left_open: weakref.WeakSet[Chat] = weakref.WeakSet()

@@ -249,3 +249,64 @@ def test_after_an_error_the_chat_goes_on(models: Path, tmp_path: Path) -> None:
             open_chat(models / "qwen3", tmp_path)
     with pytest.raises(TypeError, match="temprature"):
         open_chat(models / "qwen3", tmp_path, temprature=1)
+
+
+def test_each_reply_has_its_own_text(models: Path, tmp_path: Path) -> None:
+    with open_chat(models / "qwen3", tmp_path, temp=1.0, seed=3) as chat:
+        half = chat.send("One.")
+        for event in half:
+            if isinstance(event, TextDelta):
+                break
+        unread, last = chat.send("Two."), chat.send("Three.")
+        assert last.text() == chat.text
+        first = chat.turns[0].reply
+        assert first is not None and "cancelled" == first.finish_reason
+        assert [first.message.content, "", chat.text] == [half.text(), unread.text(), last.text()]
+        assert len({half.text(), unread.text(), last.text()}) == 3
+        never = chat.send("Four.")
+    assert ["", "Three."] == [never.text(), chat.turns[-1].user.message.content]
+
+
+FORKED = """
+import os, sys
+from chatcli import Chat
+from chatcli.errors import ChatcliError
+chat = Chat('talk', model={model!r}, sessions={sessions!r}, max_tokens=4)
+chat.send('Hello').text()
+reading, writing = os.pipe()
+child = os.fork()
+if not child:
+    for use in (lambda: chat.send('And?').text(), chat.branch, lambda: chat.regenerate().text()):
+        try:
+            use()
+        except ChatcliError as error:
+            print(error, flush=True)
+    chat.close()
+    os.write(writing, b'closed')
+    os.read(0, 1)  # until the program is told to end
+    os._exit(0)
+os.read(reading, 6)
+chat.send('Mine?').text()
+chat.close()
+with Chat('talk', model={model!r}, sessions={sessions!r}, max_tokens=4) as again:
+    print(len(again.turns), again.send('Again?').text() == again.text)
+os.write(told, b'.')
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_leaves_the_chat_to_its_parent(models: Path, tmp_path: Path) -> None:
+    code = FORKED.replace(
+        "import os, sys\n", "import os, sys\ninput_, told = os.pipe()\nos.dup2(input_, 0)\n"
+    )
+    printed = python(code.format(model=str(models / "qwen3"), sessions=str(tmp_path / "s")), tmp_path)
+    refused = "This chat belongs to the process that forked this one: open another one here."
+    assert [*[refused] * 3, "2 True", "0"] == printed.splitlines()
+
+
+def test_a_closed_chat_branches_nowhere(models: Path, tmp_path: Path) -> None:
+    with open_chat(models / "qwen3", tmp_path, max_tokens=2) as chat:
+        chat.send("Hello").text()
+    with pytest.raises(UsageError, match="closed"):
+        chat.branch(name="other")
+    assert ["talk"] == [path.stem for path in tmp_path.glob("*.jsonl")]

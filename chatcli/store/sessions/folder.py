@@ -49,6 +49,8 @@ FILLERS = re.compile(
 # `files.is_locked` holds a session's lock for microseconds.
 LOCK_SECONDS = 0.1
 LOCK_POLL_SECONDS = 0.005
+# In place of the descriptor of a file that the process before a fork has open.
+FORKED = -1
 
 
 class SessionFolder:
@@ -241,6 +243,7 @@ class SessionFile:
         except BaseException:
             os.close(self._descriptor)
             raise
+        _open_files.add(self)
 
     @property
     def name(self) -> str:
@@ -393,6 +396,8 @@ class SessionFile:
 
     def close(self) -> None:
         """Flush and close the file. It is closed also if this raises `FolderError`."""
+        if self._descriptor == FORKED:
+            return
         self.closed = True
         self._flusher.shutdown()
         os.close(self._descriptor)
@@ -405,6 +410,23 @@ class SessionFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: the file is its parent's, and so is the lock, which ends with the parent's."""
+        os.close(self._descriptor)
+        self.closed, self._descriptor = True, FORKED
+
+
+_open_files: weakref.WeakSet[SessionFile] = weakref.WeakSet()
+
+
+def _leave_files_to_parent() -> None:
+    for file in _open_files:
+        if not file.closed:
+            file._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_files_to_parent)
 
 
 def slug(text: str) -> str:
