@@ -18,9 +18,12 @@ def warn(sentence: str, file: TextIO | None = None) -> None:
 
 
 def show_result(result: Result) -> None:
+    """Draw it on a terminal; in a pipe it is plain text."""
+    from chatcli.tui.render.pipe import Pipe
     from chatcli.tui.render.screen import Screen
 
-    Screen().result(result)
+    display = Screen() if sys.stdout.isatty() else Pipe()
+    display.result(result)
 
 
 def print_json(value: Any) -> None:

@@ -73,7 +73,6 @@ class Transcript:
     name: str
     conversation: Conversation
     thinking: bool = False
-    last: int | None = None
 
 
 @dataclass(frozen=True)

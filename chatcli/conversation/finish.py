@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from chatcli.conversation.tree import Entry
 from chatcli.events import Notice, TurnDone, TurnRecord
+from chatcli.text import count
 
 # Replies that did not come to their end, by finish reason.
 WORDS = {"cancelled": "stopped", "length": "cut"}
 # How a notice begins that reports that the reply was cut, and why.
 CUT = "The reply was cut"
 GOES_ON = "/continue goes on"
+STOPPED = f"(stopped: what came is kept, {GOES_ON})"
+NEVER_BEGAN = "(stopped before the first word: /regenerate answers it)"
 
 
 def word(finish_reason: str | None) -> str:
@@ -47,13 +50,25 @@ def note(done: TurnDone, context: int | None) -> str | None:
     record = done.record
     if record.finish_reason == "cancelled":
         if record.generated_tokens:
-            return f"(stopped: what came is kept, {GOES_ON})"
+            return STOPPED
         if done.kept:
-            return "(stopped before the first word: /regenerate answers it)"
+            return NEVER_BEGAN
         return "(stopped before the first new word: the reply is as it was)"
     if record.finish_reason == "length":
         full = is_full(record, context)
         return f"(cut at {_tokens(record)}: {'the context is full' if full else GOES_ON})"
+    return None
+
+
+def saved_note(reply: Entry) -> str | None:
+    """As `note`, for a saved reply that the conversation ends with."""
+    if reply.finish_reason == "cancelled":
+        if reply.message.content or reply.message.thinking:
+            return STOPPED
+        return NEVER_BEGAN
+    if reply.finish_reason == "length":
+        tokens = len(reply.record.get("generated", ()))
+        return f"(cut at {count('token', tokens)}: {GOES_ON})" if tokens else f"(cut: {GOES_ON})"
     return None
 
 
@@ -74,5 +89,4 @@ def is_full(record: TurnRecord, context: int | None) -> bool:
 
 def _tokens(record: TurnRecord) -> str:
     """The length of the whole reply, also of what an earlier turn generated."""
-    count = len(record.tokens)
-    return f"{count:,} token{'s' * (count != 1)}"
+    return count("token", len(record.tokens))

@@ -1,112 +1,330 @@
-"""A conversation with its thinking on the whole screen, to read in."""
+"""A conversation with its thinking on the whole screen, to read in and to search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.styles import Style
+from rich.text import Text
 
 from chatcli.conversation.tree import Conversation, Turn
-from chatcli.text import clean
-from chatcli.tui.text.fit import wrapped
+from chatcli.text import clean_line
+from chatcli.tui.saved import layout_console, portable_entry, question_rows, turn_rows
+from chatcli.tui.text.fit import fit, portable
+from chatcli.tui.text.fragments import fragments
 
-STYLE = {"question": "ansicyan bold", "thinking": "ansibrightblack italic", "dim": "ansibrightblack"}
-THINKING = "class:thinking"
-MAX_COLUMNS = 100
+STYLE = {"dim": "ansibrightblack", "bad": "ansired"}
+# What was searched for, where it was found, and where it was found first: readable without colours.
+MATCH, CURRENT_MATCH = "underline bold", "reverse"
 # The first that fits.
 KEY_HINTS = (
-    "  ↑↓ PgUp PgDn Home End · Ctrl-T, q or Esc closes",
-    "  Ctrl-T, q or Esc closes · ↑↓ PgUp PgDn",
+    "  ↑↓ PgUp PgDn Home End · / searches · Ctrl-T, q or Esc closes",
+    "  ↑↓ PgUp PgDn · / searches · q closes",
+    "  / searches · q closes",
 )
+SEARCH_HINTS = (
+    " · n next, N previous · / searches · Ctrl-T, q or Esc closes",
+    " · n next, N previous · q closes",
+    " · n next, N back",
+)
+NO_MATCHES = "No matches"
+# Rows that stay in sight above a match.
+ROWS_ABOVE_MATCH = 3
 # More rows than any conversation has.
 ALL_ROWS = 1 << 30
 
 
+class Place(NamedTuple):
+    """A row of a turn, both counted from 0."""
+
+    turn: int
+    row: int
+
+
+class Match(NamedTuple):
+    """Where a text was found in a turn: (row, first column, column after the last), one for each row."""
+
+    turn: int
+    spans: tuple[tuple[int, int, int], ...]
+
+
 class Pager:
-    """A conversation in lines, with the last thinking in sight first."""
+    """A conversation in rows, the last thinking in sight first. A turn is laid out when it is to be seen."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self._turns = conversation.turns()
+        self._turns = [_portable_turn(turn) for turn in conversation.turns()]
         self._width = 0
-        self._lines: list[StyleAndTextTuples] = []
-        self._top: int | None = None
-        text = Window(FormattedTextControl(self.visible_lines), wrap_lines=False)
-        footer = Window(FormattedTextControl(_key_hint), height=1)
-        self.app: Application[None] = Application(
-            Layout(HSplit([text, footer])),
+        self._rows: dict[int, list[Text]] = {}
+        self._top: Place | None = None
+        self._query = ""
+        self._matches: list[Match] = []
+        # The matches of each row: (number of the match, first column, column after the last).
+        self._marks: dict[Place, list[tuple[int, int, int]]] = {}
+        self._current = 0
+        self._notice = ""
+        self._is_asking = False
+        self._buffer = Buffer(multiline=False)
+        self.app: Application[None] = self._application()
+
+    def _application(self) -> Application[None]:
+        asking = Condition(lambda: self._is_asking)
+        text = Window(FormattedTextControl(self.visible_lines, focusable=True), wrap_lines=False)
+        query = Window(BufferControl(self._buffer, [BeforeInput("  / ")]), height=1)
+        footer = Window(FormattedTextControl(self.footer), height=1)
+        root = HSplit([text, ConditionalContainer(query, asking), ConditionalContainer(footer, ~asking)])
+        app: Application[None] = Application(
+            Layout(root, focused_element=text),
             Style.from_dict(STYLE),
-            key_bindings=self._keys(),
+            key_bindings=self._keys(asking),
             full_screen=True,
             erase_when_done=True,
         )
-        self.app.ttimeoutlen = 0.05
+        # Escape alone is a key here.
+        app.ttimeoutlen = app.timeoutlen = 0.05
+        self._text = text
+        return app
+
+    # What is in sight
 
     def visible_lines(self) -> StyleAndTextTuples:
-        width = get_app().output.get_size().columns
+        self._fit()
+        console = layout_console(self._width)
+        drawn: StyleAndTextTuples = []
+        for place, row in self._visible():
+            drawn += [*fragments(self._marked(place, row), console), ("", "\n")]
+        return drawn[:-1]
+
+    def _fit(self) -> None:
+        """Follow the window's size."""
+        width = self.app.output.get_size().columns
         if width != self._width:
-            self._width = width
-            self._lines = [line for turn in self._turns for line in _turn_lines(turn, width)]
+            top, before = self._top, dict(self._rows)
+            self._width, self._rows = width, {}
+            if top is not None and top.turn in before:
+                share = top.row / max(len(before[top.turn]), 1)
+                self._top = Place(top.turn, int(share * len(self._turn_rows(top.turn))))
+            if self._query:
+                self._set_matches(self._find(self._query))
+                self._current = min(self._current, max(len(self._matches) - 1, 0))
         if self._top is None:
             self._top = self._last_thinking()
         self._scroll(0)
-        fragments: StyleAndTextTuples = []
-        for line in self._lines[self._top : self._top + self._height()]:
-            fragments += [*line, ("", "\n")]
-        return fragments[:-1]
 
-    def _last_thinking(self) -> int:
-        """The line at which the last thinking begins; behind the last line if there is none."""
-        is_thinking = [line[0][0] == THINKING for line in self._lines]
-        if not any(is_thinking):
-            return len(self._lines)
-        start = len(is_thinking) - 1 - is_thinking[::-1].index(True)
-        while start and is_thinking[start - 1]:
-            start -= 1
-        return start
+    def _turn_rows(self, index: int) -> list[Text]:
+        if index not in self._rows:
+            console = layout_console(self._width)
+            self._rows[index] = [*turn_rows(self._turns[index], console, thinking_shown_by=None), Text()]
+        return self._rows[index]
+
+    def _last_thinking(self) -> Place:
+        """Where the last thinking begins; the end if there is none."""
+        for index in range(len(self._turns) - 1, -1, -1):
+            turn = self._turns[index]
+            if turn.reply is not None and turn.reply.message.thinking:
+                return Place(index, len(question_rows(turn.user.message.shown, self._width, _mark(turn))))
+        return self._last_top()
+
+    def _visible(self) -> Iterator[tuple[Place, Text]]:
+        place, left = self._top or Place(0, 0), self._height()
+        for index in range(place.turn, len(self._turns)):
+            rows = self._turn_rows(index)
+            first = place.row if index == place.turn else 0
+            for number, row in enumerate(rows[first : first + left], first):
+                yield Place(index, number), row
+            left -= max(len(rows) - first, 0)
+            if left <= 0:
+                return
 
     def _height(self) -> int:
-        return max(get_app().output.get_size().rows - 1, 1)
+        return max(self.app.output.get_size().rows - 1, 1)
+
+    def _last_top(self) -> Place:
+        """The first row in sight when the last one is."""
+        left = self._height()
+        for index in range(len(self._turns) - 1, -1, -1):
+            left -= len(self._turn_rows(index))
+            if left <= 0:
+                return Place(index, -left)
+        return Place(0, 0)
 
     def _scroll(self, rows: int) -> None:
-        last_top = max(len(self._lines) - self._height(), 0)
-        self._top = min(max((self._top or 0) + rows, 0), last_top)
+        if abs(rows) == ALL_ROWS:
+            self._top = self._last_top() if rows > 0 else Place(0, 0)
+            return
+        turn, row = self._top or Place(0, 0)
+        row += rows
+        while row < 0 < turn:
+            turn -= 1
+            row += len(self._turn_rows(turn))
+        while turn < len(self._turns) - 1 and row >= len(self._turn_rows(turn)):
+            row -= len(self._turn_rows(turn))
+            turn += 1
+        self._top = min(Place(turn, max(row, 0)), self._last_top())
 
-    def _keys(self) -> KeyBindings:
+    # Searching
+
+    def search(self, query: str) -> None:
+        """Go to the first match from the row at the top on, or else the first of all."""
+        self._query = clean_line(portable(query)) or self._query
+        self._notice = ""
+        if not self._query:
+            return
+        self._set_matches(self._find(self._query))
+        if not self._matches:
+            self._notice = NO_MATCHES
+            return
+        top = self._top or Place(0, 0)
+        later = (at for at, match in enumerate(self._matches) if (match.turn, match.spans[0][0]) >= top)
+        self._go_to(next(later, 0))
+
+    def _set_matches(self, matches: Iterator[Match]) -> None:
+        self._matches, self._marks = list(matches), {}
+        for number, match in enumerate(self._matches):
+            for row, start, end in match.spans:
+                self._marks.setdefault(Place(match.turn, row), []).append((number, start, end))
+
+    def next_match(self, step: int) -> None:
+        """Go to the next or the previous match; after the last comes the first."""
+        if self._matches:
+            self._go_to((self._current + step) % len(self._matches))
+
+    def _go_to(self, number: int) -> None:
+        self._current = number
+        match = self._matches[number]
+        place = Place(match.turn, match.spans[0][0])
+        if place not in [visible for visible, _ in self._visible()]:
+            self._top = place
+            self._scroll(-ROWS_ABOVE_MATCH)
+
+    def _find(self, query: str) -> Iterator[Match]:
+        """Where the turns' rows say `query`, whatever its case, and wherever rows and lines are broken."""
+        words = _folded(query)
+        letters = _letters(query)
+        for index, turn in enumerate(self._turns):
+            # Only what may hold it is laid out.
+            if letters in _letters(html.unescape(_whole_text(turn))):
+                yield from (Match(index, spans) for spans in _spans(self._turn_rows(index), words))
+
+    def _marked(self, place: Place, row: Text) -> Text:
+        """A row with the matches in it."""
+        if not (marks := self._marks.get(place)):
+            return row
+        marked = row.copy()
+        for number, start, end in marks:
+            marked.stylize(CURRENT_MATCH if number == self._current else MATCH, start, end)
+        return marked
+
+    # Keys
+
+    def footer(self) -> StyleAndTextTuples:
+        """The keys, below a search what came of it."""
+        width = self.app.output.get_size().columns
+        if self._notice:
+            query = fit(self._query, max(width - len(self._notice) - 8, 1))
+            return [("class:bad", fit(f"  {self._notice}: {query}", width - 1))]
+        if not self._matches:
+            return [("class:dim", _first_fitting("", KEY_HINTS, width))]
+        tally = f"  {self._current + 1:,} of {len(self._matches):,}"
+        return [("", tally), ("class:dim", _first_fitting(tally, SEARCH_HINTS, width)[len(tally) :])]
+
+    def _ask(self) -> None:
+        self._is_asking, self._notice = True, ""
+        self._buffer.reset()
+        self.app.layout.focus(self._buffer)
+
+    def _answer(self, search: bool) -> None:
+        self._is_asking = False
+        self.app.layout.focus(self._text)
+        if search:
+            self.search(self._buffer.text)
+
+    def _keys(self, asking: Condition) -> KeyBindings:
         keys = KeyBindings()
         rows = {"up": -1, "k": -1, "down": 1, "j": 1}
         rows |= {"home": -ALL_ROWS, "g": -ALL_ROWS, "end": ALL_ROWS, "G": ALL_ROWS}
         for key, step in rows.items():
-            keys.add(key)(lambda _, step=step: self._scroll(step))
+            keys.add(key, filter=~asking)(lambda _, step=step: self._scroll(step))
         for key, pages in {"pageup": -1, "b": -1, "pagedown": 1, " ": 1}.items():
-            keys.add(key)(lambda _, pages=pages: self._scroll(pages * self._height()))
+            keys.add(key, filter=~asking)(lambda _, pages=pages: self._scroll(pages * self._height()))
+        keys.add("/", filter=~asking)(lambda _: self._ask())
+        keys.add("n", filter=~asking)(lambda _: self.next_match(1))
+        keys.add("N", filter=~asking)(lambda _: self.next_match(-1))
         for key in ("q", "escape", "c-t", "c-c", "c-d"):
-            keys.add(key, eager=True)(lambda event: event.app.exit())
+            keys.add(key, filter=~asking, eager=True)(lambda event: event.app.exit())
+        keys.add("enter", filter=asking)(lambda _: self._answer(search=True))
+        for key in ("escape", "c-c", "c-d", "c-t"):
+            keys.add(key, filter=asking, eager=True)(lambda _: self._answer(search=False))
+        no_query = asking & Condition(lambda: not self._buffer.text)
+        keys.add("backspace", filter=no_query)(lambda _: self._answer(search=False))
         return keys
 
 
-def _turn_lines(turn: Turn, width: int) -> Iterator[StyleAndTextTuples]:
-    """A turn in lines of less than `width` columns."""
-
-    def message(mark: str, text: str, style: str, mark_all: bool = False) -> Iterator[StyleAndTextTuples]:
-        room = max(min(width, MAX_COLUMNS) - len(mark) - 1, 8)
-        for number, line in enumerate(wrapped(clean(text).strip("\n"), room)):
-            yield [(style or "class:dim", mark if mark_all or not number else " " * len(mark)), (style, line)]
-
-    yield from message(f"{turn.number} › ", turn.user.message.shown, "class:question")
-    if turn.reply is not None:
-        if turn.reply.message.thinking:
-            yield from message("  ┊ ", turn.reply.message.thinking, THINKING, mark_all=True)
-        yield from message("  ", turn.reply.message.content, "")
-    yield [("", "")]
+def _portable_turn(turn: Turn) -> Turn:
+    reply = None if turn.reply is None else portable_entry(turn.reply)
+    return replace(turn, user=portable_entry(turn.user), reply=reply)
 
 
-def _key_hint() -> StyleAndTextTuples:
-    width = get_app().output.get_size().columns
-    return [("class:dim", next((hint for hint in KEY_HINTS if len(hint) <= width), KEY_HINTS[-1]))]
+def _mark(turn: Turn) -> str:
+    return f"{turn.number} › "
+
+
+def _whole_text(turn: Turn) -> str:
+    reply = "" if turn.reply is None else f"{turn.reply.message.thinking}\n{turn.reply.message.content}"
+    return f"{turn.number}{turn.user.message.shown}\n{reply}"
+
+
+def _folded(text: str) -> str:
+    """In lower case, of the same length."""
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
+def _letters(text: str) -> str:
+    """Letters and digits only: Markdown's marks and line breaks may stand between them."""
+    return "".join(filter(str.isalnum, _folded(text)))
+
+
+def _spans(rows: Sequence[Text], words: str) -> Iterator[tuple[tuple[int, int, int], ...]]:
+    """Where rows say `words`: any white space, and what stands at the edges of rows, is one space."""
+    text: list[str] = []
+    places: list[Place] = []
+    for number, row in enumerate(rows):
+        plain = _folded(row.plain)
+        edge = len(plain) - len(plain.lstrip(" ┊▎"))
+        for column, char in [(edge, " "), *enumerate(plain[edge:], edge)]:
+            if char.isspace() and text[-1:] == [" "]:
+                continue
+            text.append(" " if char.isspace() else char)
+            places.append(Place(number, column))
+    joined, at = "".join(text), -1
+    while (at := joined.find(words, at + 1)) >= 0:
+        columns: dict[int, list[int]] = {}
+        for row_number, column in places[at : at + len(words)]:
+            columns.setdefault(row_number, []).append(column)
+        yield tuple((row_number, held[0], held[-1] + 1) for row_number, held in columns.items())
+        at += len(words) - 1
+
+
+def _first_fitting(start: str, hints: Sequence[str], width: int) -> str:
+    """`start` and the first of `hints` that fits behind it, without the last column."""
+    lines = [start + hint for hint in hints]
+    return next((line for line in lines if len(line) < width), start or lines[-1])
 
 
 async def show_transcript(conversation: Conversation) -> None:

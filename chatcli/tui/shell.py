@@ -175,10 +175,11 @@ class Shell:
     def run(self) -> None:
         """The whole conversation. Raises `ModelError` if the model cannot be loaded."""
         session = self._chat.session
-        self._screen.welcome(
-            self._chat.model.name, session.name, session.folder.count(), session.folder.folder
-        )
-        if session.file is not None:
+        if session.file is None:
+            self._screen.welcome(
+                self._chat.model.name, session.name, session.folder.count(), session.folder.folder
+            )
+        else:
             self._screen.result(results.Opened(session.file.name, session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:

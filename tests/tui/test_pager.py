@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
 from prompt_toolkit.application.current import create_app_session
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import DummyInput
 from prompt_toolkit.output import DummyOutput
+from prompt_toolkit.utils import get_cwidth
 
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.tui.pager import Pager
@@ -12,13 +18,8 @@ from chatcli.tui.pager import Pager
 
 def first_screen(turns: list[tuple[str, str, str]]) -> list[str]:
     """The first screen of a conversation of (question, thinking, reply), at 80 by 40."""
-    conversation, parent = Conversation("2025-03-01"), None
-    for number, (question, thinking, text) in enumerate(turns):
-        user = conversation.add(Entry(f"u{number}", parent, Message("user", question), 0))
-        reply = Message("assistant", text, thinking)
-        parent = conversation.add(Entry(f"a{number}", user.id, reply, 0)).id
     with create_app_session(DummyInput(), DummyOutput()):
-        pager = Pager(conversation)
+        pager = Pager(conversation_of(turns))
         return "".join(part[1] for part in pager.visible_lines()).split("\n")
 
 
@@ -32,3 +33,95 @@ def test_the_thinking_opens_at_the_last_one() -> None:
     assert ["  the end", ""] == rows[-2:]
     rows = first_screen([("one", "thoughts", "short")])
     assert ["1 › one", "  ┊ thoughts", "  short", ""] == rows
+
+
+def conversation_of(turns: Sequence[tuple[str, str, str]]) -> Conversation:
+    conversation, parent = Conversation("2025-03-01"), None
+    for number, (question, thinking, text) in enumerate(turns):
+        user = conversation.add(Entry(f"u{number}", parent, Message("user", question), 0))
+        reply = Message("assistant", text, thinking)
+        parent = conversation.add(Entry(f"a{number}", user.id, reply, 0)).id
+    return conversation
+
+
+@contextmanager
+def reader(*turns: tuple[str, str, str], columns: int = 80, lines: int = 40) -> Iterator[Pager]:
+    output = DummyOutput()
+    output.get_size = lambda: Size(lines, columns)  # type: ignore[method-assign]
+    with create_app_session(DummyInput(), output):
+        pager = Pager(conversation_of(turns))
+        pager.visible_lines()
+        yield pager
+
+
+def rows_of(pager: Pager) -> list[str]:
+    return "".join(part[1] for part in pager.visible_lines()).split("\n")
+
+
+def marked(pager: Pager, style: str) -> str:
+    return "".join(text for name, text, *_ in pager.visible_lines() if style in name.split())
+
+
+def footer(pager: Pager) -> str:
+    return "".join(part[1] for part in pager.footer())
+
+
+LONG = "\n".join(f"line {number}" for number in range(100))
+
+
+def test_replies_are_markdown_as_when_they_came() -> None:
+    with reader(("**why**?", "", "A *word*:\n\n```py\nx = 1\n```\n\n- one\n- two")) as pager:
+        assert ["1 › **why**?", "  A word:", "", "```py", "x = 1", "```"] == rows_of(pager)[:6]
+        assert ["  • one", "  • two"] == rows_of(pager)[7:9]
+
+
+def test_a_search_goes_to_the_first_match_from_here_and_two_keys_go_on() -> None:
+    turns = [("one", "", f"{LONG}\nneedle a\n{LONG}"), ("two", "", f"Needle b\n\n{LONG}")]
+    with reader(*turns) as pager:
+        pager.search("needle")
+        assert "1 of 2" in footer(pager)  # the last one is above: the first comes again
+        assert any("needle a" in row for row in rows_of(pager)) and "needle" == marked(pager, "reverse")
+        pager.next_match(1)
+        assert "2 of 2" in footer(pager) and any("Needle b" in row for row in rows_of(pager))
+        pager.next_match(1)
+        assert "1 of 2" in footer(pager)
+        pager.next_match(-1)
+        assert "2 of 2" in footer(pager) and "Needle" == marked(pager, "reverse")
+
+
+def test_what_is_searched_for_may_be_broken_over_rows_and_hold_marks() -> None:
+    reply = f"{'word ' * 14}a **bold** statement\nof facts, and 漢字 in `code`"
+    with reader(("one", "", reply)) as pager:
+        for query in ("bold statement of", "FACTS, and 漢字 in code"):
+            pager.search(query)
+            assert "1 of 1" in footer(pager)
+            assert query.lower().replace(" ", "") == marked(pager, "reverse").lower().replace(" ", "")
+
+
+def test_a_search_without_a_match_says_so() -> None:
+    with reader(("one", "thoughts", LONG)) as pager:
+        before = rows_of(pager)
+        pager.search("nowhere")
+        assert "  No matches: nowhere" == footer(pager) and before == rows_of(pager)
+        pager.search("line 99")
+        assert "1 of 1" in footer(pager)
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60, 80, 200])
+def test_the_footer_names_the_keys_and_fits(columns: int) -> None:
+    with reader(("one", "", "needle"), columns=columns) as pager:
+        assert "/ searches" in footer(pager) and "q" in footer(pager) and len(footer(pager)) < columns
+        pager.search("needle")
+        assert "1 of 1" in footer(pager) and len(footer(pager)) < columns
+        assert columns < 40 or "n next" in footer(pager)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_rows_of_wide_signs_keep_their_columns(columns: int) -> None:
+    text = "漢字かな🎉 e\u0301 👩\u200d👩\u200d👧 👍\U0001f3fd 🇵🇹 שלום עולם " * 9 + "x" * 300
+    text += " [l](http://x.y/" + "z" * 99 + ")"
+    reply = f"{text}\n\n```\n{text}\n```\n\n| {text} | b |\n|---|---|\n| c | {text} |"
+    with reader((text, text, reply), columns=columns, lines=400) as pager:
+        rows = rows_of(pager)
+        assert max(map(get_cwidth, rows)) < columns
+        assert text.count("漢") * 6 == sum(row.count("漢") for row in rows)

@@ -200,9 +200,15 @@ def in_tree(conversation: Conversation) -> str:
     return shown(results.Tree("talk", conversation))
 
 
+def in_pipe(conversation: Conversation) -> str:
+    out = io.StringIO()
+    Pipe(out).result(results.Transcript("talk", conversation))
+    return out.getvalue()
+
+
 def shown(result: results.Result) -> str:
     out = io.StringIO()
-    Screen(Console(file=out, width=80)).result(result)
+    Screen(Console(file=out, width=80, height=24)).result(result)
     return out.getvalue()
 
 
@@ -227,15 +233,55 @@ def in_tree_picker(conversation: Conversation) -> str:
     return "".join(part[1] for part in rows.line(1, 60))
 
 
-@pytest.mark.parametrize("place", [in_reminder, in_tree, in_tree_picker])
+@pytest.mark.parametrize(
+    ("place", "mark"),
+    [(in_reminder, "(stopped: what came is kept"), (in_tree, "(stopped)"), (in_tree_picker, "(stopped)")],
+)
 def test_the_mark_is_shown_where_a_long_reply_is_shortened(
-    place: Callable[[Conversation], str],
+    place: Callable[[Conversation], str], mark: str
 ) -> None:
     output = place(conversation_with("So many words. " * 400, "cancelled"))
-    assert 1 == output.count("(stopped)") and "…" in output
+    assert 1 == output.count(mark) and "…" in output
 
 
-@pytest.mark.parametrize("place", [in_transcript, in_tree, in_picker, in_tree_picker])
+@pytest.mark.parametrize(
+    ("finish_reason", "text", "note"),
+    [
+        ("cancelled", "Hi", "(stopped: what came is kept, /continue goes on)"),
+        ("cancelled", "", "(stopped before the first word: /regenerate answers it)"),
+        ("length", "Hi", "(cut: /continue goes on)"),
+        ("stop", "Hi", "Hi"),
+    ],
+)
+def test_an_opened_conversation_ends_with_what_the_chat_said_below_it(
+    finish_reason: str, text: str, note: str
+) -> None:
+    assert f"  {note}" == in_reminder(conversation_with(text, finish_reason)).splitlines()[-1]
+
+
+@pytest.mark.parametrize("place", [in_transcript, in_picker])
+@pytest.mark.parametrize(
+    ("finish_reason", "with_words", "without"),
+    [
+        ("cancelled", ["  Hi", "  (stopped)"], "  (stopped)"),
+        ("length", ["  Hi", "  (cut)"], "  (cut)"),
+        ("stop", ["  Hi"], "  (empty)"),
+    ],
+)
+def test_the_mark_stands_below_the_reply(
+    place: Callable[[Conversation], str], finish_reason: str, with_words: list[str], without: str
+) -> None:
+    lines = [place(conversation_with(text, finish_reason)).splitlines() for text in ("Hi", "")]
+    assert with_words == lines[0][-len(with_words) :]
+    assert without == lines[1][-1]
+
+
+def test_in_a_pipe_the_mark_stands_below_the_reply_too() -> None:
+    assert "1 › Hello?\n\nHi\n\n(stopped)\n" == in_pipe(conversation_with("Hi", "cancelled"))
+    assert "1 › Hello?\n\nHi\n" == in_pipe(conversation_with("Hi", "stop"))
+
+
+@pytest.mark.parametrize("place", [in_tree, in_tree_picker])
 @pytest.mark.parametrize(
     ("finish_reason", "with_words", "without"),
     [("cancelled", "Hi (stopped)", "(stopped)"), ("length", "Hi (cut)", "(cut)"), ("stop", "Hi", "(empty)")],

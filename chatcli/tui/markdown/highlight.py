@@ -48,8 +48,13 @@ class Highlighter:
         self._done: list[tuple[str, Text]] = []
         self._context: list[str] = []
 
-    def lines(self, source: Sequence[str], start: int, complete: int) -> list[Text]:
-        """Highlight `source`, the lines after the first `start`; all but `complete` of it may still grow."""
+    def lines(self, source: Sequence[str], start: int, complete: int, ended: bool) -> list[Text]:
+        """Highlight `source`, the lines after the first `start`; all but `complete` of it may still grow.
+
+        Code that has `ended` before any of it was highlighted takes one run of the lexer.
+        """
+        if ended and not start and not self._done:
+            return self._highlight([clean(line).expandtabs(4) for line in source])
         rows: list[Text] = []
         for number, raw in enumerate(source):
             line = clean(raw).expandtabs(4)

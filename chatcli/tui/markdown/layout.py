@@ -90,6 +90,7 @@ class Layout:
         self._state = TailState()
         self._printed = BEFORE_ALL
         self._source: list[str] = []
+        self._ended = False
         self.fit()
 
     def fit(self) -> None:
@@ -102,6 +103,7 @@ class Layout:
         A row ends at `printed`, also when what is printed was laid out for another width.
         """
         self._source, self._state, self._printed = source_lines(source), state, printed
+        self._ended = ended
         self._highlighters = {line: kept for line, kept in self._highlighters.items() if line >= state.line}
         nodes = Node(self._parser.parse(source)).children
         if not nodes:
@@ -251,7 +253,7 @@ class Layout:
         closer = fence if _is_closed(node) or not live else None
         if node.level == 0:
             width += len(self._indent)
-        highlighted = highlighter.lines(lines, start, complete)
+        highlighted = highlighter.lines(lines, start, complete, self._ended)
         return all_stable(block.code_rows(fence + node.info.strip(), highlighted, closer, width, start))
 
     def _table(self, node: Node, width: int, live: bool) -> RenderedRows:

@@ -22,6 +22,12 @@ FRAME_SECONDS = 1 / 20
 PAUSE_FACTOR = 15
 
 
+def rendered(text: str, console: Console, indent: str = "  ") -> list[Text]:
+    """The rows of a reply that is complete: those that a `MarkdownStream` leaves of it."""
+    source = clean(text).replace("␍\n", "\n")
+    return [row.text for row in Layout(console, indent).page(source, TailState(), BEFORE_ALL, True).rows]
+
+
 class MarkdownOutput(Protocol):
     """Where lines go."""
 

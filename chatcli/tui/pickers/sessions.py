@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from rich.text import Text
 
-from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ChatcliError, SessionUnreadable
 from chatcli.store import maintenance
@@ -23,7 +23,10 @@ from chatcli.store.sessions.listing import Summary
 from chatcli.text import clean_line
 from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
+from chatcli.tui.saved import layout_console, portable_entry, question_rows, reply_rows
 from chatcli.tui.text.fit import first_words, fit, padded, portable, wrapped
+from chatcli.tui.text.fragments import fragments
+from chatcli.tui.text.styles import DIM
 
 # Seconds without a key after which a session is read for its preview, or the folder is searched.
 PREVIEW_DELAY, SEARCH_DELAY = 0.1, 0.2
@@ -78,6 +81,8 @@ class SessionRows(PickerRows[str]):
         # Names of sessions whose messages match.
         self._message_matches: frozenset[str] = frozenset()
         self._previews: dict[str, Conversation | ChatcliError] = {}
+        # The preview in sight: drawn again with each key, and laid out once.
+        self._drawn_previews: dict[tuple[str, int, int], list[StyleAndTextTuples]] = {}
         self._matcher = Matcher(self._texts)
         widths = (wcwidth.width(_shown_name(summary)) for summary in self._summaries)
         self._name_width = min(max(widths, default=0), MAX_NAME_COLUMNS)
@@ -179,7 +184,9 @@ class SessionRows(PickerRows[str]):
         summary = self._summary(index)
         preview = self._previews.get(summary.name)
         if isinstance(preview, Conversation):
-            yield from _last_turns(preview, width, height)
+            if (key := (summary.name, width, height)) not in self._drawn_previews:
+                self._drawn_previews = {key: _last_turns(preview, width, height)}
+            yield from self._drawn_previews[key]
             return
         text, style = summary.first_words, "class:dim"
         if summary.problem is not None or preview is not None:
@@ -253,28 +260,35 @@ def _columns(width: int) -> list[tuple[str, int]]:
     return [(name, columns) for name, columns, min_width in COLUMNS if width >= min_width]
 
 
-def _last_turns(conversation: Conversation, width: int, height: int) -> Iterator[StyleAndTextTuples]:
-    """The last turns, each message cut so that all have a place; questions need the least."""
+def _last_turns(conversation: Conversation, width: int, height: int) -> list[StyleAndTextTuples]:
+    """The last turns as they were drawn, each message cut so that all have a place; questions need least."""
     turns = conversation.turns()[-PREVIEW_TURNS:]
     if not turns:
-        yield [("class:dim", "No messages yet.")]
-    question_rows = max(height // 6, 1)
-    reply_rows = max((height - 1) // max(len(turns), 1) - question_rows, 1)
+        return [[("class:dim", "No messages yet.")]]
+    question_room = max(height // 6, 1)
+    reply_room = max((height - 1) // len(turns) - question_room, 1)
+    console = layout_console(width + 1)
+    rows: list[Text] = []
     for turn in turns:
-        question = finish.marked(turn.user.message.brief, None)
-        yield from _message(f"{turn.number} › ", question, width, question_rows, "class:strong")
+        question = portable(turn.user.message.brief).strip()[: width * (question_room + 1)]
+        rows += _cut(question_rows(question or "(empty)", width + 1, f"{turn.number} › "), question_room)
         if turn.reply is not None:
-            yield from _message("    ", finish.shown(turn.reply), width, reply_rows, "")
+            reply = portable_entry(turn.reply)
+            # More characters than the rows take, blank ones and Markdown's marks included.
+            begin = reply.message.content[: 4 * width * (reply_room + 4)]
+            reply = replace(reply, message=replace(reply.message, content=begin))
+            rows += _cut(reply_rows(reply, console), reply_room)
+    return [fragments(row, console) for row in rows]
 
 
-def _message(mark: str, text: str, width: int, height: int, style: str) -> Iterator[StyleAndTextTuples]:
-    room = max(width - wcwidth.width(mark), 2)
-    lines = (line for line in wrapped(text.strip(), room) if line)
-    first_lines = [line for line, _ in zip(lines, range(height + 1), strict=False)]
-    for number, line in enumerate(first_lines[:height]):
-        is_cut = number == height - 1 and len(first_lines) > height
-        start = mark if number == 0 else " " * wcwidth.width(mark)
-        yield [("class:dim", start), (style, fit(f"{line}…", room) if is_cut else line)]
+def _cut(rows: Sequence[Text], height: int) -> Sequence[Text]:
+    """The first rows that are not blank; an ellipsis stands for the others."""
+    shown = [row for row in rows if row.plain]
+    if len(shown) <= height:
+        return shown
+    last = shown[height - 1].copy()
+    last.truncate(max(last.cell_len - 1, 1))
+    return [*shown[: height - 1], last.append("…", DIM)]
 
 
 async def choose_session(summaries: Sequence[Summary], actions: SessionActions) -> str | None:

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -18,7 +19,9 @@ from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Role
 from chatcli.text import clean_line
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
+from chatcli.tui.saved import layout_console, portable_entry, reply_rows
 from chatcli.tui.text.fit import first_words, fit, wrapped
+from chatcli.tui.text.fragments import fragments
 
 # From an entry's id to the tokens to prefill for going on from there, None if that is not known.
 Cost = Callable[[str], "int | None"]
@@ -33,6 +36,8 @@ COLUMNS = (("age", 10, 72), ("tokens", 7, 64), ("prefill", 11, 36))
 GAP = 2
 # Seconds that one drawing may spend on costs; the others are asked for at the next one.
 COST_SECONDS = 0.03
+# Replies that are kept as they are drawn beside the list.
+MAX_PREVIEWS = 8
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,9 @@ class TreeRows(PickerRows[ChosenEntry]):
         self._nodes = tree_nodes(conversation)
         self._descendants = {node.entry.id: node.descendants for node in self._nodes}
         self._head = conversation.head
+        self._entries = conversation.entries
+        # Drawn again with each key, and laid out once.
+        self._reply_preview = lru_cache(MAX_PREVIEWS)(self._reply_rows)
         self._cost, self._set_label = cost, set_label
         self._labels = dict(labels)
         self._costs: dict[str, int | None] = {}
@@ -305,8 +313,15 @@ class TreeRows(PickerRows[ChosenEntry]):
         if entry.id in self._labels:
             heading.append(f"[{first_words(self._labels[entry.id])}]")
         yield [("class:dim", fit(" · ".join(heading), width))]
-        for line in wrapped(message.shown if message.shown.strip() else finish.shown(entry), width):
-            yield [("", line)]
+        if message.role == "user":
+            for line in wrapped(message.shown, width):
+                yield [("", line)]
+        else:
+            yield from self._reply_preview(entry.id, width)
+
+    def _reply_rows(self, entry_id: str, width: int) -> list[StyleAndTextTuples]:
+        reply, console = portable_entry(self._entries[entry_id]), layout_console(width + 1)
+        return [fragments(row, console) for row in reply_rows(reply, console, indent="")]
 
     # Folding and labels
 

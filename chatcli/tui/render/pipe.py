@@ -14,7 +14,7 @@ from chatcli.events import Alternatives, Event, Notice, TextDelta, ThinkingDelta
 from chatcli.text import clean
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.progress import DownloadProgress
-from chatcli.tui.render.results import renderable
+from chatcli.tui.render.results import plain, renderable
 
 
 class Pipe:
@@ -74,7 +74,10 @@ class Pipe:
         self._out.flush()
 
     def result(self, result: Result) -> None:
-        Console(file=self._out, highlight=False).print(renderable(result), crop=False)
+        if (text := plain(result)) is not None:
+            self._out.write(text)
+        else:
+            Console(file=self._out, highlight=False).print(renderable(result), crop=False)
 
     def _write(self, stream: TextIO, text: str) -> None:
         stream.write(clean(text))

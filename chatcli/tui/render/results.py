@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from functools import singledispatch
 from itertools import zip_longest
@@ -17,19 +16,21 @@ from rich.tree import Tree
 
 from chatcli.commands import results
 from chatcli.conversation import finish
-from chatcli.conversation.tree import Entry, date_in_words
+from chatcli.conversation.tree import Entry
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
+from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Digits of a fingerprint that tell models apart.
 FINGERPRINT_DIGITS = 8
 MAX_NAME_COLUMNS = 36
-# Lines of a message and of a reply that remind of where a reopened conversation was.
-REMINDER_LINES = (6, 24)
-REMINDER_LINE_CHARS = 72
+# Rows that the empty line, the box and the toolbar take below what is printed.
+PROMPT_ROWS = 3
+# Turns that remind, in a pipe, of where a reopened conversation was.
+REMINDER_TURNS = 2
 # Notes below a table that must not be overlooked: a missed target, a peer that is better, other tokens.
 WARNING = re.compile("^MISSED|chatcli loses|differs? from|differ!")
 ROLES = {"user": "you", "assistant": "reply"}
@@ -81,6 +82,17 @@ def renderable(result: object) -> RenderableType:
 @renderable.register
 def _(result: results.PlainText) -> RenderableType:
     return Sentence(result.text)
+
+
+def plain(result: object) -> str | None:
+    """A result as text for a pipe, where nothing is wrapped; None: as `renderable` draws it."""
+    if isinstance(result, results.Transcript):
+        return plain_transcript(result.conversation, thinking=result.thinking)
+    if isinstance(result, results.Opened):
+        notes = "".join(f"! {clean(note)}\n" for note in result.notes)
+        last = plain_transcript(result.conversation, last=REMINDER_TURNS)
+        return f"Session {' · '.join(heading(result.name, result.conversation))}\n\n{last}{notes}"
+    return None
 
 
 @renderable.register
@@ -164,47 +176,8 @@ def _(result: results.Listing) -> RenderableType:
 
 
 @renderable.register
-def transcript(result: results.Transcript) -> RenderableType:
-    user_lines, reply_lines = (None, None) if result.last is None else REMINDER_LINES
-    turns = result.conversation.turns()
-    shown = turns if result.last is None else turns[-result.last :]
-    parts: list[RenderableType] = []
-    if shown and result.last is None:
-        day = date_in_words(result.conversation.date)
-        parts.append(Text(f"dated {day}, for templates that tell the model the date", style=DIM))
-    if (earlier := len(turns) - len(shown)) > 0:
-        parts.append(Text(f"… {earlier:,} earlier turn{'s' * (earlier > 1)}", style=DIM))
-    for turn in shown:
-        user = turn.user.message
-        text = user.shown if result.last is None else user.brief
-        parts.append(_message(f"{turn.number} › ", text, f"bold {ACCENT}", user_lines))
-        if turn.reply is not None:
-            reply = turn.reply.message
-            if result.thinking and reply.thinking:
-                parts.append(_message("  ┊ ", reply.thinking, f"{DIM} italic"))
-            mark = finish.mark(turn.reply.finish_reason)
-            parts.append(_message("  ", reply.content, "", reply_lines, mark))
-    return Group(*parts) if parts else Text("No turns yet.")
-
-
-def _message(
-    label: str, text: str, style: str, max_lines: int | None = None, mark: str = ""
-) -> RenderableType:
-    """A message beside its label, cut to `max_lines`; the mark is there in any case."""
-    text = clean(text)
-    head = text
-    if max_lines is not None:
-        head = "\n".join(text.split("\n")[:max_lines])[: max_lines * REMINDER_LINE_CHARS]
-    body = Text(head, style=style)
-    if len(head) < len(text):
-        body.append(f"\n… {len(text) - len(head):,} more characters", f"not bold {DIM}")
-    if not text.strip():
-        body = Text(mark or "(empty)", DIM)
-    elif mark:
-        body.append(f" {mark}", f"not bold {DIM}")
-    table = Table.grid()
-    table.add_row(Text(label, style=style or DIM), body)
-    return table
+def _(result: results.Transcript) -> RenderableType:
+    return WholeTranscript(result.conversation, result.thinking)
 
 
 @renderable.register
@@ -320,13 +293,23 @@ def _(result: results.Table) -> RenderableType:
     return Group(Text(clean(result.title), style="bold"), *[table] * bool(result.rows), *notes, Text())
 
 
+class OpenedSession:
+    """The end of a conversation that is open now, and notes below it: together they fill the window."""
+
+    def __init__(self, result: results.Opened) -> None:
+        self._result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        notes = Group(*(Sentence(f"! {note}", "yellow") for note in self._result.notes))
+        note_rows = len(console.render_lines(notes, options)) if self._result.notes else 0
+        height = console.height - PROMPT_ROWS - note_rows
+        yield ConversationEnd(self._result.name, self._result.conversation, height)
+        yield notes
+
+
 @renderable.register
 def _(result: results.Opened) -> RenderableType:
-    head = Text.assemble("Session ", (clean_line(result.name), ACCENT))
-    if (day := result.conversation.date) != time.strftime("%Y-%m-%d"):
-        head.append(f" · dated {date_in_words(day)}", DIM)
-    notes = [Sentence(f"! {note}", "yellow") for note in result.notes]
-    return Group(head, transcript(results.Transcript(result.name, result.conversation, last=2)), *notes)
+    return OpenedSession(result)
 
 
 @renderable.register

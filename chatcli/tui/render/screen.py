@@ -16,16 +16,14 @@ from rich.text import Text
 from chatcli import __version__, files
 from chatcli.commands.results import PanelMode, Result
 from chatcli.events import Alternatives, Batched, Event, Notice, TurnDone
-from chatcli.text import clean, clean_line
+from chatcli.text import clean_line
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.panel import hit_line, hit_panel
 from chatcli.tui.render.reply import Reply
 from chatcli.tui.render.results import model_label, renderable
 from chatcli.tui.render.sentence import Sentence
+from chatcli.tui.saved import question_rows
 from chatcli.tui.text.styles import ACCENT, DIM
-from chatcli.tui.text.wrap import wrap
-
-TAB_WIDTH = 4
 
 
 class Screen:
@@ -81,10 +79,8 @@ class Screen:
 
     def message(self, text: str) -> None:
         """Print what the person sent."""
-        mark = Text("› ", f"bold {ACCENT}")
-        for line in wrap(Text(clean(text).expandtabs(TAB_WIDTH)), max(self.console.width - 3, 8)):
-            self.console.print(mark + line, soft_wrap=True)
-            mark = Text("  ")
+        for row in question_rows(text, self.console.width):
+            self.console.print(row, soft_wrap=True)
 
     def event(self, event: Event) -> None:
         """Draw one event of a turn."""

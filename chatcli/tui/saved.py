@@ -1,0 +1,193 @@
+"""Saved turns, drawn as they were while the reply came: the question, the thinking, Markdown.
+
+All rows leave the last column free. In a pipe a conversation is what was said, to the byte.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from chatcli.conversation import finish
+from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
+from chatcli.text import age, clean, clean_line, count
+from chatcli.tui.markdown.stream import rendered
+from chatcli.tui.text.fit import fit, portable
+from chatcli.tui.text.styles import ACCENT, DIM, INDENT
+from chatcli.tui.text.wrap import wrap
+
+MARK = "✻"
+THINKING_MARK = "  ┊ "
+THINKING_COLUMNS = 100
+MIN_COLUMNS = 8
+TAB_WIDTH = 4
+# Rows from which on a part of a turn is worth showing: its question, what is left out, and two of its end.
+MIN_PART_ROWS = 4
+# What shows the thinking, in the shell and of `chatcli show`.
+READER_KEY, THINKING_OPTION = "Ctrl-T shows it", "--thinking shows it"
+
+
+def question_rows(text: str, width: int, mark: str = "› ") -> list[Text]:
+    """What the person sent."""
+    rows: list[Text] = []
+    for line in wrap(Text(clean(text).expandtabs(TAB_WIDTH)), max(width - len(mark) - 1, MIN_COLUMNS)):
+        rows.append(Text.assemble((" " * len(mark) if rows else mark, f"bold {ACCENT}"), line))
+    return rows
+
+
+def thinking_rows(text: str, width: int) -> list[Text]:
+    """The thinking of a reply, all of it."""
+    lines = Text(clean(text).strip("\n").expandtabs(TAB_WIDTH), f"{DIM} italic")
+    room = max(min(width - len(THINKING_MARK) - 1, THINKING_COLUMNS), MIN_COLUMNS)
+    return [Text.assemble((THINKING_MARK, DIM), row) for row in wrap(lines, room)]
+
+
+def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str | None = None) -> list[Text]:
+    """A reply's Markdown, and `note` below it (None: the mark of a reply that did not come to its end)."""
+    rows = rendered(reply.message.content, console, indent) if reply.message.content.strip() else []
+    note = note or finish.mark(reply.finish_reason) or ("" if rows else "(empty)")
+    notes = wrap(Text(note, DIM), max(console.width - len(indent) - 1, MIN_COLUMNS)) if note else []
+    return [*rows, *(Text(indent) + row for row in notes)]
+
+
+def turn_rows(
+    turn: Turn, console: Console, *, thinking_shown_by: str | None, brief: bool = False, is_last: bool = False
+) -> Iterator[Text]:
+    """A turn; its thinking is one line that says what shows it, or is there if nothing else does.
+
+    `brief` leaves out the text of attached files. What can be done about the last reply is said below it.
+    """
+    user = turn.user.message
+    yield from question_rows(user.brief if brief else user.shown, console.width, f"{turn.number} › ")
+    if turn.reply is None:
+        return
+    if turn.reply.message.thinking and thinking_shown_by is None:
+        yield from thinking_rows(turn.reply.message.thinking, console.width)
+    elif turn.reply.message.thinking:
+        yield Text(f"{INDENT}{MARK} Thought · {thinking_shown_by}", DIM)
+    yield from reply_rows(turn.reply, console, note=finish.saved_note(turn.reply) if is_last else None)
+
+
+def portable_entry(entry: Entry) -> Entry:
+    """A message as every terminal draws it in the same columns: for what takes the whole screen."""
+    content, thinking = portable(entry.message.content), portable(entry.message.thinking)
+    return replace(entry, message=replace(entry.message, content=content, thinking=thinking))
+
+
+def layout_console(width: int) -> Console:
+    """A console of this width to lay out rows for; it prints nowhere."""
+    return Console(file=io.StringIO(), width=width, force_terminal=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class WholeTranscript:
+    """All turns of a conversation, below each other."""
+
+    conversation: Conversation
+    thinking: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        turns = self.conversation.turns()
+        if not turns:
+            yield Text("No turns yet.")
+            return
+        day = date_in_words(self.conversation.date)
+        yield Text(f"dated {day}, for templates that tell the model the date", style=DIM)
+        shown_by = None if self.thinking else THINKING_OPTION
+        for turn in turns:
+            yield Text()
+            yield from map(_unwrapped, turn_rows(turn, console, thinking_shown_by=shown_by))
+
+
+@dataclass(frozen=True)
+class ConversationEnd:
+    """What a conversation is, and as much of its end as fits into `height` rows."""
+
+    name: str
+    conversation: Conversation
+    height: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from map(_unwrapped, self._rows(console))
+
+    def _rows(self, console: Console) -> list[Text]:
+        facts = heading(self.name, self.conversation)
+        head, end = [Text()], list[Text]()
+        # What is above may take the head a second row, which the end has then less.
+        for _ in range(2):
+            above, end = self._end(console, self.height - len(head))
+            head = _head(facts, _earlier(above) if above else "", console.width)
+        return [*head, *end]
+
+    def _end(self, console: Console, room: int) -> tuple[int, list[Text]]:
+        """How many turns are above the end, and its rows, each turn's after a blank one."""
+        turns = self.conversation.turns()
+        shown: list[Text] = []
+        for turn in reversed(turns):
+            is_last = turn is turns[-1]
+            rows = list(turn_rows(turn, console, thinking_shown_by=READER_KEY, brief=True, is_last=is_last))
+            room -= 1
+            if len(rows) > room:
+                if room < MIN_PART_ROWS and not is_last:
+                    return turn.number, shown
+                return turn.number - 1, [Text(), *_part(rows, max(room, MIN_PART_ROWS)), *shown]
+            shown = [Text(), *rows, *shown]
+            room -= len(rows)
+        return 0, shown
+
+
+def heading(name: str, conversation: Conversation) -> list[str]:
+    """What says which conversation this is: its name, its turns, when it was held."""
+    turns = conversation.turns()
+    facts = [portable(clean_line(name)), count("turn", len(turns)) if turns else "no turns yet"]
+    last = conversation.entries[conversation.head].created if conversation.head else 0.0
+    return [*facts, age(last)] if last > 0 else facts
+
+
+def _earlier(turns: int) -> str:
+    return f"… {count('earlier turn', turns)} · Ctrl-T shows all"
+
+
+def _head(facts: Sequence[str], earlier: str, width: int) -> list[Text]:
+    name = fit(facts[0], width - 1)
+    line = Text.assemble((name, f"bold {ACCENT}"))
+    for fact in facts[1:]:
+        if line.cell_len + len(fact) + 3 < width:
+            line.append(f" · {fact}", f"not bold {DIM}")
+    if not earlier:
+        return [line]
+    if line.cell_len + len(earlier) + 3 < width:
+        return [line.append(f" · {earlier}", DIM)]
+    return [line, Text(fit(earlier, width - 1), DIM)]
+
+
+def _part(rows: Sequence[Text], height: int) -> list[Text]:
+    """The first row of a turn and its last ones, `height` in all."""
+    hidden = len(rows) - height + 1
+    return [rows[0], Text(f"{INDENT}… {count('row', hidden)}", DIM), *rows[len(rows) - height + 2 :]]
+
+
+def plain_transcript(conversation: Conversation, *, thinking: bool = False, last: int | None = None) -> str:
+    """The turns as they were said, each after its number: for a pipe, where nothing is wrapped."""
+    turns = conversation.turns()
+    parts = [] if last is None or len(turns) <= last else [_earlier(len(turns) - last).partition(" · ")[0]]
+    for turn in turns if last is None else turns[-last:]:
+        parts.append(f"{turn.number} › {clean(turn.user.message.shown)}")
+        if turn.reply is None:
+            continue
+        reply = turn.reply.message
+        if thinking and reply.thinking:
+            lines = clean(reply.thinking).strip("\n").split("\n")
+            parts.append("\n".join(f"{THINKING_MARK.strip()} {line}".rstrip() for line in lines))
+        mark = finish.mark(turn.reply.finish_reason)
+        parts += [clean(reply.content)] * bool(reply.content) + [mark] * bool(mark)
+    return "\n\n".join(parts or ["No turns yet."]) + "\n"
+
+
+def _unwrapped(row: Text) -> Text:
+    row.no_wrap, row.overflow = True, "ignore"
+    return row

@@ -1,0 +1,143 @@
+"""Saved conversations look as they did while they were held, fill the window, and are exact in a pipe."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from chatcli.commands import results
+from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.events import PrefixMatched, TextDelta, TurnDone, TurnRecord
+from chatcli.tui.render.pipe import Pipe
+from chatcli.tui.render.results import PROMPT_ROWS
+from chatcli.tui.render.screen import Screen
+from chatcli.tui.text.wrap import cells
+from tests.support.markdown import FRAGMENTS, REPLY, chunks
+
+WINDOWS = [(40, 20), (80, 24), (120, 40), (200, 50)]
+
+
+def conversation_of(*replies: str, thinking: str = "", finish_reason: str = "stop") -> Conversation:
+    conversation, parent = Conversation("2031-11-03"), None
+    created = time.time() - 3 * 3600 - 60
+    for number, text in enumerate(replies, start=1):
+        question = Entry(f"u{number}", parent, Message("user", f"question {number}"), created)
+        conversation.add(question)
+        reply = Message("assistant", text, thinking)
+        entry = Entry(f"a{number}", question.id, reply, created, finish_reason)
+        parent = conversation.add(entry).id
+    return conversation
+
+
+def printed(result: results.Result, columns: int, lines: int) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=columns, height=lines, force_terminal=True, highlight=False)
+    Screen(console).result(result)
+    return re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()).splitlines()
+
+
+def live(question: str, text: str, size: int, columns: int) -> list[str]:
+    """What the screen of a chat keeps of a turn."""
+    out = io.StringIO()
+    console = Console(file=out, width=columns, height=24, force_terminal=True, highlight=False)
+    screen = Screen(console, panel="off")
+    screen.message(question)
+    screen.reply.begin(str)
+    screen.event(PrefixMatched(1, 0, None))
+    for piece in chunks(text, size):
+        screen.event(TextDelta(piece))
+    screen.event(TurnDone(TurnRecord("talk", 1, text, finish_reason="stop")))
+    return re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("size", [3, 1000])
+def test_a_saved_turn_looks_as_it_did(columns: int, size: int) -> None:
+    conversation = conversation_of(REPLY)
+    as_it_was = live("question 1", REPLY, size, columns)[1:]
+    for result in (results.Transcript("talk", conversation), results.Opened("talk", conversation)):
+        rows = printed(result, columns, 200)
+        start = rows.index("1 › question 1") + 1
+        assert as_it_was[:-1] == rows[start:]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=15).map("".join).filter(str.strip),
+    st.integers(1, 30),
+    st.sampled_from([24, 40, 80]),
+)
+def test_any_saved_reply_looks_as_it_did(text: str, size: int, columns: int) -> None:
+    rows = printed(results.Transcript("talk", conversation_of(text)), columns, 24)
+    assert live("question 1", text, size, columns)[1:-1] == rows[rows.index("1 › question 1") + 1 :]
+
+
+@pytest.mark.parametrize(("columns", "lines"), WINDOWS)
+@pytest.mark.parametrize("turns", [1, 2, 9])
+def test_an_opened_session_fills_the_window_with_its_end(columns: int, lines: int, turns: int) -> None:
+    replies = [f"{REPLY * 3}\nthe end of {number}" for number in range(1, turns + 1)]
+    rows = printed(results.Opened("talk", conversation_of(*replies)), columns, lines)
+    assert lines - PROMPT_ROWS == len(rows)
+    assert rows[0].startswith(f"talk · {turns} turn") and "3 h ago" in rows[0]
+    assert f"  the end of {turns}" == rows[-1]
+    above = " ".join(rows[:2])
+    assert turns == 1 or (f"… {turns - 1} earlier turn" in above and "Ctrl-T shows all" in above)
+    assert any(re.fullmatch(r"  … \d+ rows", row) for row in rows)
+    assert all(cells(row) < columns for row in rows)
+
+
+@pytest.mark.parametrize(("columns", "lines"), WINDOWS)
+def test_an_opened_session_has_as_many_turns_as_fit(columns: int, lines: int) -> None:
+    replies = [f"reply {number}" for number in range(1, 101)]
+    notes = ["One line was damaged."]
+    rows = printed(results.Opened("talk", conversation_of(*replies), notes), columns, lines)
+    assert lines - PROMPT_ROWS - 3 < len(rows) <= lines - PROMPT_ROWS
+    first = int(next(row for row in rows if "›" in row).partition(" ")[0])
+    assert f"… {first - 1} earlier turns" in " ".join(rows[:2])
+    assert ["  reply 100", "! One line was damaged."] == rows[-2:]
+
+
+def test_a_short_session_is_shown_whole_with_its_thinking_folded() -> None:
+    rows = printed(results.Opened("talk", conversation_of("Hi.", thinking="hm")), 80, 24)
+    assert ["talk · 1 turn · 3 h ago", "", "1 › question 1", "  ✻ Thought · Ctrl-T shows it", "  Hi."] == rows
+    assert ["talk · no turns yet"] == printed(results.Opened("talk", Conversation("2031-11-03")), 80, 24)
+
+
+def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:
+    conversation = conversation_of("Hi.", thinking="one\ntwo")
+    rows = printed(results.Transcript("talk", conversation), 80, 24)
+    assert rows[0].startswith("dated 3 November 2031")
+    assert ["", "1 › question 1", "  ✻ Thought · --thinking shows it", "  Hi."] == rows[1:]
+    rows = printed(results.Transcript("talk", conversation, thinking=True), 80, 24)
+    assert ["  ┊ one", "  ┊ two", "  Hi."] == rows[3:]
+
+
+def piped(result: results.Result) -> str:
+    out = io.StringIO()
+    Pipe(out).result(result)
+    return out.getvalue()
+
+
+def test_a_pipe_gets_what_was_said_to_the_byte() -> None:
+    text = f"{'long ' * 60}end\n\n  * **bold**\n\n```py\nx = 1\n```\n漢字  \nend"
+    conversation = conversation_of(text, "short", thinking="one\n\ntwo")
+    assert f"1 › question 1\n\n{text}\n\n2 › question 2\n\nshort\n" == piped(
+        results.Transcript("talk", conversation)
+    )
+    shown = piped(results.Transcript("talk", conversation, thinking=True))
+    assert f"1 › question 1\n\n┊ one\n┊\n┊ two\n\n{text}\n\n2 ›" in shown
+
+
+def test_a_pipe_that_opens_a_session_is_told_how_it_ended() -> None:
+    text = piped(results.Opened("talk", conversation_of("one", "two", "three"), ["A note."]))
+    assert text.startswith(
+        "Session talk · 3 turns · 3 h ago\n\n… 1 earlier turn\n\n2 › question 2\n\ntwo\n\n"
+    )
+    assert text.endswith("three\n! A note.\n")
+    assert not re.search(r" +$", text, re.MULTILINE)
