@@ -1,19 +1,20 @@
-"""Draws the pictures of the documentation: the real program's screens, as SVG.
+"""Draws the pictures of the documentation: the real program's screens as SVG, one of them moving.
 
-Run it from the repository: python docs/screens.py
+Run it from the repository: python docs/screens.py [SCENE…]
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from pyte.screens import Char
@@ -39,6 +40,8 @@ SESSIONS = {
     "guest-room": ("Our wifi password is marigold.", "What is our wifi password?"),
     "biscuit": MESSAGES[:2],
 }
+# In the film: from key to key, the longest that a frame stands, and the last one.
+KEY_SECONDS, MAX_FRAME_SECONDS, LAST_FRAME_SECONDS = 0.05, 1.6, 5.0
 # In pixels.
 CELL_WIDTH, CELL_HEIGHT, FONT_SIZE, MARGIN = 8.4, 19, 14, 16
 FONT = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -69,6 +72,9 @@ class FilmedTerminal(tty.Terminal):
 
     def __init__(self, home: Path, *args: str) -> None:
         super().__init__([*CHATCLI, *args], environment(home), home)
+        self.see_dim_letters()
+
+    def see_dim_letters(self) -> None:
         self.screen = DimScreen(tty.COLUMNS, tty.LINES, history=2000, ratio=0.5)
         self.screen.answer = self.send
         self._stream.attach(self.screen)
@@ -112,6 +118,57 @@ class FilmedTerminal(tty.Terminal):
         return seen
 
 
+class Film(FilmedTerminal):
+    """A shell in which chatcli is started, ended and started again, with every change of its screen."""
+
+    def __init__(self, home: Path) -> None:
+        program = home / "bin" / "chatcli"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {" ".join(map(shlex.quote, CHATCLI))} "$@"\n')
+        program.chmod(0o755)
+        env = {**environment(home), "PS1": "$ ", "PATH": f"{program.parent}:{os.environ['PATH']}"}
+        tty.Terminal.__init__(self, ["bash", "--norc", "--noprofile"], env, home)
+        self.see_dim_letters()
+        # When each frame came, and the frame.
+        self.frames: list[tuple[float, Frame]] = []
+
+    def read(self, seconds: float) -> bool:
+        something = super().read(seconds)
+        if something and not self._half_drawn():
+            frame = self.frame()
+            if not self.frames or self.frames[-1][1] != frame:
+                self.frames.append((time.monotonic(), frame))
+        return something
+
+    def press(self, text: str) -> None:
+        """Type as a person does."""
+        for letter in text:
+            self.send(letter)
+            self.rest(KEY_SECONDS)
+        self.rest(TYPING_SECONDS)
+        self.send(tty.ENTER)
+
+    def type(self, text: str) -> None:
+        self.wait_for(self.ready, TIMEOUT_SECONDS)
+        self.rest(MAX_FRAME_SECONDS)
+        self.press(text)
+
+    def command(self, line: str) -> None:
+        """Start the program, at the shell's prompt."""
+        self.wait_for(lambda: self.text().rstrip().endswith("$"), TIMEOUT_SECONDS)
+        self.rest(MAX_FRAME_SECONDS)
+        self.press(line)
+        self.wait_for(self.ready, TIMEOUT_SECONDS)
+
+    def timed(self) -> list[tuple[float, Frame]]:
+        """The frames, each with the second at which it ends; what stands still is shortened."""
+        ends, second = [], 0.0
+        for (begun, frame), (ended, _) in pairwise(self.frames):
+            second += min(ended - begun, MAX_FRAME_SECONDS)
+            ends.append((second, frame))
+        return [*ends, (second + LAST_FRAME_SECONDS, self.frames[-1][1])]
+
+
 def environment(home: Path) -> dict[str, str]:
     inherited = {name: text for name, text in os.environ.items() if not name.startswith("CHATCLI")}
     folders = {f"XDG_{name}_HOME": str(home / name) for name in ("STATE", "DATA", "CONFIG")}
@@ -153,21 +210,70 @@ def session_list(home: Path) -> Iterator[tuple[str, Frame]]:
         yield "resume", terminal.still()
 
 
+def minute(home: Path) -> str:
+    """Chat, quit, resume, branch: a moving picture."""
+    with Film(home) as film:
+        film.command("chatcli -S biscuit --temp 0")
+        for message in MESSAGES[:2]:
+            film.say(message)
+        film.wait_for(film.ready, TIMEOUT_SECONDS)
+        film.rest(MAX_FRAME_SECONDS)
+        film.send(tty.CTRL_D)
+        film.command("chatcli resume biscuit")
+        film.say(MESSAGES[2])
+        film.type("/branch 1 lisbon")
+        film.wait_for("lisbon", TIMEOUT_SECONDS)
+        film.say("Where do I live?")
+        film.type("/tree")
+        film.wait_for("Enter go there", TIMEOUT_SECONDS)
+        film.still()
+        return moving_svg(film.timed(), "chatcli: chat, quit, resume, branch")
+
+
 def svg(frame: Frame, title: str) -> str:
     """A frame as SVG, without the empty rows at its end."""
     filled = [y for y, row in enumerate(frame, 1) if any(cell.data.strip() for cell in row)]
     rows = frame[: filled[-1]]
-    width, height = round(tty.COLUMNS * CELL_WIDTH + 2 * MARGIN), len(rows) * CELL_HEIGHT + 2 * MARGIN
+    body = (part for y, row in enumerate(rows) for part in line(row, y))
+    return "\n".join([*head(len(rows), title), *body, "</g>", "</svg>\n"])
+
+
+def moving_svg(frames: list[tuple[float, Frame]], title: str) -> str:
+    """Frames, each with the second at which it ends, as an SVG that begins anew when it is over.
+
+    They lie below each other on a strip that jumps up; a row that several frames show is drawn once.
+    """
+    length, height = frames[-1][0], tty.LINES * CELL_HEIGHT + 2 * MARGIN
+    drawn: dict[tuple[Char, ...], str] = {}
+    strip, jumps, begun = [], [], 0.0
+    for number, (end, frame) in enumerate(frames):
+        jumps.append(f"{begun / length:.4%} {{ transform: translateY({-number * height}px) }}")
+        for y, row in enumerate(frame):
+            if any(cell.data.strip() or cell.reverse for cell in row):
+                name = drawn.setdefault(tuple(row), f"r{len(drawn)}")
+                strip.append(f'<use href="#{name}" y="{number * height + y * CELL_HEIGHT}"/>')
+        begun = end
+    jumps.append(f"100% {{ transform: translateY({-(len(frames) - 1) * height}px) }}")
+    rows = (f'<g id="{name}">{"".join(line(list(row), 0))}</g>' for row, name in drawn.items())
+    style = (
+        f"<style>.strip {{ animation: film {length:.1f}s steps(1, end) infinite }}"
+        f" @keyframes film {{ {' '.join(jumps)} }}</style>"
+    )
+    body = ["<defs>", *rows, "</defs>", style, '<g class="strip">', *strip, "</g>"]
+    return "\n".join([*head(tty.LINES, title), *body, "</g>", "</svg>\n"])
+
+
+def head(rows: int, title: str) -> list[str]:
+    """The opening of a picture of so many rows."""
+    width, height = round(tty.COLUMNS * CELL_WIDTH + 2 * MARGIN), rows * CELL_HEIGHT + 2 * MARGIN
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="{FONT_SIZE}"'
-    head = [
+    return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" xml:space="preserve">',
         f"<title>{escape(title)}</title>",
         f"<style>text {{ font-family: {FONT}; white-space: pre }}</style>",
         f'<rect width="100%" height="100%" rx="9" fill="{BACKGROUND}" stroke="#3a404c"/>',
         '<g shape-rendering="crispEdges">',
     ]
-    body = (part for y, row in enumerate(rows) for part in line(row, y))
-    return "\n".join((*head, *body, "</g>", "</svg>\n"))
 
 
 def line(row: list[Char], y: int) -> Iterator[str]:
@@ -194,13 +300,16 @@ def place(x: float, y: float) -> str:
     return f'x="{MARGIN + x * CELL_WIDTH:.1f}" y="{MARGIN + y * CELL_HEIGHT:.1f}"'
 
 
-def main() -> None:
-    for film in (conversation, branches, session_list):
+def main(*names: str) -> None:
+    for scene in (conversation, branches, session_list):
+        if not names or scene.__name__ in names:
+            with tempfile.TemporaryDirectory() as home:
+                for name, frame in scene(Path(home)):
+                    (HERE / f"{name}.svg").write_text(svg(frame, f"chatcli: {name}"), encoding="utf-8")
+    if not names or minute.__name__ in names:
         with tempfile.TemporaryDirectory() as home:
-            for name, frame in film(Path(home)):
-                picture = HERE / f"{name}.svg"
-                picture.write_text(svg(frame, f"chatcli: {name}"), encoding="utf-8")
+            (HERE / "minute.svg").write_text(minute(Path(home)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
