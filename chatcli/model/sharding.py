@@ -26,7 +26,8 @@ def broadcast(data: bytes) -> bytes:
     padded = list(data.ljust(BROADCAST_BYTES, b" ")) if data else [0] * BROADCAST_BYTES
     try:
         mx.distributed.init(strict=True)
-        received = mx.distributed.all_sum(mx.array(padded, mx.uint8), stream=mx.cpu)
+        # On the stream that the backend chooses: NCCL has none on the CPU, the others none on the GPU.
+        received = mx.distributed.all_sum(mx.array(padded, mx.uint8))
         return bytes(memoryview(received))  # type: ignore[arg-type]
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
