@@ -541,6 +541,10 @@ class Checkpoints:
         """The text of the first tokens of a reply."""
         return generate.text_of(self.loaded, tokens)
 
+    def vocabulary_size(self) -> int:
+        """How many token ids the model has: it must be run on no others."""
+        return self._worker.call(self._expected.vocabulary_size) or len(self.loaded.tokenizer)
+
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""
         return self._worker.call(generate.floats, scalars)

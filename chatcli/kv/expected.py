@@ -38,9 +38,13 @@ Description = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Probe:
-    """A cache after `tokens` tokens: its rows' arrays, and each leaf without rows frozen, with its arrays."""
+    """A cache after `tokens` tokens: its rows' arrays, and each leaf without rows frozen, with its arrays.
+
+    `logits` is how many the model gave.
+    """
 
     tokens: int
+    logits: int
     rows: Mapping[str, Description]
     states: Mapping[str, Any]
     arrays: Mapping[str, Description]
@@ -71,6 +75,10 @@ class ExpectedCache:
             )
         except MODEL_ERRORS:
             return ()  # running the model will say what it cannot do
+
+    def vocabulary_size(self) -> int | None:
+        """How many logits the model gives; None if that is not known."""
+        return min((probe.logits for probe in self._probes), default=None)
 
     def check_rows(self, rows: Rows) -> None:
         """Raises `SegmentDamaged` if these are not rows of this cache."""
@@ -117,7 +125,7 @@ class ExpectedCache:
 
 
 def _probe(model: Any, cache: PromptCache, tokens: int) -> Probe:
-    model(mx.zeros((1, tokens), mx.int32), cache=cache)
+    logits = model(mx.zeros((1, tokens), mx.int32), cache=cache)
     rows: dict[str, Description] = {}
     states: dict[str, Any] = {}
     arrays: Arrays = {}
@@ -128,7 +136,9 @@ def _probe(model: Any, cache: PromptCache, tokens: int) -> Probe:
                 rows[f"{index}.{name}"] = dtype, (batch, heads, last)
         else:
             states[str(index)] = freeze(leaf, arrays, str(index))
-    return Probe(tokens, rows, states, {name: _described(array) for name, array in arrays.items()})
+    return Probe(
+        tokens, logits.shape[-1], rows, states, {name: _described(array) for name, array in arrays.items()}
+    )
 
 
 def _described(array: mx.array) -> Description:

@@ -158,6 +158,11 @@ class Vision:
             position += len(block.keys)
         return places
 
+    def between_images(self, positions: Sequence[int], tokens: Sequence[int]) -> list[int]:
+        """The positions in a prompt that do not lie within an image."""
+        blocks = [(start, start + len(block.keys)) for start, block in self.blocks_in(tokens)]
+        return [each for each in positions if not any(start < each < end for start, end in blocks)]
+
     def vocabulary_tokens(self, tokens: Sequence[int]) -> list[int]:
         """A prompt's tokens as they are in the model's vocabulary."""
         replaced = list(tokens)

@@ -125,6 +125,9 @@ def token_path(chat: TurnContext, tokens: Sequence[int], positions: list[int]) -
     """The segments that boundaries cut a prompt into."""
     if positions[0] < MIN_PREFIX_TOKENS:
         positions = positions[1:]
+    if chat.template.vision is not None:
+        # Those of a record may be anything, and no segment ends within an image.
+        positions = chat.template.vision.between_images(positions, tokens)
     return TokenPath.cut(chat.checkpoints.root, tokens, usable_boundaries(positions, len(tokens)))
 
 

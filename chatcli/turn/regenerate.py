@@ -62,4 +62,6 @@ def cut_reply(chat: TurnContext) -> Entry:
         raise NothingToRepeat("The last reply's tokens are not kept: /regenerate makes it anew.")
     if reply.record.get("fingerprint") != chat.checkpoints.loaded.fingerprint:
         raise NothingToRepeat("Another model began this reply: /regenerate makes it anew.")
+    if max(reply.record["generated"]) >= chat.checkpoints.vocabulary_size():
+        raise NothingToRepeat("The last reply's tokens are damaged: /regenerate makes it anew.")
     return reply

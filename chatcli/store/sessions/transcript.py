@@ -25,8 +25,14 @@ DECODER = json.JSONDecoder()
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 # The beginning of a line with a part of a reply that had not ended yet, as `part_line` writes it.
 PART = re.compile(rb'\{"type": "part", "id": "(\w+)"', re.ASCII)
-# Names that become parts of paths.
-NAME = re.compile(r"\w{1,128}", re.ASCII)
+# Names of folders and files of the cache.
+FINGERPRINT, SEGMENT_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}")
+# MLX has no larger token ids and positions.
+MAX_TOKEN = (1 << 31) - 1
+# The names of the boundaries around a reply.
+BOUNDARIES = {"before", "question", "reply"}
+# Seconds since the epoch that calendars know, to the year 9999.
+MAX_SECONDS = 253402300799.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # Levels of JSON in a record, and in the arguments of a template, which may be a list of tools.
 MAX_DEPTH = 3
@@ -212,10 +218,10 @@ class _Reader:
         content, thinking = _text(line["content"]), _text(line.get("thinking", ""))
         message = Message(line["type"], content, thinking, self._images(line.get("images", [])))
         identifier, parent = line["id"], _text_or_none(line["parent"])
-        if not _text(identifier) or identifier == parent or not _is_number(line["time"]):
+        if not _text(identifier) or identifier == parent:
             raise ValueError(identifier)
         reason, record = line.get("finish_reason"), self._record(line.get("record", {}))
-        return Entry(identifier, parent, message, float(line["time"]), _text_or_none(reason), record)
+        return Entry(identifier, parent, message, _time(line["time"]), _text_or_none(reason), record)
 
     def _images(self, fields: Any) -> tuple[Picture, ...]:
         """A message's images; none if they are damaged."""
@@ -305,6 +311,13 @@ def picture_of(value: Any) -> Picture:
     return replace(picture, name=clean_line(picture.name))
 
 
+def _time(value: Any) -> float:
+    """Seconds since the epoch; 0, which is no known time, for those that no calendar has."""
+    if not _is_number(value):
+        raise ValueError(value)
+    return float(value) if 0 <= value <= MAX_SECONDS else 0.0
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < 1e300
 
@@ -317,20 +330,30 @@ def _is_text_or_none(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and NAME.fullmatch(value) is not None
+def _is_fingerprint(value: Any) -> bool:
+    return isinstance(value, str) and FINGERPRINT.fullmatch(value) is not None
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_name, value))
+def _is_segment_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, str) and SEGMENT_ID.fullmatch(each) for each in value
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_token_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_TOKEN
 
 
 def _is_token_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(type(token) is int for token in value)
+    return isinstance(value, list) and all(map(_is_token_id, value))
 
 
 def _is_positions(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(position, int) for position in value.values())
+    return isinstance(value, dict) and value.keys() <= BOUNDARIES and all(map(_is_token_id, value.values()))
 
 
 def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
@@ -347,24 +370,19 @@ COUNTS = (
     "checkpoint_bytes",
     "unrun_tokens",
     "settled_bytes",
-    "hit_ratio",
-    "restore_seconds",
-    "prefill_seconds",
-    "generation_tps",
-    "avoided_seconds",
     "drafted_tokens",
     "typeahead_tokens",
     "generated_tokens",
     "draft_accepted_tokens",
 )
+NUMBERS = ("hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps", "avoided_seconds")
 CHECKS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(COUNTS, _is_number),
+    **dict.fromkeys(COUNTS, _is_count),
+    **dict.fromkeys(NUMBERS, _is_number),
     **dict.fromkeys(("model", "draft_model", "template", "miss_reason"), _is_text_or_none),
     "time_to_first_token": _is_number_or_none,
-    "fingerprint": _is_name,
-    "settled_by": _is_name,
-    "segments": _is_names,
-    "draft_segments": _is_names,
+    **dict.fromkeys(("fingerprint", "settled_by"), _is_fingerprint),
+    **dict.fromkeys(("segments", "draft_segments"), _is_segment_ids),
     "generated": _is_token_ids,
     "boundaries": _is_positions,
 }
