@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import io
 import os
 import sys
@@ -40,9 +41,14 @@ def main() -> None:
                 os._exit(code)
 
     try:
+        # What is imported stays: to look for garbage in it would take a tenth of the start.
+        gc.disable()
         from chatcli.cli.main import app
         from chatcli.model import device
         from chatcli.threads import executor
+
+        gc.freeze()
+        gc.enable()
 
         # What is registered first is called last: after all but what the imports above have registered.
         atexit.register(leave)

@@ -39,8 +39,6 @@ from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.live_region import LiveRegion
 from chatcli.tui.pager import show_transcript
-from chatcli.tui.pickers.sessions import SessionActions, choose_session
-from chatcli.tui.pickers.tree import choose_entry
 from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
 from chatcli.tui.terminal import clipboard
@@ -436,6 +434,8 @@ class Shell:
         self._app.create_background_task(run())
 
     async def _choose_entry(self) -> None:
+        from chatcli.tui.pickers.tree import choose_entry
+
         session = self._chat.session
         assert session.file is not None
         chosen = await choose_entry(
@@ -450,6 +450,8 @@ class Shell:
             self._show(results.EditableMessage(text) if text else opened)
 
     async def _choose_session(self) -> None:
+        from chatcli.tui.pickers.sessions import SessionActions, choose_session
+
         folder = self._chat.session.folder
         name = await choose_session(folder.summaries(), SessionActions.on(folder))
         if name is not None:

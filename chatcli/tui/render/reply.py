@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,10 +26,12 @@ from chatcli.events import (
     TurnDone,
 )
 from chatcli.text import clean
-from chatcli.tui.markdown.stream import MarkdownStream
 from chatcli.tui.render.panel import bar, duration
 from chatcli.tui.text.styles import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
+
+if TYPE_CHECKING:
+    from chatcli.tui.markdown.stream import MarkdownStream
 
 BOX = "  ┊ "
 MARK = "✻"
@@ -93,7 +96,7 @@ class Reply:
             self._progress = None
             if self._markdown is None:
                 self._fold_thinking()
-                self._markdown = MarkdownStream(self._console, self, INDENT, before=self._before)
+                self._markdown = self._new_markdown(self._before)
             self._markdown.feed(event.text)
         elif isinstance(event, ReplyContinued):
             self._before = event.text
@@ -128,7 +131,12 @@ class Reply:
             self._fold_thinking()
             if self._markdown is not None:
                 self._markdown.finish()
-            self._markdown = MarkdownStream(self._console, self, INDENT)
+            self._markdown = self._new_markdown()
+
+    def _new_markdown(self, before: str = "") -> MarkdownStream:
+        from chatcli.tui.markdown.stream import MarkdownStream
+
+        return MarkdownStream(self._console, self, INDENT, before=before)
 
     def _fold_thinking(self) -> None:
         """Print one line in place of the thinking box."""
