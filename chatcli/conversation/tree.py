@@ -12,6 +12,8 @@ from chatcli.conversation import attachments
 from chatcli.errors import TurnOutOfRange
 
 Role = Literal["system", "user", "assistant"]
+# Finish reasons of replies that did not come to their end.
+CUT_SHORT = ("cancelled", "length")
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,37 @@ class Conversation:
     def children(self, parent: str | None) -> list[Entry]:
         """The entries that continue `parent`, oldest first."""
         return [entry for entry in self.entries.values() if entry.parent == parent]
+
+    def continued(self) -> set[str]:
+        """The ids of cut replies that /continue went on with: a newer reply beside them holds them whole.
+
+        One that was gone back to, with the head or messages after it, is a branch as any other.
+        """
+        replies: dict[str | None, list[Entry]] = {}
+        parents = {entry.parent for entry in self.entries.values()} | {self.head}
+        for entry in self.entries.values():
+            if entry.message.role == "assistant":
+                replies.setdefault(entry.parent, []).append(entry)
+        return {
+            cut.id
+            for siblings in replies.values()
+            for number, cut in enumerate(siblings)
+            if cut.finish_reason in CUT_SHORT
+            and cut.id not in parents
+            and any(_goes_on(cut.message, later.message) for later in siblings[number + 1 :])
+        }
+
+    def branch_count(self) -> int:
+        """How many ends the tree has."""
+        parents = {entry.parent for entry in self.entries.values()} - {None}
+        return len(self.entries) - len(parents) - len(self.continued())
+
+
+def _goes_on(cut: Message, later: Message) -> bool:
+    """Whether `later` begins with all of `cut`."""
+    if not cut.content:
+        return later.thinking.startswith(cut.thinking)
+    return later.thinking == cut.thinking and later.content.startswith(cut.content.rstrip())
 
 
 def date_in_words(date: str) -> str:

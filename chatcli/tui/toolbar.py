@@ -95,8 +95,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
     if (edit := session.editing) is not None:
         parts.append(Part(2, f"editing turn {edit.turn}, Esc cancels"))
     elif session.file is not None and (turns := len(session.conversation.turns())):
-        entries = session.conversation.entries
-        branches = len(entries) - len({entry.parent for entry in entries.values()} - {None})
+        branches = session.conversation.branch_count()
         parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
     model = [Part(3, portable(clean_line(Path(chat.model.name).name))), *_context(chat, turn_tokens, columns)]
     # What one waits for comes before what fits else.

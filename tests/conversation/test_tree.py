@@ -136,3 +136,40 @@ def test_new_ids_are_twelve_hexadecimal_digits_and_do_not_repeat() -> None:
     identifiers = {new_id() for _ in range(1000)}
     assert 1000 == len(identifiers)
     assert all(re.fullmatch("[0-9a-f]{12}", identifier) for identifier in identifiers)
+
+
+def reply(identifier: str, text: str, finish_reason: str = "stop", thinking: str = "") -> Entry:
+    return Entry(identifier, "u", Message("assistant", text, thinking), 0.0, finish_reason)
+
+
+def with_replies(*replies: Entry) -> Conversation:
+    conversation = talk("u")
+    for entry in replies:
+        conversation.add(entry)
+    return conversation
+
+
+def test_a_cut_reply_that_was_continued_is_no_branch() -> None:
+    cut, more = reply("a", "One ", "cancelled", "hm"), reply("b", "One two.", "length", "hm")
+    conversation = with_replies(cut, more, reply("c", "One two. Three.", "stop", "hm"))
+    assert {"a", "b"} == conversation.continued() and 1 == conversation.branch_count()
+    in_thinking = with_replies(reply("a", "", "length", "hm"), reply("b", "One.", "stop", "hm, well"))
+    assert {"a"} == in_thinking.continued()
+    never_began = with_replies(reply("a", "", "cancelled"), reply("b", "One."))
+    assert {"a"} == never_began.continued()
+
+
+def test_a_reply_that_was_tried_again_is_a_branch() -> None:
+    conversation = with_replies(reply("a", "One."), reply("b", "One. Two."), reply("c", "Other", "cancelled"))
+    assert set() == conversation.continued() and 3 == conversation.branch_count()
+    other_thinking = with_replies(reply("a", "One", "cancelled", "hm"), reply("b", "One.", "stop", "well"))
+    assert set() == other_thinking.continued()
+
+
+def test_a_cut_reply_that_was_gone_back_to_is_a_branch() -> None:
+    conversation = with_replies(reply("a", "One", "cancelled"), reply("b", "One two."))
+    conversation.head = "a"
+    assert set() == conversation.continued()
+    conversation.add(entry("v", "a"))
+    conversation.head = "b"
+    assert set() == conversation.continued() and 2 == conversation.branch_count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,3 +142,48 @@ def test_a_pipe_that_opens_a_session_is_told_how_it_ended() -> None:
     )
     assert text.endswith("three\n! A note.\n")
     assert not re.search(r" +$", text, re.MULTILINE)
+
+
+def forked(turns: int) -> Conversation:
+    """Turns in a line; another reply to the second question, and a reply to the third that was continued."""
+    conversation = conversation_of(*(f"reply {number}" for number in range(1, turns + 1)))
+    head = conversation.head
+    conversation.add(Entry("other", "u2", Message("assistant", "another reply"), 0.0, "stop"))
+    conversation.entries = {
+        "cut": Entry("cut", "u3", Message("assistant", "rep"), 0.0, "cancelled"),
+        **conversation.entries,
+    }
+    conversation.head = head
+    return conversation
+
+
+@pytest.mark.parametrize("draw", [piped, lambda result: "\n".join(printed(result, 40, 24))])
+def test_a_tree_is_a_line_with_its_branches_beside_it(draw: Callable[[results.Result], str]) -> None:
+    straight = draw(results.Tree("talk", conversation_of(*["reply"] * 40))).splitlines()
+    assert 1 + 2 * 40 == len(straight)
+    assert all(row.startswith("● ") for row in straight[1:])
+    rows = draw(results.Tree("talk", forked(4))).splitlines()
+    assert [
+        "● 1 › question 1",
+        "●     reply 1",
+        "● 2 › question 2",
+        "├─○     another reply",
+        "●     reply 2",
+        "● 3 › question 3",
+        "●     reply 3",
+        "● 4 › question 4",
+        "●     reply 4  ◀ here",
+    ] == rows[1:]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_deep_tree_leaves_room_for_words(columns: int) -> None:
+    conversation = conversation_of("reply")
+    for depth in range(60):
+        question = conversation.add(Entry(f"v{depth}", conversation.head, Message("user", "deeper"), 1.0))
+        for other in "ab":
+            conversation.add(Entry(f"{other}-{depth}", question.id, Message("assistant", other * 9), 1.0))
+    conversation.head = "a1"
+    rows = printed(results.Tree("talk", conversation), columns, 24)
+    assert all(cells(row) < columns for row in rows)
+    assert all("deeper" in row for row in rows if "›" in row and "question" not in row)

@@ -1,8 +1,4 @@
-"""A conversation's tree on the whole screen, to pick the message to go on from.
-
-The main line keeps its depth: at a fork the other branches come first, one step to the right. So only
-branches of branches go deeper, and the path to the head never drifts off the edge.
-"""
+"""A conversation's tree on the whole screen, to pick the message to go on from."""
 
 from __future__ import annotations
 
@@ -22,15 +18,12 @@ from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Ques
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
 from chatcli.tui.text.fit import first_words, fit, wrapped
 from chatcli.tui.text.fragments import fragments
+from chatcli.tui.tree_layout import HERE, Node, cut_guide, guides, row_start, tree_nodes
 
 # From an entry's id to the tokens to prefill for going on from there, None if that is not known.
 Cost = Callable[[str], "int | None"]
 # Keeps a label for an entry's id; an empty one removes it.
 SetLabel = Callable[[str, str], None]
-# The first messages of the branches that a node is in, the outermost first; the main line is in none.
-BranchPath = tuple[str, ...]
-
-HERE = "  ◀ here"
 # The columns at the right: name, columns taken, and the width of a row from which it is shown.
 COLUMNS = (("age", 10, 72), ("tokens", 7, 64), ("prefill", 11, 36))
 GAP = 2
@@ -49,27 +42,6 @@ class ChosenEntry:
 
 
 @dataclass(frozen=True)
-class Node:
-    """A message in drawing order.
-
-    `turn` counts from 1 along its path, `descendants` all that hangs from it. `side_branches` are the
-    first messages of the branches that leave the main line of its branch right after it.
-    """
-
-    entry: Entry
-    turn: int
-    branches: BranchPath
-    descendants: int
-    is_on_path: bool
-    side_branches: BranchPath
-
-    @property
-    def branch(self) -> str | None:
-        """The first message of the branch that this one is in, None on the main line."""
-        return self.branches[-1] if self.branches else None
-
-
-@dataclass(frozen=True)
 class TreeRow:
     """A node in the list: `is_hint` if it only leads to a match, `hidden` messages folded into it."""
 
@@ -77,72 +49,6 @@ class TreeRow:
     guide: str
     is_hint: bool = False
     hidden: int = 0
-
-
-def tree_nodes(conversation: Conversation) -> list[Node]:
-    """The tree's messages as they are drawn, from top to bottom."""
-    entries = conversation.entries
-    children: dict[str | None, list[str]] = {}
-    turns: dict[str | None, int] = {None: 0}
-    for entry in entries.values():
-        children.setdefault(entry.parent, []).append(entry.id)
-        turns[entry.id] = turns[entry.parent] + (entry.message.role == "user")
-    descendants = dict.fromkeys(entries, 0)
-    for entry in reversed(entries.values()):
-        if entry.parent is not None:
-            descendants[entry.parent] += descendants[entry.id] + 1
-    path = {entry.id for entry in conversation.path()}
-    # Of siblings, the path's own goes straight on, else the one with most below it, else the newest.
-    main_child = {
-        parent: max(reversed(siblings), key=lambda child: (child in path, descendants[child]))
-        for parent, siblings in children.items()
-    }
-    nodes: list[Node] = []
-    pending: list[tuple[str, BranchPath]] = []
-
-    def push_children(parent: str | None, branches: BranchPath) -> BranchPath:
-        """Push what follows `parent`, the side branches on top; returns these."""
-        siblings = children.get(parent, [])
-        sides = tuple(child for child in siblings if child != main_child[parent])
-        if siblings:
-            pending.append((main_child[parent], branches))
-        pending.extend((side, (*branches, side)) for side in reversed(sides))
-        return sides
-
-    push_children(None, ())
-    while pending:
-        entry_id, branches = pending.pop()
-        sides = push_children(entry_id, branches)
-        on_path = entry_id in path
-        nodes.append(
-            Node(entries[entry_id], turns[entry_id], branches, descendants[entry_id], on_path, sides)
-        )
-    return nodes
-
-
-def guides(rows: Sequence[BranchPath]) -> list[str]:
-    """The box lines before each of these rows, which are in drawing order."""
-    # Going up, for each branch: the last side branch of it that was met (None: the branch itself), and
-    # whether anything else of it is below that.
-    met: dict[str | None, tuple[str | None, bool]] = {}
-
-    def others_below(branch: str | None, side: str | None) -> bool:
-        return branch in met and (met[branch][1] or met[branch][0] != side)
-
-    drawn: list[str] = []
-    for index in range(len(rows) - 1, -1, -1):
-        branches = rows[index]
-        outer: list[str | None] = [None, *branches]
-        goes_on = [others_below(*pair) for pair in zip(outer, branches, strict=False)]
-        lines = ["│ " if more else "  " for more in goes_on]
-        above = rows[index - 1] if index else None
-        if branches and (above is None or above[: len(branches)] != branches):
-            fork, end = ("├─", "└─") if above is not None else ("┌─", "──")
-            lines[-1] = fork if goes_on[-1] else end
-        drawn.append("".join(lines))
-        for branch, side in zip(outer, [*branches, None], strict=True):
-            met[branch] = (side, others_below(branch, side))
-    return drawn[::-1]
 
 
 def unfolded_rows(nodes: Sequence[Node], folded: set[str]) -> list[TreeRow]:
@@ -252,24 +158,14 @@ class TreeRows(PickerRows[ChosenEntry]):
         """Guide, mark, turn and words, then the columns at the right."""
         row = self._rows[index]
         node, entry = row.node, row.node.entry
-        is_user = entry.message.role == "user"
-        style = "class:strong" if is_user else ""
-        if row.is_hint or not node.is_on_path:
-            style = "class:dim"
-        turn = f"{node.turn:>{self._turn_digits}} › " if is_user else " " * (self._turn_digits + 3)
-        label = f"[{first_words(self._labels[entry.id])}] " if entry.id in self._labels else ""
-        words, cut = first_words(entry.message.brief), finish.mark(entry.finish_reason)
-        parts = [
-            ("class:dim", row.guide),
-            (style, ("● " if node.is_on_path else "○ ") + turn),
-            ("class:name", label),
-            (style, words or cut or "(empty)"),
-        ]
+        guide = cut_guide(row.guide, width)
+        start, cut = row_start(node, guide, self._turn_digits, self._labels, is_hint=row.is_hint)
+        parts = [(f"class:{style}" if style else "", text) for style, text in start]
         # A long reply is cut, what stands behind it is not.
         end, end_style = f"  ▸ {row.hidden:,} more" * bool(row.hidden), "class:dim"
         if entry.id == self._head:
             end, end_style = HERE, "class:here"
-        if words and cut:
+        if cut:
             end = f" {cut}{end}"
         columns = _columns(width)
         room = width - sum(GAP + taken for _, taken in columns)

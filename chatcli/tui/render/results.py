@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from itertools import zip_longest
 from pathlib import Path
@@ -12,21 +12,24 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from chatcli.commands import results
-from chatcli.conversation import finish
-from chatcli.conversation.tree import Entry
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
+from chatcli.tui.text.fit import fit
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
+from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
 
 # Digits of a fingerprint that tell models apart.
 FINGERPRINT_DIGITS = 8
 MAX_NAME_COLUMNS = 36
+# The styles of a tree's rows.
+TREE_STYLES = {"": "", "dim": DIM, "name": ACCENT, "strong": "bold"}
+# Columns of a tree's row in a pipe.
+PIPE_TREE_COLUMNS = 80
 # Rows that the empty line, the box and the toolbar take below what is printed.
 PROMPT_ROWS = 3
 # Turns that remind, in a pipe, of where a reopened conversation was.
@@ -92,6 +95,8 @@ def plain(result: object) -> str | None:
         notes = "".join(f"! {clean(note)}\n" for note in result.notes)
         last = plain_transcript(result.conversation, last=REMINDER_TURNS)
         return f"Session {' · '.join(heading(result.name, result.conversation))}\n\n{last}{notes}"
+    if isinstance(result, results.Tree):
+        return "".join(f"{row.plain.rstrip()}\n" for row in tree_rows(result, PIPE_TREE_COLUMNS))
     return None
 
 
@@ -180,38 +185,35 @@ def _(result: results.Transcript) -> RenderableType:
     return WholeTranscript(result.conversation, result.thinking)
 
 
+class DrawnTree:
+    """The messages as the list of /tree has them."""
+
+    def __init__(self, result: results.Tree) -> None:
+        self._result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from tree_rows(self._result, options.max_width - 1)
+
+
+def tree_rows(result: results.Tree, width: int) -> Iterator[Text]:
+    """What the tree is of, and a row for each message."""
+    conversation = result.conversation
+    name, *facts = heading(result.name, conversation)
+    yield Text.assemble((fit(" · ".join([name, *facts]), width), f"bold {ACCENT}"))
+    nodes = tree_nodes(conversation)
+    turn_digits = len(str(max((node.turn for node in nodes), default=0)))
+    for node, guide in zip(nodes, guides([node.branches for node in nodes]), strict=True):
+        parts, cut = row_start(node, cut_guide(guide, width), turn_digits, conversation.labels)
+        end, here = f" {cut}" * bool(cut), HERE * (node.entry.id == conversation.head)
+        row, room = Text(no_wrap=True, overflow="ignore"), width - cell_len(end + here)
+        for style, text in parts:
+            row.append(fit(text, room - row.cell_len), TREE_STYLES[style])
+        yield row.append(end, DIM).append(here, f"bold {ACCENT}")
+
+
 @renderable.register
 def _(result: results.Tree) -> RenderableType:
-    """Two lines a turn, what was asked and the reply; only a fork makes the tree deeper."""
-    conversation = result.conversation
-    path = {entry.id for entry in conversation.path()}
-
-    def label(number: int, question: Entry, reply: Entry | None) -> Text:
-        on_path = (reply or question).id in path
-        label = Text.assemble(
-            (f"{number} › ", ACCENT if on_path else DIM),
-            (shorten(question.message.brief, 56), "" if on_path else DIM),
-        )
-        if conversation.head in (question.id, reply.id if reply else None):
-            label.append("  ◀ here", "bold green")
-        if reply is None:
-            return label.append("\n    (no reply)", DIM)
-        answer = finish.marked(shorten(reply.message.content, 56), reply.finish_reason)
-        return label.append(f"\n    {answer}", DIM)
-
-    root = Tree(Text(clean_line(result.name), style=f"bold {ACCENT}"), guide_style=DIM)
-    pending: list[tuple[Tree, str | None, int]] = [(root, None, 1)]
-    while pending:
-        branch, parent, number = pending.pop()
-        questions = conversation.children(parent)
-        for question in questions:
-            replies: list[Entry | None] = [*conversation.children(question.id)] or [None]
-            for reply in replies:
-                node = branch.add(label(number, question, reply))
-                if reply is not None:
-                    is_fork = len(questions) > 1 or len(replies) > 1
-                    pending.append((node if is_fork else branch, reply.id, number + 1))
-    return root
+    return DrawnTree(result)
 
 
 @renderable.register

@@ -330,7 +330,7 @@ def test_sessions_are_listed_and_shown_and_one_is_chosen(tmp_path: Path) -> None
         assert "red" == sessions.terminal.screen.buffer[4][2].fg
         assert sessions.row("日").endswith("31    10 d ago")
         sessions.wait_for("  3 › asked 3 of sourdough")
-        assert "      told 2 of sourdough" in sessions.rows()
+        assert "    told 2 of sourdough" in sessions.rows()
         assert not any("asked 1" in row for row in sessions.rows())
         sessions.press(DOWN, "told 3 of taxes")
         sessions.press(DOWN + ENTER, "  The session 'damaged' cannot be read: no header.")
