@@ -5,6 +5,7 @@ The command line imports this module, and jinja2 takes a twentieth of a second t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from collections.abc import Mapping
@@ -61,6 +62,14 @@ def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
 
 def _undeclared_variables(source: str) -> set[str]:
     import jinja2.meta
+
+    return jinja2.meta.find_undeclared_variables(syntax(source))
+
+
+@functools.lru_cache(maxsize=8)
+def syntax(source: str) -> nodes.Template:
+    """A template's syntax tree; an empty one if it has errors: rendering it will say what is wrong."""
+    import jinja2
     from jinja2 import nodes
     from jinja2.ext import Extension
 
@@ -76,9 +85,9 @@ def _undeclared_variables(source: str) -> set[str]:
 
     environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", GenerationTag])
     try:
-        return jinja2.meta.find_undeclared_variables(environment.parse(source))
-    except jinja2.TemplateError:
-        return set()  # rendering it will say what is wrong
+        return environment.parse(source)
+    except (jinja2.TemplateError, RecursionError):
+        return environment.parse("")
 
 
 def effort_name(variables: frozenset[str]) -> str | None:

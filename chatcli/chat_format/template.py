@@ -11,19 +11,21 @@ import copy
 import datetime
 import hashlib
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from jinja2.exceptions import TemplateError
+from jinja2 import nodes
 
-from chatcli.chat_format.arguments import template_arguments, template_variables
+from chatcli.chat_format.arguments import syntax, template_arguments, template_variables
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
-from chatcli.errors import ImagesRefused, TemplateRefused
+from chatcli.errors import ImagesRefused, ModelBroken, TemplateRefused
 from chatcli.model.vision import Vision, pictures
+from chatcli.threads import interruptible
 
 # Invented messages with first characters of every kind, which a template may trim and a tokenizer merge.
 INVENTED_TEXTS = ("Yes", "\n\nno", " 1", "7é", "*")
@@ -41,8 +43,10 @@ IMAGES_UNSUPPORTED = (
     "This conversation has images, which this model cannot be shown: go on with one that can "
     "(/model NAME, -m NAME), or before them (/rewind TURN)."
 )
-# What templates raise, and mlx-lm's renderers in Python.
-TEMPLATE_ERRORS = (TemplateError, ValueError, TypeError, LookupError, AssertionError, NotImplementedError)
+# A template that takes longer has no end. Long conversations take a tenth of a second.
+RENDER_SECONDS = 10.0
+# No context takes so many characters.
+MAX_CHARACTERS = 64 << 20
 
 INVENTED_IMAGE = Picture("", "", "", 0, 0)
 # A message as templates take it.
@@ -78,6 +82,8 @@ class TemplateCache:
     @classmethod
     def of(cls, tokenizer: Any) -> TemplateCache:
         """An empty one for this tokenizer."""
+        for source in _sources(tokenizer):
+            check_source(source)
         written = _text_with_control_tokens(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
@@ -98,17 +104,19 @@ class Template:
         effort: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         vision: Vision | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         """`date` is ISO 8601; `think` and `effort` None leave the template's own default.
 
         `arguments` that the template does not read are left out. `cache` is of the same tokenizer; without
-        one, nothing that other templates computed is reused. Without `vision` images are refused.
+        one, nothing that other templates computed is reused. Without `vision` images are refused. `stop`
+        ends a rendering, which is refused then.
         """
         self.vision = vision
-        self._tokenizer = tokenizer
+        self._tokenizer, self._stop = tokenizer, stop
+        self._cache = cache or TemplateCache.of(tokenizer)
         source = _source(tokenizer)
         self._options = _clock(source, datetime.date.fromisoformat(date))
-        self._cache = cache or TemplateCache.of(tokenizer)
         variables = self._cache.variables
         self._options |= template_arguments(variables, think, effort, arguments or {})
         others = template_arguments(variables, None, effort, arguments or {})
@@ -127,17 +135,9 @@ class Template:
         return text
 
     def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
-        try:
-            rendered = self._tokenizer.apply_chat_template(
-                # Copies, because a renderer in Python could change its arguments.
-                [copy.deepcopy(message) for message in messages],
-                tokenize=False,
-                add_generation_prompt=generation,
-                **self._options,
-            )
-        except TEMPLATE_ERRORS as error:
-            raise TemplateRefused(f"The model's chat template refuses this conversation: {error}") from error
-        return str(rendered)
+        # Copies, because a renderer in Python could change its arguments.
+        copies = [copy.deepcopy(message) for message in messages]
+        return _rendered(self._tokenizer, copies, generation, self._options, self._stop)
 
     def encode(self, text: str) -> list[int]:
         """Token ids. Control tokens in it count as such."""
@@ -168,6 +168,8 @@ class Template:
         Images are the negative numbers that `vision` gives them. Raises `TemplateRefused`.
         """
         tokens = self.tokens(messages, generation=True)
+        if not tokens:
+            raise TemplateRefused("The model's chat template writes nothing for this conversation.")
         if tokens[-1] < 0:
             raise TemplateRefused("The model's chat template puts nothing after an image.")
         return tokens
@@ -240,7 +242,7 @@ class Template:
         invented = sum(text[common:].lstrip().startswith(starts) for text, starts in probes)
         shared = encoder.shared(texts, any_text_follows=invented > 1)
         tokens = encoder.encode(texts[0])
-        shared = min(shared, len(tokens) - 1)
+        shared = max(min(shared, len(tokens) - 1), 0)
         if self.vision is not None and (images := pictures(messages)):
             # Each image is one token in a rendered text, so the prefix ends between images.
             shared = self.vision.widened(shared, tokens, images)
@@ -291,6 +293,57 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
     return {**dict(list(items.items())[1 - size :]), key: value}
 
 
+def _rendered(
+    tokenizer: Any,
+    messages: list[MessageDict],
+    generation: bool,
+    options: Mapping[str, Any],
+    stop: threading.Event | None,
+) -> str:
+    """The rendered text. Raises `TemplateRefused`, also where rendering has no end, or `stop` is set."""
+
+    def render() -> str:
+        return str(
+            tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=generation, **options
+            )
+        )
+
+    try:
+        text = interruptible.run(render, RENDER_SECONDS, stop)
+    except interruptible.Interrupted as error:
+        if error.timed_out:
+            raise TemplateRefused(
+                f"The model's chat template does not come to an end in {RENDER_SECONDS:.0f} seconds: "
+                "choose another model with -m."
+            ) from error
+        raise TemplateRefused("The model's chat template was stopped.") from error
+    except Exception as error:
+        # A template is a program of whoever made the model: it can raise anything.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TemplateRefused(f"The model's chat template refuses this conversation: {reason}") from error
+    if len(text) > MAX_CHARACTERS:
+        raise TemplateRefused("The model's chat template writes more than any model can read.")
+    return text
+
+
+def check_source(source: str) -> None:
+    """Raises `ModelBroken` for a template whose numbers may grow without end, which nothing interrupts."""
+    for node in syntax(source).find_all((nodes.Pow, nodes.Mul)):
+        constants = [each.value for each in node.find_all(nodes.Const) if isinstance(each.value, int)]
+        if isinstance(node, nodes.Pow) or max(constants, default=0) > MAX_CHARACTERS:
+            raise ModelBroken("The model's chat template computes numbers that no conversation needs.")
+
+
+def _sources(tokenizer: Any) -> list[str]:
+    """All chat templates of a tokenizer. Raises `ModelBroken` where they are not text."""
+    template = tokenizer.chat_template or ""
+    sources = list(template.values()) if isinstance(template, dict) else [template]
+    if not all(isinstance(each, str) for each in sources):
+        raise ModelBroken("The model's chat template is not text.")
+    return sources
+
+
 def _source(tokenizer: Any) -> str:
     """The chat template's text; empty where mlx-lm renders with Python code."""
     template = tokenizer.chat_template
@@ -305,8 +358,11 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
     ]
     sample = ""
     for messages in (conversation, conversation[1:]):
-        with suppress(*TEMPLATE_ERRORS):
-            sample += str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        try:
+            sample += _rendered(tokenizer, messages, True, {}, None)
+        except TemplateRefused as error:
+            if isinstance(error.__cause__, interruptible.Interrupted):
+                raise
     return " ".join((_source(tokenizer), named, sample))
 
 

@@ -236,7 +236,8 @@ class LiveChat:
         self.background.stop()
         vision.prepare(runtime.loaded.vision, images, self.model.name)
         options = self.model.settings.model_options.asked()
-        return runtime.turn_context(self.session.begin(title, self.model.name, options), self.session.think)
+        file = self.session.begin(title, self.model.name, options)
+        return runtime.turn_context(file, self.session.think, cancelled)
 
     def turn_context(self, cancelled: threading.Event | None = None) -> TurnContext:
         """The open session for a turn. Raises `UsageError` before the first message, and as `wait` does."""
@@ -244,7 +245,7 @@ class LiveChat:
             raise UsageError(NO_CONVERSATION)
         runtime = self.model.wait(cancelled)
         self.background.stop()
-        return runtime.turn_context(self.session.file, self.session.think)
+        return runtime.turn_context(self.session.file, self.session.think, cancelled)
 
     # Behind the prompt
 
@@ -267,14 +268,14 @@ class LiveChat:
     def _saved_context(self, cancelled: threading.Event | None) -> TurnContext | None:
         runtime = self.model.wait(cancelled)
         file = self.session.file
-        return None if file is None else runtime.turn_context(file, self.session.think)
+        return None if file is None else runtime.turn_context(file, self.session.think, cancelled)
 
     def _typeahead_context(self, cancelled: threading.Event) -> TurnContext:
         context = self._saved_context(cancelled)
         if context is not None:
             return context
         begun = self.session.unsaved(self.model.name)
-        return self.model.wait(cancelled).unsaved_context(begun, self.session.think)
+        return self.model.wait(cancelled).unsaved_context(begun, self.session.think, cancelled)
 
     # What turns would take
 

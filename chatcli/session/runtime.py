@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -143,12 +144,16 @@ class Runtime:
         own = self._worker.call(_memory_limit, models, self.settings.memory_limit)
         self.checkpoints.memory = distributed.tightest_limit(self._ranks, own)
 
-    def turn_context(self, session: SessionFile, think: bool | None) -> TurnContext:
-        """`session` with this model. The live cache is shared: turns of one session at a time."""
+    def turn_context(
+        self, session: SessionFile, think: bool | None, stop: threading.Event | None = None
+    ) -> TurnContext:
+        """`session` with this model; `stop` ends its template. The live cache is shared: a turn at a time."""
         self._session = session
-        return replace(self.unsaved_context(session.conversation, think), session=session)
+        return replace(self.unsaved_context(session.conversation, think, stop), session=session)
 
-    def unsaved_context(self, conversation: Conversation, think: bool | None) -> TurnContext:
+    def unsaved_context(
+        self, conversation: Conversation, think: bool | None, stop: threading.Event | None = None
+    ) -> TurnContext:
         """A conversation without a file: its first message can be typed ahead."""
         template = Template(
             self.loaded.tokenizer,
@@ -158,6 +163,7 @@ class Runtime:
             effort=conversation.effort,
             arguments=conversation.template_args,
             vision=self.loaded.vision,
+            stop=stop,
         )
         return TurnContext(
             None,
