@@ -143,6 +143,15 @@ def run(chat: LiveChat, line: str) -> Result:
         raise UsageError(f"Usage: {known.usage}") from None
 
 
+def check(line: str) -> None:
+    """Raise `UsageError` for an unknown command and for an argument that it clearly does not take."""
+    known, argument = parse(line)
+    try:
+        known.check(argument)
+    except WrongArgument:
+        raise UsageError(f"Usage: {known.usage}") from None
+
+
 def parse(line: str) -> tuple[Command, str]:
     """The command of a line and its argument. Raises as `find` does."""
     name, *argument = line.strip().removeprefix("/").split(maxsplit=1)

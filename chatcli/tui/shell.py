@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from chatcli.tui.composer import composer, escape
 from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.live_region import LiveRegion
+from chatcli.tui.page import show_page
 from chatcli.tui.pager import show_transcript
 from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
@@ -96,17 +97,21 @@ class Shell:
         self._executor = ThreadPoolExecutor(1, "chatcli-turn")
         self._job: Future[Outcome] | None = None
         self._busy = False
+        # Held by what has the whole screen.
+        self._whole_screen = asyncio.Lock()
         self._cancelled = threading.Event()
         self._error: BaseException | None = None
         self._typeahead_timer: asyncio.TimerHandle | None = None
         # When Ctrl-C and Esc were pressed last while nothing ran.
         self._interrupted_at = self._escaped_at = 0.0
+        # Commands that a stop has thrown out of the queue; said when what was stopped has ended.
+        self._not_sent: list[Submission] = []
         self._composer = Composer(
             on_accept=self._accept,
             on_change=self._text_changed,
             on_escape=self._escape,
             on_clear=self._cancel_edit,
-            notify=lambda text: screen.print(text, "yellow"),
+            notify=self._notify,
             history=history,
             count_tokens=chat.model.count_tokens,
             completer=CommandCompleter(chat),
@@ -190,7 +195,8 @@ class Shell:
             self._error = self._job.exception()
         if self._error is not None:
             raise self._error
-        self._print_not_sent(self._queue.pop_all())
+        self._not_sent += self._queue.pop_all()
+        self._print_not_sent()
         if (name := session.name) is not None:
             self._screen.goodbye(session.folder.command("resume", name))
 
@@ -211,20 +217,35 @@ class Shell:
     # A message or a command, from Enter to its end
 
     def _accept(self, text: str) -> None:
-        """Enter was pressed. Raises `UsageError` if a file that is named cannot be attached."""
+        """Enter was pressed.
+
+        Raises `UsageError` if a file that is named cannot be attached, or for a wrong argument of a
+        command that would be shown at once.
+        """
         display_text = self._composer.with_labels(text)
         text = handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
+        if self._busy and registry.is_read_only(text):
+            registry.check(text)
+            self._app.create_background_task(self._look_up(text))
+            return
         expanded = mentions.ExpandedMessage(text) if is_command else self._expand(text)
         self._queue.add(Submission(text, expanded.text, display_text, is_command, expanded.images))
         self._next()
+
+    def _notify(self, text: str) -> None:
+        """Say a sentence, but not in the middle of a reply."""
+        if self._busy:
+            self._composer.show_notice(text)
+        else:
+            self._screen.print(text, "yellow")
 
     def _expand(self, text: str) -> mentions.ExpandedMessage:
         return mentions.expand(text, Path.cwd(), self._composer.paste_texts)
 
     def _next(self) -> None:
         """Begin with the oldest submission, or with what can be done while none waits."""
-        if self._busy or self._app.is_done:
+        if self._busy or self._whole_screen.locked() or self._app.is_done:
             return
         if not self._queue:
             self._idle()
@@ -292,6 +313,7 @@ class Shell:
             self._bring_back(outcome.message)
         elif outcome is not None:
             self._show(outcome)
+        self._print_not_sent()
         self._next()
 
     def _show(self, result: results.Result) -> None:
@@ -377,9 +399,12 @@ class Shell:
         if submissions:
             text, left_out = queue.join_for_box(submissions, self._composer.text)
             self._composer.set_text(text)
-            self._print_not_sent(submission for submission in left_out if submission is not failed)
+            self._not_sent += [submission for submission in left_out if submission is not failed]
+        if not self._busy:
+            self._print_not_sent()
 
-    def _print_not_sent(self, submissions: Iterable[Submission]) -> None:
+    def _print_not_sent(self) -> None:
+        submissions, self._not_sent = self._not_sent, []
         for submission in submissions:
             self._screen.print(f"not sent: {shorten(submission.display_text, 60)}", "yellow")
 
@@ -419,11 +444,8 @@ class Shell:
 
     def _run_full_screen(self, dialog: Coroutine[Any, Any, None]) -> None:
         async def run() -> None:
-            # Until then this application may still take the rest of its last key from the terminal.
-            await asyncio.sleep(2 * escape.ESCAPE_DELAY)
             try:
-                async with self._live_region.in_terminal():
-                    await dialog
+                await self._on_whole_screen(dialog)
             except ChatcliError as error:
                 self._screen.error(str(error))
             finally:
@@ -432,6 +454,30 @@ class Shell:
 
         self._busy = True
         self._app.create_background_task(run())
+
+    async def _on_whole_screen(self, dialog: Coroutine[Any, Any, None]) -> None:
+        """One at a time; what is printed meanwhile comes after it."""
+        async with self._whole_screen:
+            # Until then this application may still take the rest of its last key from the terminal.
+            await asyncio.sleep(2 * escape.ESCAPE_DELAY)
+            async with self._live_region.in_terminal():
+                await dialog
+
+    async def _look_up(self, line: str) -> None:
+        """Run a read-only command beside what runs. Its result must not stand in the middle of a reply."""
+
+        def look_up() -> results.Result | None:
+            try:
+                return registry.run(self._chat, line)
+            except ChatcliError as error:
+                return results.PlainText(str(error))
+            except KeyboardInterrupt:
+                return None
+
+        result = await asyncio.to_thread(look_up)
+        if result is not None:
+            await self._on_whole_screen(show_page(lambda width: self._screen.drawn(result, width)))
+            self._next()
 
     async def _choose_entry(self) -> None:
         from chatcli.tui.pickers.tree import choose_entry

@@ -52,7 +52,7 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
     with speaking(models, tmp_path, 4000) as (program, terminal):
         terminal.line("first")
         wait_for_some_reply(terminal)
-        for line in ("second", "/stats", "third", "fourth"):
+        for line in ("second", "/undo", "third", "fourth"):
             terminal.line(line)
             terminal.wait_for(f"  queued: {line} · ↑ edits it")
         assert "queued: second" not in terminal.text()  # the newest three are shown
@@ -65,7 +65,7 @@ def test_what_waits_is_taken_back_and_nothing_starts_by_itself_after_a_stop(
         terminal.wait_for("(stopped: what came is kept")
         terminal.wait_for("› second\n\n  third\n\n  fourth\n")
         terminal.wait_for(lambda: ready(terminal))
-        assert "not sent: /stats" in terminal.text() and "queued:" not in terminal.text()
+        assert "not sent: /undo" in terminal.text() and "queued:" not in terminal.text()
         assert 1 == terminal.count(PANEL)
         terminal.send(CTRL_C)
         terminal.wait_for("› Say something")

@@ -19,10 +19,13 @@ from tests.support.shell import (
     send_message,
     speaking,
     turns_of,
+    wait_for_some_reply,
 )
-from tests.support.terminal import CTRL_C, CTRL_D, DOWN, ENTER, ESCAPE, UP, Terminal
+from tests.support.terminal import CTRL_C, CTRL_D, CTRL_U, DOWN, ENTER, ESCAPE, UP, Terminal
 
 CTRL_Z = "\x1a"
+# In the last row of a screen that a command's result has for itself.
+CLOSES = "Esc closes"
 
 
 def test_escape_cancels_an_edit_and_twice_clears_the_box(models: Path, tmp_path: Path) -> None:
@@ -101,6 +104,46 @@ def test_enter_runs_the_highlighted_command_and_help_fits_the_screen(chatcli: Pr
         run_command(terminal, "/help retry", "example: /regenerate 4")
         run_command(terminal, "/help keys", "Ctrl-G")
         leave(terminal)
+
+
+def test_commands_that_only_read_work_while_a_reply_comes(models: Path, tmp_path: Path) -> None:
+    with speaking(models, tmp_path, 3900) as (program, terminal):
+        send_message_and_stop(terminal, "first")
+        terminal.line("second")
+        terminal.wait_for(BUSY)
+        terminal.line("/tree foo")
+        terminal.wait_for("  Usage: /tree\n")
+        terminal.wait_for("› /tree foo")
+        terminal.send(CTRL_U)
+        terminal.wait_for(lambda: "Usage: /tree" not in terminal.text())
+        for line, answer in {
+            "/tree": "1 › first",
+            "/stats": "hit ratio",
+            "/context": "your messages",
+            "/help": "This program",
+            "/search second": "turn 2",
+        }.items():
+            terminal.wait_for(BUSY)
+            terminal.line(line)
+            terminal.wait_for(lambda answer=answer: answer in terminal.text() and CLOSES in terminal.text())
+            terminal.send("q")
+            terminal.wait_for(lambda: CLOSES not in terminal.text())
+        terminal.wait_for(BUSY)
+        terminal.send(ESCAPE)
+        terminal.wait_for("(stopped")
+        terminal.wait_for(lambda: ready(terminal))
+        assert "Usage: /tree" not in terminal.all_text()  # nothing of it stands in a reply
+        assert "› /stats" not in terminal.all_text() and "your messages" not in terminal.all_text()
+        leave(terminal)
+    assert ["first", "second"] == [turn["user"] for turn in turns_of(program, "talk")]
+
+
+def send_message_and_stop(terminal: Terminal, message: str) -> None:
+    terminal.line(message)
+    wait_for_some_reply(terminal)
+    terminal.send(ESCAPE)
+    terminal.wait_for("(stopped")
+    terminal.wait_for(lambda: ready(terminal))
 
 
 def test_enter_sends_what_was_typed_before_the_program_could_read(chatcli: Program) -> None:

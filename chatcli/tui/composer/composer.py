@@ -44,7 +44,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from chatcli.commands import mentions
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.text import shorten
+from chatcli.text import clean, shorten
 from chatcli.tui.composer import escape
 from chatcli.tui.composer.completion import MessageCompleter
 from chatcli.tui.composer.editor import edited
@@ -58,7 +58,7 @@ from chatcli.tui.composer.paste import (
     without_chips,
 )
 from chatcli.tui.composer.rows import MAX_WRAPPED_CHARS, LineWrapper
-from chatcli.tui.text.fit import is_portable, portable
+from chatcli.tui.text.fit import is_portable, portable, wrapped
 
 PROMPT, INDENT = "› ", "  "
 # What an empty box says: the first that fits.
@@ -72,6 +72,7 @@ STYLE = {
     "composer.prompt": "ansicyan bold",
     "composer.chip": "ansicyan",
     "composer.note": "ansibrightblack",
+    "composer.notice": "ansiyellow",
     "composer.placeholder": "ansibrightblack",
     "search-toolbar": "nobold ansibrightblack",
     "search-toolbar.text": "ansidefault",
@@ -84,7 +85,7 @@ class Composer:
     `on_accept` gets what is sent; if it raises a `ChatcliError`, that is shown and the text stays.
     `on_change` gets what Enter would send now, and whether it came at once (a paste, an editor).
     `on_escape` is called at Esc, unless that closes a menu, `on_clear` when the text was thrown away.
-    `count_tokens` counts a text, on a thread of its own; None while it cannot. `notify` shows one line.
+    `count_tokens` counts a text, on a thread of its own; None while it cannot. `notify` shows a sentence.
     `folder` is where relative `@path` names start, `editor` a command line or None, `in_terminal` as
     prompt_toolkit's.
     """
@@ -116,12 +117,13 @@ class Composer:
         self._pastes = Pastes()
         self._wrapper = LineWrapper(self._pastes.label)
         self._changes_at_once = False
+        self._notice = ""
         sizes = mentions.SizeLabels(count_tokens)
         # A window asks several times while the screen is drawn once.
         self._file_sizes = lru_cache(1)(lambda text, _: sizes.line(text, self._folder, get_app().invalidate))
         completer = MessageCompleter(completer or DummyCompleter(), self._folder)
         self.buffer = MessageBuffer(self.send, history, completer)
-        self.buffer.on_text_changed += lambda _: self._on_change(self.text, self._changes_at_once)
+        self.buffer.on_text_changed += lambda _: self._changed()
         search = SearchToolbar(
             backward_search_prompt="search back: ",
             forward_search_prompt="search: ",
@@ -152,11 +154,15 @@ class Composer:
             dont_extend_height=True,
         )
         note = ConditionalContainer(
-            Window(FormattedTextControl(self._note_line), height=1, dont_extend_height=True),
+            Window(FormattedTextControl(self._note_lines), dont_extend_height=True),
             Condition(lambda: bool(self._note()) and not get_app().is_done),
         )
         self.container = HSplit([self.window, note, search])
         ANSI_SEQUENCES.update(dict.fromkeys(MODIFIED_ENTER, Keys.ControlJ))
+
+    def _changed(self) -> None:
+        self._notice = ""
+        self._on_change(self.text, self._changes_at_once)
 
     # What the box holds
 
@@ -199,14 +205,23 @@ class Composer:
         finally:
             self._changes_at_once = False
 
+    def show_notice(self, text: str) -> None:
+        """Show a sentence below the text until that changes."""
+        self._notice = text
+
     def _note(self) -> str:
-        """What stands below the text: how to close quotes, or the sizes of the files that it names."""
+        """What stands below the text: a notice, how to close quotes, or the sizes of the files it names."""
+        if self._notice:
+            return self._notice
         if has_open_quotes(self.buffer.text):
             return 'Enter makes a new line; """ and Enter sends'
         return self._file_sizes(without_chips(self.buffer.text, " "), get_app().render_counter)
 
-    def _note_line(self) -> StyleAndTextTuples:
-        width = get_app().output.get_size().columns - len(INDENT)
+    def _note_lines(self) -> StyleAndTextTuples:
+        width = get_app().output.get_size().columns - len(INDENT) - 1
+        if self._notice:
+            lines = wrapped(clean(self._notice), max(width, 1))
+            return [("class:composer.notice", "\n".join(INDENT + line for line in lines))]
         return [("class:composer.note", INDENT + shorten(portable(self._note()), width))]
 
     # What keys do
@@ -214,6 +229,7 @@ class Composer:
     def send(self) -> None:
         """Hand over the text and empty the box, unless it is refused or there is nothing in it."""
         text, document = self.text, self.buffer.document
+        self._notice = ""
         if not text.strip():
             return
         self.buffer.reset()

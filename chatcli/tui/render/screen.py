@@ -110,6 +110,13 @@ class Screen:
         self.console.print(renderable(result), crop=False)
         self._print_gap()
 
+    def drawn(self, result: Result, width: int) -> str:
+        """What a command returned, for a screen of its own: text with ANSI styles in rows of `width`."""
+        console = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
+        with console.capture() as captured:
+            console.print(renderable(result))
+        return captured.get().rstrip("\n")
+
     def _print_gap(self) -> None:
         if self._gap:
             self.console.print()
