@@ -37,9 +37,9 @@ Each = Annotated[
 ]
 
 
-def read_questions(source: str, prompt: str | None) -> list[str]:
+def read_questions(source: str, prompt: str) -> list[str]:
     """The lines of a file that are not blank. Raises `UsageError` or `FolderError`."""
-    if prompt is not None:
+    if prompt:
         raise UsageError("Give a prompt or --each, not both.")
     if source == "-":
         text = sys.stdin.read()

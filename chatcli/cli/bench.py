@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=help.Group,
-    help="Replay published workloads on this machine, with the peers in the same run.",
+    help="Measure speed and reuse on this machine, next to other programs.",
     no_args_is_help=True,
 )
 MEASURED = {
@@ -154,7 +154,7 @@ def _machine() -> dict[str, Any]:
     }
 
 
-@app.command()
+@app.command(cls=help.Command)
 def batch(
     model: ModelOption = None,
     shape: ShapeOption = None,
@@ -177,7 +177,7 @@ def batch(
         show_result(together.table(comparison))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def store(
     model: ModelOption = None,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the conversation.")] = 40,

@@ -17,10 +17,10 @@ from chatcli.cli.output import print_json, show_result
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
 
-app = typer.Typer(cls=help.Group, help="The checkpoints on disk.", no_args_is_help=True)
+app = typer.Typer(cls=help.Group, help="Show, check or clear the checkpoints on disk.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=help.Command)
 def stats(
     limit: CacheLimitOption = None, sessions: SessionsOption = None, as_json: JsonOption = False
 ) -> None:
@@ -51,7 +51,7 @@ def stats(
         show_result(results.DiskUse(str(folder), usages, limit_bytes, names))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Set damaged files aside: they are computed again.")
@@ -81,7 +81,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=help.Command)
 def gc(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would go, and leave everything.")
@@ -107,7 +107,7 @@ def gc(
         show_result(results.Collected(removals, freed, dry_run))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
     from chatcli.store.segments import inventory

@@ -41,18 +41,16 @@ def command(
         str | None,
         typer.Argument(metavar="KEY", help="temp, model, models.ALIAS, …", autocompletion=complete_key),
     ] = None,
-    value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="What it shall be from now on.")
-    ] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="Its new value.")] = None,
     unset: Annotated[
         str | None,
-        typer.Option("--unset", metavar="KEY", help="Forget this setting.", autocompletion=complete_key),
+        typer.Option("--unset", metavar="KEY", help="Remove this setting.", autocompletion=complete_key),
     ] = None,
     edit: Annotated[bool, typer.Option("--edit", help="Open the file in $EDITOR.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the settings and where each comes from, or remember one: config KEY VALUE."""
+    """Show the settings, or change one: config KEY VALUE."""
     if (key is not None) + (unset is not None) + edit > 1:
         raise UsageError("Give one of KEY, --unset KEY and --edit.")
     path = config_path()

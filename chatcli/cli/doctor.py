@@ -44,7 +44,7 @@ def command(
     sessions: Annotated[Path | None, flag_of("sessions", readable=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check this machine, MLX, the disk, the terminal and the saved conversations."""
+    """Check this machine, MLX, the disk, the terminal and your sessions."""
     from chatcli.doctor import checkup
 
     path = config_path()

@@ -2,27 +2,76 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+from chatcli.command_line import command_line
+
+# Beside names that are longer nothing stands: their help begins on the next row.
+MAX_NAME_COLUMNS, WIDE = 30, 60
+MIN_COLUMNS, MAX_COLUMNS = 30, 80
 # Long enough that no sentence is cut: the formatter wraps it at the terminal's width.
 MAX_SENTENCE_COLUMNS = 1000
+# The commands as a newcomer reads them: heading, then names. Those of a group of commands have none.
+HEADINGS: dict[str, Sequence[str]] = {
+    "Chat": ("chat", "resume", "branch", "ask"),
+    "Saved sessions": ("list", "show", "tree", "search", "rename", "delete", "export", "import"),
+    "Models and this machine": ("models", "config", "cache", "doctor", "bench"),
+}
+# Each paragraph keeps its lines (\b).
+EXAMPLES = """\b
+Examples:
+  chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit
+  chatcli "Why is the sky blue?"
+  cat notes.txt | chatcli ask "Summarize this."
+
+chatcli COMMAND --help shows the options of a command."""
+
+
+# What the parser raises for a command line that it cannot read.
+ParseError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+def sentence_of(error: Exception) -> str:
+    """A parser's error as one sentence, with the command that shows the options. Help itself is raised."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    names: list[str] = []
+    context: Any = getattr(error, "ctx", None)
+    while context is not None and context.parent is not None:
+        names.insert(0, context.info_name)
+        context = context.parent
+    reason: str = error.format_message()  # type: ignore[attr-defined]
+    return f"{reason.rstrip('.')}. To see the options: {command_line(' '.join([*names, '--help']))}"
+
+
+def columns() -> int:
+    """How wide the help is: as the terminal, within reason."""
+    return min(max(shutil.get_terminal_size().columns, MIN_COLUMNS), MAX_COLUMNS)
+
+
+def name_columns() -> int:
+    return MAX_NAME_COLUMNS if columns() >= WIDE else columns() // 3
 
 
 class Group(TyperGroup):
     """Describes each of its commands in a whole sentence."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(MAX_SENTENCE_COLUMNS))
-                    for name, command in commands.items()
-                    if command is not None and not command.hidden
-                ]
-            )
+        rows = {
+            name: (name, command.get_short_help_str(MAX_SENTENCE_COLUMNS))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name)) is not None and not command.hidden
+        }
+        known = {name for names in HEADINGS.values() for name in names}
+        sections = HEADINGS if known.issuperset(rows) else {"Commands": tuple(rows)}
+        for heading, names in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([rows[name] for name in names], name_columns())
 
 
 class Command(TyperCommand):
@@ -31,10 +80,15 @@ class Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
+            if isinstance(parameter, TyperArgument) and not parameter.help:
+                continue  # its name in the usage says it all
             if (row := parameter.get_help_record(ctx)) is not None:
+                # Types are in words for programmers, and the usage shows what is required.
+                if isinstance(parameter, TyperArgument):
+                    row = (row[0].partition(" <")[0], row[1].removesuffix("  [required]"))
                 default = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
                 heading = getattr(parameter, "rich_help_panel", None) or default
                 sections.setdefault(heading, []).append(row)
         for heading, rows in sections.items():
             with formatter.section(heading):
-                formatter.write_dl(rows)
+                formatter.write_dl(rows, name_columns())

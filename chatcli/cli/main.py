@@ -10,15 +10,16 @@ import select
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import platformdirs
 import typer
 
 from chatcli import __version__
-from chatcli.cli import ask_each, bench, cache, config, doctor, help, models, sessions
+from chatcli.cli import arguments, ask_each, bench, cache, config, doctor, help, models, sessions
 from chatcli.cli.json_lines import JsonLines
-from chatcli.cli.options import Name, Options, complete_session, with_options
+from chatcli.cli.options import Name, Options, brief, complete_session, with_options
 from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, our_ranks
 from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
@@ -28,21 +29,27 @@ from chatcli.text import clean, decodable
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
+    from chatcli.conversation.images import Image
     from chatcli.session.live_chat import LiveChat
     from chatcli.tui.shell import Shell
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 ON_EVERY_RANK = ("chat", "resume", "branch", "ask")
+Text = Annotated[
+    list[str] | None, typer.Argument(metavar="TEXT", help="The first message (in a pipe: the only one).")
+]
 
 
 class ChatByDefault(help.Group):
-    """`chatcli [options]` means `chatcli chat [options]`; errors become exit codes here."""
+    """Puts the command line in order (`arguments.ordered`); errors become exit codes here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        own = {name for parameter in self.params for name in parameter.opts} | {"--help", "-h"}
-        if not args or (args[0].startswith("-") and args[0] not in own):
-            args = ["chat", *args]
-        if is_follower() and args[0] not in (*ON_EVERY_RANK, *own):
+        try:
+            args = arguments.ordered(self, args, completing=ctx.resilient_parsing)
+        except UsageError as error:
+            warn(str(error))
+            ctx.exit(error.exit_code)
+        if is_follower() and args[0] not in ON_EVERY_RANK and not args[0].startswith("-"):
             raise typer.Exit
         return super().parse_args(ctx, args)
 
@@ -52,6 +59,9 @@ class ChatByDefault(help.Group):
         except ChatcliError as error:
             warn(str(error))
             raise typer.Exit(error.exit_code) from error
+        except help.ParseError as error:
+            warn(help.sentence_of(error))
+            raise typer.Exit(UsageError.exit_code) from error
         except RankLost as error:
             warn(str(error))
             # A thread may wait for that rank for ever, so the process goes without it.
@@ -62,12 +72,14 @@ class ChatByDefault(help.Group):
 
 app = typer.Typer(
     cls=ChatByDefault,
-    help="Chat with local thinking models. Nothing is computed twice: not on the next turn, "
-    "not after quitting, not on a branch. Without a command: chat.",
+    help="Chat with local models that think. Nothing is computed twice: not on the next turn, not after "
+    "quitting, not on a branch. Without a command, it opens a chat.",
+    epilog=help.EXAMPLES,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": help.columns()},
+    subcommand_metavar="[COMMAND | TEXT]",
 )
 app.add_typer(sessions.app)
 app.add_typer(models.app)
@@ -83,46 +95,75 @@ def print_version(requested: bool) -> None:
 
 @app.callback()
 def common(
+    model: Annotated[
+        str | None, brief("model", "Chat with this model: a folder, a hub name or an alias.")
+    ] = None,
+    latest: Annotated[
+        bool, typer.Option("-c", "--continue", help="Continue the most recent session.")
+    ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "-r",
+            "--resume",
+            metavar="[NAME]",
+            help="Continue a session: this one, or one from a list.",
+            autocompletion=complete_session,
+        ),
+    ] = None,
+    system: Annotated[str | None, brief("system", "Set the system prompt.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "-S",
+            "--session",
+            metavar="NAME",
+            help="Continue this session, or begin it.",
+            autocompletion=complete_session,
+        ),
+    ] = None,
+    sessions: Annotated[Path | None, brief("sessions", "Keep sessions in this folder.")] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="The version.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Nothing of its own: the commands do the work."""
+    """For the help and for completion: `arguments.ordered` gives these options to the commands."""
 
 
 @app.command(cls=help.Command)
 @with_options
-def chat(options: Options) -> None:
-    """Chat in the terminal, or run a script of messages from a pipe."""
-    converse(options, options.request())
+def chat(text: Text = None, *, options: Options) -> None:
+    """Chat in the terminal. From a pipe, each line is a message, or all of them belong to TEXT."""
+    converse(options, options.request(), " ".join(text or ()))
 
 
 @app.command(cls=help.Command)
 @with_options
 def resume(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_session)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", autocompletion=complete_session)] = None,
+    text: Text = None,
     *,
     options: Options,
 ) -> None:
-    """Go on with a saved session: choose one (in a pipe and with -c: the most recent)."""
+    """Continue a saved session. Without NAME, choose from a list (in a pipe: the most recent)."""
     name = name or options.session
     if name is None:
         folder = options.session_folder()
         choose = not options.latest and sys.stdin.isatty() and sys.stdout.isatty()
         name = sessions.pick(folder) if choose else folder.latest()
     if name is not None:
-        converse(options, options.request(name, must_exist=True))
+        converse(options, options.request(name, must_exist=True), " ".join(text or ()))
 
 
 @app.command(cls=help.Command)
 @with_options
 def branch(
     name: Name,
-    new: Annotated[str | None, typer.Option("--as", metavar="NEW", help="Its name.")] = None,
+    new: Annotated[str | None, typer.Option("--as", metavar="NEW", help="Name of the new session.")] = None,
     *,
     options: Options,
 ) -> None:
-    """Branch a session after turn --at into a new one, and go on there."""
+    """Copy a session up to a turn into a new one, and continue there."""
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not options.as_json
     if our_ranks().size > 1 and not in_terminal:
         raise UsageError("To branch without going on takes one process: leave mlx.launch out.")
@@ -139,17 +180,20 @@ def branch(
         converse(replace(options, at=None), replace(options.request(session.name), at=None))
 
 
-def converse(options: Options, request: SessionRequest) -> None:
-    """The shell in a terminal; a script of messages where standard input is a pipe."""
+def converse(options: Options, request: SessionRequest, text: str = "") -> None:
+    """The shell in a terminal, which begins with `text`; else the reply to it, or a script of messages."""
     from chatcli.session.live_chat import LiveChat
 
-    in_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not (text and options.as_json)
     # mlx.launch tells how wide its terminal is, and stands between it and this process.
     behind_launcher = our_ranks().size > 1 and "COLUMNS" in os.environ and not options.as_json
+    if text and not in_terminal and not behind_launcher:
+        answer(whole_prompt(text), options, request)
+        return
     chat = LiveChat(options.settings(), request, options.flags.get("model"), our_ranks())
     try:
         if in_terminal or behind_launcher:
-            run_shell(chat, plain=options.plain, behind_launcher=not in_terminal)
+            run_shell(chat, text, plain=options.plain, behind_launcher=not in_terminal)
         else:
             from chatcli.commands import script
             from chatcli.tui.render.pipe import Pipe
@@ -161,7 +205,7 @@ def converse(options: Options, request: SessionRequest) -> None:
         close(chat)
 
 
-def run_shell(chat: LiveChat, *, plain: bool, behind_launcher: bool) -> None:
+def run_shell(chat: LiveChat, text: str, *, plain: bool, behind_launcher: bool) -> None:
     """The shell on this terminal or on the launcher's; line by line where nothing can be drawn."""
     from chatcli.tui.terminal import launcher
 
@@ -170,17 +214,17 @@ def run_shell(chat: LiveChat, *, plain: bool, behind_launcher: bool) -> None:
         from chatcli.tui import line_mode
 
         startup.restore()
-        line_mode.run(chat)
+        line_mode.run(chat, text)
         return
     if behind_launcher:
         with launcher.terminal():
             # An editor would read what the launcher passes on.
-            shell(chat, editor=None).run()
+            shell(chat, editor=None).run(text)
     else:
         from chatcli.tui.composer.editor import find_editor
 
         startup.pass_on_typed()
-        shell(chat, find_editor(os.environ)).run()
+        shell(chat, find_editor(os.environ)).run(text)
 
 
 def shell(chat: LiveChat, editor: str | None) -> Shell:
@@ -204,7 +248,9 @@ def report(notes: Sequence[str]) -> None:
 @app.command(cls=help.Command)
 @with_options
 def ask(
-    prompt: Annotated[str | None, typer.Argument(help="Standard input is appended.")] = None,
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT", help="Standard input is appended to it.")
+    ] = None,
     each: ask_each.Each = None,
     image: Annotated[
         list[str] | None,
@@ -213,17 +259,15 @@ def ask(
     *,
     options: Options,
 ) -> None:
-    """Run one turn without a terminal, or many beside each other."""
-    from chatcli.api import Chat
-    from chatcli.commands import script
+    """Print the reply to one prompt, or to many at once. For scripts and pipes."""
     from chatcli.conversation.images import read
     from chatcli.session.live_chat import LiveChat
-    from chatcli.tui.render.pipe import Pipe
 
     images = [read(path) for path in image or ()]
-    model = options.flags.get("model")
+    text = " ".join(prompt or ())
     if each is not None:
-        questions = ask_each.read_questions(each, prompt)
+        questions = ask_each.read_questions(each, text)
+        model = options.flags.get("model")
         live_chat = LiveChat(options.settings(), options.request(), model, our_ranks())
         try:
             report(live_chat.notes())
@@ -231,8 +275,16 @@ def ask(
         finally:
             close(live_chat)
         return
-    text = whole_prompt(prompt)
-    chat = Chat(options.request(), model=model, settings=options.settings(), ranks=our_ranks())
+    answer(whole_prompt(text), options, options.request(), images)
+
+
+def answer(text: str, options: Options, request: SessionRequest, images: Sequence[Image] = ()) -> None:
+    """Take one turn and print its reply. Exits with `INTERRUPTED` if Ctrl-C stopped it."""
+    from chatcli.api import Chat
+    from chatcli.commands import script
+    from chatcli.tui.render.pipe import Pipe
+
+    chat = Chat(request, model=options.flags.get("model"), settings=options.settings(), ranks=our_ranks())
     try:
         report(chat.notes)
         screen = JsonLines() if options.as_json else Pipe(context=lambda: chat.context)
@@ -244,7 +296,7 @@ def ask(
         raise typer.Exit(INTERRUPTED)
 
 
-def whole_prompt(prompt: str | None) -> str:
+def whole_prompt(prompt: str) -> str:
     """The argument, then standard input unless that is a terminal.
 
     Raises `EmptyPrompt`, and `UsageError` where standard input would never end.
@@ -255,11 +307,11 @@ def whole_prompt(prompt: str | None) -> str:
             piped = sys.stdin.read()
         elif select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 1):
             raise UsageError("mlx.launch never ends standard input: give the prompt as an argument.")
-    text = "\n\n".join(part for part in (prompt or "", piped.rstrip("\n")) if part.strip())
+    text = "\n\n".join(part for part in (prompt, piped.rstrip("\n")) if part.strip())
     if not text:
         raise EmptyPrompt("The prompt is empty: give it as an argument or on standard input.")
     return decodable(text)
 
 
-app.command("config")(config.command)
-app.command("doctor")(doctor.command)
+app.command("config", cls=help.Command)(config.command)
+app.command("doctor", cls=help.Command)(doctor.command)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from chatcli import pocket
+from chatcli.cli import help
 from chatcli.cli.options import JsonOption, configured
 from chatcli.cli.output import print_json, show_result
 from chatcli.model import device, hub, inspect
@@ -50,9 +51,9 @@ class ListedModel:
         }
 
 
-@app.command("models")
+@app.command("models", cls=help.Command)
 def list_models(as_json: JsonOption = False) -> None:
-    """List the models that are here: pocket, the hub's cache, your aliases."""
+    """List the models on this machine. None of them is loaded."""
     aliases = configured().file.models
     memory_bytes = device.room()
     models = list(find_models(aliases, memory_bytes))

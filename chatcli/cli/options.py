@@ -9,9 +9,9 @@ import contextlib
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -24,15 +24,17 @@ from chatcli.cli.process import follow, our_ranks
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.session.opening import SessionRequest
 from chatcli.settings import config_file
-from chatcli.settings.declaration import Choice, Float, Switch, Value
+from chatcli.settings.declaration import Choice, Switch, Value
 from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, RENAMED, SETTINGS, Settings, aliased
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.text import decodable
+from chatcli.text import decodable, shorten
 
 PREFIX = "CHATCLI_"
 # Set by the shell that asks for completions: a warning would land in the command line.
 COMPLETING = "_CHATCLI_COMPLETE"
+# What some shell would act on where a name stands in a command line.
+UNSAFE = re.compile(r"[^\w.,/@%+-]")
 
 
 def config_path() -> Path:
@@ -116,13 +118,28 @@ def sessions_flag(flag: Path | None) -> str | None:
     return str(flag)
 
 
-def complete_session(incomplete: str) -> list[str]:
-    """Session names for the shell's completion."""
+def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names for the shell's completion: the sessions of the folder that the command line names."""
+    contexts = [ctx] if ctx.parent is None else [ctx, ctx.parent]
+    flags = [each.params["sessions"] for each in contexts if each.params.get("sessions")]
     try:
-        names = SessionFolder(value_of("sessions")).names()
+        return completions(
+            SessionFolder(value_of("sessions", flags[0] if flags else None)).names(), incomplete
+        )
     except ChatcliError:
         return []
-    return [name for name in names if name.startswith(incomplete)]
+
+
+def completions(names: Iterable[str], incomplete: str) -> list[str]:
+    """The names that go on from `incomplete`, as they may be put into a command line.
+
+    bash inserts what it is given, so what is `UNSAFE` is escaped for it. For other shells, whose scripts
+    have rules of their own, such names are left out, and for all what would be an option.
+    """
+    names = [name for name in names if name.startswith(incomplete) and not name.startswith("-")]
+    if os.environ.get(COMPLETING) == "complete_bash":
+        return [UNSAFE.sub(r"\\\g<0>", name) for name in names if name.isprintable()]
+    return [name for name in names if not UNSAFE.search(name)]
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -133,7 +150,7 @@ def complete_model(incomplete: str) -> list[str]:
         aliases = list(configured().file.models)
     except ChatcliError:
         aliases = []
-    return [name for name in [POCKET, *aliases, *hub.names()] if name.startswith(incomplete)]
+    return completions([POCKET, *aliases, *hub.names()], incomplete)
 
 
 def model_behind(name: str | None) -> str | None:
@@ -148,15 +165,44 @@ def flag_of(key: str, former: str = "", **more: Any) -> Any:
     names = [f"{name}/--no-{name[2:]}" if isinstance(setting, Switch) else name]
     if setting.short:
         names.insert(0, setting.short)
-    if isinstance(setting, Float):
-        more["min"] = None if setting.min is None else setting.flag_type(setting.min)
-        more["max"] = None if setting.max is None else setting.flag_type(setting.max)
+    metavar = setting.metavar or setting.placeholder
+    if setting.flag_type is str:
+
+        def parse(word: str) -> Value:
+            return setting.check_word(word, name)
+
+        more["parser"] = parse
+    if isinstance(setting, Choice):
+        choices = list(map(str, setting.choices))
+        metavar, more["autocompletion"] = "|".join(choices), lambda: choices
     if key in ("model", "draft_model"):
         more["autocompletion"] = complete_model
     if key == "model":
         more["callback"] = model_behind
     return typer.Option(
-        *names, help=setting.help, metavar=setting.metavar, rich_help_panel=setting.section, **more
+        *names,
+        help=setting.help,
+        metavar=None if isinstance(setting, Switch) else metavar,
+        rich_help_panel=setting.section,
+        **more,
+    )
+
+
+def turn_number(word: str) -> int:
+    """Raises `UsageError`."""
+    try:
+        return int(word)
+    except ValueError:
+        raise UsageError(f"--at has to be the number of a turn, not '{shorten(word, 40)}'.") from None
+
+
+def brief(key: str, help: str) -> Any:
+    """A declared setting as an option of the program's own help, in fewer words."""
+    setting = SETTINGS[key]
+    completion = complete_model if key == "model" else None
+    names = [name for name in (setting.short, f"--{key}") if name]
+    return typer.Option(
+        *names, metavar=setting.metavar or setting.placeholder, help=help, autocompletion=completion
     )
 
 
@@ -180,14 +226,17 @@ class Options:
             "-S",
             "--session",
             metavar="NAME",
-            help="Continue or begin this session.",
+            help="Continue this session, or begin it.",
             autocompletion=complete_session,
         ),
     ] = None
     latest: Annotated[bool, typer.Option("-c", "--continue", help="Continue the most recent session.")] = (
         False
     )
-    at: Annotated[int | None, typer.Option("--at", metavar="TURN", help="Continue from this turn.")] = None
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="TURN", parser=turn_number, help="Continue from this turn."),
+    ] = None
     template_arg: Annotated[
         list[str] | None,
         typer.Option(
@@ -202,6 +251,13 @@ class Options:
     )
     as_json: JsonOption = False
     flags: Mapping[str, Any] = field(default_factory=dict)
+
+    def check_session(self, name: str | None) -> None:
+        """Raise `UsageError` if more than one session is asked for, `name` among them."""
+        if name and self.session and name != self.session:
+            raise UsageError(f"Name one session: '{name}' or '{self.session}'.")
+        if self.latest and (named := name or self.session):
+            raise UsageError(f"Give -c, for the most recent session, or the name '{named}', but not both.")
 
     def value(self, key: str) -> Any:
         """One setting as `Settings` holds it. Raises `UsageError`."""
@@ -248,12 +304,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         if name in shared:
             default, annotation = shared[name].default, hints[name]
         else:
-            setting = SETTINGS[name]
-            type_ = setting.flag_type
-            if isinstance(setting, Choice):
-                is_text = isinstance(setting.choices[0], str)
-                type_ = StrEnum(name, list(map(str, setting.choices))) if is_text else int
-            default, annotation = None, Annotated[type_ | None, flag_of(name)]
+            default, annotation = None, Annotated[SETTINGS[name].flag_type | None, flag_of(name)]
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
@@ -270,6 +321,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             value = given.pop(former)
             flags[name] = value if flags[name] is None else flags[name]
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
+        options.check_session(given.get("name"))
         if our_ranks().leads:
             command(**given, options=options)
         else:

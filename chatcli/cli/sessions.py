@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from chatcli import files
+from chatcli.cli import help
 from chatcli.cli.options import JsonOption, Name, SessionsOption, session_folder
 from chatcli.cli.output import print_json, show_result, warn
 from chatcli.commands import results
@@ -37,13 +38,13 @@ class Format(StrEnum):
     html = "html"
 
 
-@app.command("list")
+@app.command("list", cls=help.Command)
 def list_(
     everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {NEWEST}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the saved sessions, last used first. JSON tells of all of them."""
+    """List the saved sessions, last used first. JSON has all of them."""
     folder = session_folder(sessions)
     summaries = folder.summaries(None if everything or as_json else NEWEST)
     if as_json:
@@ -53,15 +54,15 @@ def list_(
         show_result(results.Listing(summaries, more, folder.command("list --all")))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="Quote several to find them as one.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="Quote several words to find a phrase.")],
     thinking: Annotated[bool, typer.Option("--thinking", help="Search the thinking too.")] = False,
     everything: Annotated[bool, typer.Option("-a", "--all", help=f"Not only the newest {NEWEST}.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the messages that hold all of these words, in every session and on every branch."""
+    """Find messages that contain all of these words. Every session and every branch is searched."""
     from chatcli.store.sessions import search as searching
 
     words = [decodable(word) for word in words]
@@ -76,14 +77,14 @@ def search(
         show_result(replace(matches, all_command=more))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def show(
     name: Name,
     thinking: Annotated[bool, typer.Option("--thinking", help="Show the thinking too.")] = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a session's transcript along its current path."""
+    """Print a session's conversation."""
     transcript = session_folder(sessions).read(name)
     for note in recovered(transcript):
         warn(note)
@@ -121,7 +122,7 @@ def images_of(message: Message) -> dict[str, Any]:
     return {"images": [asdict(image) for image in message.images]} if message.images else {}
 
 
-@app.command()
+@app.command(cls=help.Command)
 def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
     """Draw a session with its branches."""
     transcript = session_folder(sessions).read(name)
@@ -136,20 +137,20 @@ def tree(name: Name, sessions: SessionsOption = None, as_json: JsonOption = Fals
         show_result(results.Tree(transcript.name, conversation))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def rename(
     name: Name,
     new_name: Annotated[str, typer.Argument(metavar="NEW")],
     sessions: SessionsOption = None,
 ) -> None:
-    """Give a session another name."""
+    """Rename a session."""
     folder = session_folder(sessions)
     old_name = folder.resolve(name)
     renamed = folder.rename(old_name, new_name)
     print(clean(f"Renamed '{old_name}' to '{renamed}'."))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def delete(
     name: Name,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask, if the whole name is given.")] = False,
@@ -170,14 +171,16 @@ def delete(
     print(clean(f"Deleted '{whole_name}' and {freed:,} bytes of checkpoints."))
 
 
-@app.command()
+@app.command(cls=help.Command)
 def export(
     name: Name,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="Default: by FILE's suffix, else md.")
+        Format | None,
+        typer.Option("--format", metavar="md|html|json", help="Default: as FILE ends, else md."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Default: standard output.")
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", show_default=False, help="Default: standard output."),
     ] = STDIO,
     thinking: Annotated[
         bool, typer.Option("--thinking", help="With the thinking (JSON always has it).")
@@ -185,7 +188,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
     sessions: SessionsOption = None,
 ) -> None:
-    """Write a session for other programs: its path as Markdown or HTML, or its whole tree as JSON."""
+    """Write a session as Markdown, HTML or JSON. JSON has every branch."""
     folder = session_folder(sessions)
     transcript, bytes_of = folder.read(name), Gallery(folder.folder).data
     for problem in transcript.problems:
@@ -205,16 +208,16 @@ def export(
     exporting.write(path, text, force=force)
 
 
-@app.command("import")
+@app.command("import", cls=help.Command)
 def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="An export, or messages; - is standard input.")
     ],
-    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Its name.")] = None,
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name of the new session.")] = None,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a session of a JSON export, or of a list of messages with roles (JSON or JSONL)."""
+    """Make a session from a JSON export, or from messages with roles (JSON or JSONL)."""
     if name is not None:
         files.check_name(name)
     folder = session_folder(sessions)

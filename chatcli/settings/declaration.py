@@ -44,6 +44,8 @@ class Setting(ABC):
 
     # What Typer makes of the flag's words.
     flag_type: ClassVar[Any] = str
+    # What stands for a value in the help, if there is no `metavar`.
+    placeholder: ClassVar[str] = "TEXT"
 
     help: str
     unset: str = ""
@@ -104,6 +106,7 @@ class Folder(Text):
     """A path. One in the config file is relative to that file."""
 
     flag_type = Path
+    placeholder = "DIR"
 
     def holds(self, value: Any) -> bool:
         return super().holds(str(value) if isinstance(value, Path) else value)
@@ -169,7 +172,7 @@ class Switch(Setting):
 class Float(Setting):
     """A finite number from `min` to `max`, both included; None: no bound."""
 
-    flag_type: ClassVar[Any] = float
+    placeholder = "NUMBER"
     noun: ClassVar[str] = "a number"
 
     _: KW_ONLY
@@ -194,7 +197,6 @@ class Float(Setting):
 
 
 class Int(Float):
-    flag_type: ClassVar[Any] = int
     noun = "a whole number"
 
     def parse(self, given: Any) -> int:
@@ -226,6 +228,7 @@ class Choice(Setting):
 class Size(Setting):
     """Bytes: 800kB, 5GB, 1.5 GiB or a number. The file keeps the word."""
 
+    placeholder = "SIZE"
     wants = "a size such as 500MB or 5GiB"
 
     def parse(self, given: Any) -> str:

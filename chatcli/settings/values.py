@@ -134,6 +134,7 @@ class Sampling:
         Int(
             "How many tokens the three penalties look back, the prompt included (0: all; default: 20).",
             "20, as in mlx-lm",
+            metavar="TOKENS",
             min=0,
             in_shell=True,
         ),
@@ -159,7 +160,7 @@ class Sampling:
         ),
     ] = None
     min_tokens_to_keep: Annotated[
-        int | None, Int("Tokens that min-p always keeps.", "1", min=1, in_shell=True)
+        int | None, Int("Tokens that min-p always keeps.", "1", metavar="TOKENS", min=1, in_shell=True)
     ] = None
     logit_bias: Annotated[
         tuple[tuple[int, float], ...] | None,
@@ -184,6 +185,7 @@ class Sampling:
             "Most tokens in a reply, thinking included.",
             "the model's own, else the context",
             short="-n",
+            metavar="TOKENS",
             min=1,
             in_shell=True,
             generation_config="max_new_tokens",
@@ -194,7 +196,7 @@ class Sampling:
         Int(
             "End the thinking after this many tokens, so that the answer begins.",
             "no limit",
-            metavar="N",
+            metavar="TOKENS",
             min=0,
             in_shell=True,
         ),
@@ -343,7 +345,7 @@ class Settings:
         int,
         Int(
             f"Tokens that the draft model proposes at a time (default: {NUM_DRAFT_TOKENS}).",
-            metavar="N",
+            metavar="TOKENS",
             section=RUN,
             min=1,
             max=64,

@@ -27,7 +27,7 @@ class LineDisplay(Pipe):
                 print(f"[why: {reason}]", flush=True)
 
 
-def run(chat: LiveChat) -> None:
+def run(chat: LiveChat, first_message: str = "") -> None:
     """The conversation until the person leaves. Raises `ModelError` if there is no model."""
     display = LineDisplay(context=chat.model.context_size)
     print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
@@ -39,7 +39,7 @@ def run(chat: LiveChat) -> None:
     chat.model.wait()
     while True:
         try:
-            line = input(PROMPT)
+            line, first_message = first_message or input(PROMPT), ""
         except (EOFError, KeyboardInterrupt):
             print()
             break

@@ -175,8 +175,8 @@ class Shell:
         keys.add("c-z")(lambda _: self._suspend())
         return keys
 
-    def run(self) -> None:
-        """The whole conversation. Raises `ModelError` if the model cannot be loaded."""
+    def run(self, first_message: str = "") -> None:
+        """The whole conversation; `first_message` is sent at once. Raises `ModelError` without a model."""
         session = self._chat.session
         if session.file is None:
             self._screen.welcome(
@@ -186,7 +186,7 @@ class Shell:
             self._screen.result(results.Opened(session.file.name, session.conversation, self._chat.notes()))
         try:
             with self._live_region.attached(self._app) as start_drawing:
-                self._app.run(pre_run=lambda: self._started(start_drawing))
+                self._app.run(pre_run=lambda: self._started(start_drawing, first_message))
         finally:
             self._cancelled.set()
             self._executor.shutdown()
@@ -200,7 +200,7 @@ class Shell:
         if (name := session.name) is not None:
             self._screen.goodbye(session.folder.command("resume", name))
 
-    def _started(self, start_drawing: Callable[[], None]) -> None:
+    def _started(self, start_drawing: Callable[[], None], first_message: str) -> None:
         start_drawing()
         loop = asyncio.get_running_loop()
 
@@ -212,7 +212,14 @@ class Shell:
         # As when the person leaves, what came of a reply is kept, and the terminal is restored.
         loop.add_signal_handler(signal.SIGTERM, self._leave)
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
-        self._idle()
+        if not first_message:
+            self._idle()
+            return
+        try:
+            self._accept(first_message)
+        except ChatcliError as error:
+            self._screen.error(str(error))
+            self._composer.set_text(first_message)
 
     # A message or a command, from Enter to its end
 

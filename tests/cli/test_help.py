@@ -23,7 +23,9 @@ def option_names(path: Sequence[str]) -> list[str]:
     for name in path:
         command = command.commands[name]  # type: ignore[attr-defined]
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-    return [name for parameter in shown for name in (*parameter.opts, *parameter.secondary_opts)]
+    names = [name for parameter in shown for name in (*parameter.opts, *parameter.secondary_opts)]
+    # An argument is shown by its metavar.
+    return [name if name.startswith("-") else name.upper() for name in names]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,11 @@ def test_options_stand_under_their_headings_with_unbroken_examples(chatcli: Prog
 
 @pytest.mark.parametrize("path", [(), ("bench",), ("cache",)], ids=["chatcli", "bench", "cache"])
 def test_every_command_has_a_complete_sentence(chatcli: Program, path: tuple[str, ...]) -> None:
-    commands = help_text(chatcli, *path).partition("Commands:\n")[2]
+    text = help_text(chatcli, *path)
+    commands = (
+        text.partition("\nCommands:\n")[2] or text.partition("\nChat:\n")[2].partition("\n  Examples")[0]
+    )
+    commands = "\n".join(line for line in commands.splitlines() if not line.endswith(":"))
     rows = " ".join(commands.split())
     assert "..." not in rows
     # A command's first row begins with its name; further rows are indented.
