@@ -10,7 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx_lm
-from mlx_lm.utils import sharded_load
+from mlx_lm.utils import load_model, load_tokenizer, sharded_load
 
 from chatcli.errors import ModelBroken, RankLost
 from chatcli.model.ranks import CANNOT_MEET_MESSAGE, Ranks
@@ -53,6 +53,15 @@ def load(
         )
         return model, tokenizer, config, "whole"
     with _shardable(name, folder, pipeline):
+        if not pipeline:
+            model, config = load_model(folder, lazy=True, strict=False, **switch)
+            if hasattr(model, "shard"):
+                # As `sharded_load` does it, which ends with a sum on the CPU: NCCL has none there.
+                model.shard(mx.distributed.init())
+                mx.eval(model.parameters())
+                tokenizer = load_tokenizer(folder, tokenizer_config, eos_token_ids=config.get("eos_token_id"))
+                broadcast(b"")
+                return model, tokenizer, config, "tensor"
         model, tokenizer, config = sharded_load(
             str(folder),
             mx.distributed.init() if pipeline else None,
@@ -60,7 +69,7 @@ def load(
             tokenizer_config=tokenizer_config,
             **switch,
         )
-    return model, tokenizer, config, "tensor" if hasattr(model, "shard") and not pipeline else "pipeline"
+    return model, tokenizer, config, "pipeline"
 
 
 @contextlib.contextmanager
@@ -75,6 +84,10 @@ def _shardable(name: str, folder: Path, pipeline: bool) -> Iterator[None]:
             f"The model '{name}' has no {INDEX}, which mlx-lm needs for a pipeline: "
             "mlx_lm.convert writes one."
         ) from error
+    except RuntimeError as error:
+        if not pipeline or "no Stream" not in str(error):
+            raise
+        raise ModelBroken("NCCL does not pass on a pipeline's results: leave out --pipeline.") from error
     except ValueError as error:
         if "not support" not in str(error):
             raise
