@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from chatcli.text import clean_line, file_size, shorten
+from chatcli.text import clean_line, count, file_size, shorten
 
 # Characters of a tool call's arguments that are shown.
 MAX_SHOWN_ARGUMENTS = 400
@@ -46,7 +46,7 @@ class PrefillProgress:
     def describe(self, elapsed: float) -> str:
         """In a few words, with the seconds that are left if `elapsed` have passed."""
         left = elapsed * (self.total - self.done) / max(self.done, 1)
-        return f"prefilling {self.done:,} of {self.total:,} tokens, {left:.0f} s"
+        return f"{self.done:,} of {count('token', self.total)}, {left:.0f} s left"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,9 @@ class TurnRecord:
 
     `prompt_tokens == reused_tokens + typeahead_tokens + prefilled_tokens`: from a checkpoint, run while the
     message was typed, and left to run then. Where that was stopped, `unrun_tokens` of the prefilled ones were
-    not run. `settled_tokens` were run after the reply, and `settled_bytes`, of `checkpoint_bytes`, written.
+    not run. Of the reused ones `reused_settled_tokens` were run between the last reply and this message, and
+    `settle_reason` says why that was more than the reply. `settled_tokens` were run after this turn's reply,
+    and `settled_bytes`, of `checkpoint_bytes`, written.
     `avoided_seconds` is what prefilling the reused tokens took when they were run.
     `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
     `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
@@ -138,7 +140,9 @@ class TurnRecord:
     prefilled_tokens: int = 0
     unrun_tokens: int = 0
     settled_tokens: int = 0
+    reused_settled_tokens: int = 0
     miss_reason: str | None = None
+    settle_reason: str | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     restore_seconds: float = 0.0
@@ -206,7 +210,7 @@ class Batched:
 
     def __str__(self) -> str:
         """In a few words: 1 of 4 replies, 212 tokens."""
-        return f"{self.done} of {self.total} replies, {self.tokens:,} tokens"
+        return f"{self.done} of {count('reply', self.total, 'replies')}, {count('token', self.tokens)}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chatcli.conversation.images import Image
 from chatcli.events import PrefillProgress, PrefixMatched, Settled
-from chatcli.text import decodable, shorten
+from chatcli.text import count, decodable, shorten
 from chatcli.threads.executor import SerialExecutor
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # A settle of more tokens prefills more than the last reply: its progress is shown.
 CATCHING_UP_TOKENS = 512
+PREPARING, READY = "preparing the next turn", "next turn ready"
 
 
 class BackgroundWork:
@@ -32,6 +33,8 @@ class BackgroundWork:
 
     def __init__(self) -> None:
         self.activity = ""
+        # What was computed ahead and is shown, until it is of no more use.
+        self._shown_ahead, self._is_ready = "", False
         self.catching_up = False
         self._executor = SerialExecutor("chatcli-background")
         self._settling: Future[None] | None = None
@@ -71,17 +74,18 @@ class BackgroundWork:
         try:
             if ready is None:
                 return
-            self.report("settling…")
+            self.report(f"{PREPARING}…")
             for event in turn.settle(ready, self._stop_settling):
                 if isinstance(event, PrefixMatched) and event.miss_reason:
                     reason = f" ({shorten(event.miss_reason, 48)})"
                 if isinstance(event, PrefillProgress) and event.total > CATCHING_UP_TOKENS:
-                    self.report(event.describe(time.monotonic() - started) + reason)
+                    progress = event.describe(time.monotonic() - started)
+                    self.report(f"{PREPARING}: {progress}{reason}")
                     self.catching_up = True
-                if isinstance(event, Settled) and event.tokens:
-                    activity = f"{event.tokens:,} tokens settled ahead"
+                if isinstance(event, Settled) and not self._stop_settling.is_set():
+                    activity, self._is_ready = READY, True
         finally:
-            self.report(activity)
+            self._report_ahead(activity)
             self.catching_up = False
             refresh()
 
@@ -109,8 +113,18 @@ class BackgroundWork:
         from chatcli.turn.typeahead import typeahead
 
         for progress in typeahead(ready, decodable(text), stop, images):
-            self.report(f"{progress.tokens} tokens typed ahead")
+            self._report_ahead(f"{count('token', progress.tokens)} read while typing")
         refresh()
+
+    def clear_typeahead(self) -> None:
+        """`stop_typeahead`, and no longer show what was read of a message that is no longer there."""
+        self.stop_typeahead()
+        if self._is_ready and self.activity == self._shown_ahead:
+            self._report_ahead(READY)
+
+    def _report_ahead(self, activity: str) -> None:
+        self._shown_ahead = activity
+        self.report(activity)
 
     def stop_typeahead(self) -> None:
         """End the typeahead after its current chunk, without waiting for that: what follows is queued."""
@@ -126,6 +140,9 @@ class BackgroundWork:
         concurrent.futures.wait([self._executor.submit(lambda: None)])
         self._typeahead = self._settling = None
         self._stop_settling.clear()
+        self._is_ready = False
+        if self._shown_ahead and self.activity == self._shown_ahead:
+            self._report_ahead("")
 
     def cancel(self) -> None:
         """End settling and typeahead for good, without waiting for that."""

@@ -260,8 +260,11 @@ class LiveChat:
         images: Sequence[Image] = (),
     ) -> None:
         """Prefill a message that is being typed, in place of what was typed before; then call `refresh`."""
+        if not text.strip():
+            self.background.clear_typeahead()
+            return
         self.background.stop_typeahead()
-        if self.model.settings.typeahead and self.model.settings.cache and text.strip():
+        if self.model.settings.typeahead and self.model.settings.cache:
             shown = [*self.session.images, *images]
             self.background.type_ahead(text, shown, self._typeahead_context, refresh)
 

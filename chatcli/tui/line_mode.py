@@ -24,7 +24,7 @@ class LineDisplay(Pipe):
             record = event.record
             print(f"[{' · '.join(prompt_parts(record.numbers()))}]", flush=True)
             for reason in reasons(record.numbers()):
-                print(f"[why: {reason}]", flush=True)
+                print(f"[{reason}]", flush=True)
 
 
 def run(chat: LiveChat, first_message: str = "") -> None:

@@ -74,29 +74,3 @@ def _new_ids(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> li
     records = [turn.reply.record for turn in earlier if turn.reply]
     earlier_ids = {segment for record in records for segment in record.get(key, ())}
     return [segment for segment in ids if segment not in earlier_ids or segment == ids[-1]]
-
-
-def note_settled(chat: TurnContext, prompt: Prompt, settled: int, written: int) -> None:
-    """Add what settling did to the numbers of the reply that `prompt` ends with."""
-    reply = prompt.leaf
-    before, boundaries = reply.record, boundaries_around(prompt)
-    # Another reply's checkpoints may have been this one's already.
-    if not (settled or written or boundaries != before.get("boundaries")):
-        return
-    # The last id says how far the conversation had been run: a cut settle does not count.
-    segments = [*before.get("segments", ()), *own_segments(chat, reply)]
-    if chat.checkpoints.live_ids != prompt.path.ids:
-        segments = [*own_segments(chat, reply), *before.get("segments", ())]
-    numbers: dict[str, Any] = {
-        "settled_tokens": before.get("settled_tokens", 0) + settled,
-        "settled_bytes": before.get("settled_bytes", 0) + written,
-        "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
-        "segments": list(dict.fromkeys(segments)),
-        "boundaries": boundaries,
-        "template": template_key(chat),
-    }
-    if before.get("fingerprint") != (fingerprint := chat.checkpoints.loaded.fingerprint):
-        numbers["settled_by"] = fingerprint
-    if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
-        numbers["draft_segments"] = list(dict.fromkeys(ids))
-    chat.saved.note(reply, numbers)

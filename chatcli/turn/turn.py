@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from chatcli.chat_format.markers import ReplySplitter
+from chatcli.checkpoints.checkpoints import Prefilled
 from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
@@ -32,8 +33,9 @@ from chatcli.text import decodable
 from chatcli.turn.journal import ReplyJournal
 from chatcli.turn.misses import explain
 from chatcli.turn.prompt import Prompt, TurnContext, render, render_history, room_left
-from chatcli.turn.record import note_settled, persist
+from chatcli.turn.record import persist
 from chatcli.turn.reply import ReplyCollector
+from chatcli.turn.settled import SettleNotes, settled_since_last_reply
 
 
 def take(
@@ -110,6 +112,7 @@ def prefill(
     record.prefilled_tokens = record.prompt_tokens - match.tokens(path)
     record.avoided_seconds = chat.checkpoints.path_seconds(path, match)
     record.miss_reason = match.reason or explain(chat, prompt, match.depth) or prompt.rerun_reason
+    record.reused_settled_tokens, record.settle_reason = settled_since_last_reply(chat, prompt, match)
     yield PrefixMatched(
         record.prompt_tokens, record.reused_tokens, record.miss_reason, record.typeahead_tokens
     )
@@ -183,7 +186,7 @@ def store_problem(chat: TurnContext) -> Iterator[Event]:
         yield Notice(problem)
 
 
-def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
+def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
     """Run the last reply as history will show it, so that the next turn prefills only what is new.
 
     It goes on from the turn's checkpoint, which holds none of the model's thinking. Of a conversation
@@ -198,15 +201,14 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
         path = prompt.path
         match, steps = chat.checkpoints.advance(path, cancelled, "settle")
         reason = match.reason or explain(chat, prompt, match.depth)
-        reused = match.tokens(path)
-        yield PrefixMatched(len(prompt.tokens), reused, reason)
-        settled = written = 0
+        start = match.tokens(path)
+        yield PrefixMatched(len(prompt.tokens), start, reason)
+        settled = SettleNotes(chat, prompt, match, reason)
         for step in steps:
-            written += step.bytes
+            settled.add(step)
             if step.tokens:
-                settled += step.tokens
-                yield PrefillProgress(settled, len(prompt.tokens) - reused)
-        written += follow(chat.speculation, path, cancelled, "settle")
-        note_settled(chat, prompt, settled, written)
+                yield PrefillProgress(settled.tokens, len(prompt.tokens) - start)
+        settled.add(Prefilled(0, follow(chat.speculation, path, cancelled, "settle")))
+        settled.write()
         yield from store_problem(chat)
-        yield Settled(settled, written)
+        yield Settled(settled.tokens, settled.bytes)

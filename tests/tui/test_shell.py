@@ -41,7 +41,9 @@ def check_panel(panel: str, turn: dict[str, Any]) -> None:
     assert f"  {reused} reused · {typed_ahead} typed ahead · {turn['prefilled_tokens']:,} new " in parts
     assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > 0)
     assert "first token" in times and "written" in times
-    assert 2 == len(re.findall(r"^ +│ (?!why: )", panel, re.MULTILINE)) or turn["miss_reason"]
+    reasons = {turn["miss_reason"], turn["settle_reason"]} - {None}
+    assert 2 + len(reasons) == panel.count("\n  │ ")
+    assert (turn["settle_reason"] is not None) == (" run while you read: the " in panel)
 
 
 def test_a_conversation_and_every_command(chatcli: Program) -> None:
@@ -238,7 +240,7 @@ def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("My dog is called Biscuit and I live in Lisbon.")
-        terminal.wait_for("tokens typed ahead")
+        terminal.wait_for("tokens read while typing")
         terminal.send(ENTER)
         terminal.wait_for("typed ahead ·")
         terminal.wait_for(lambda: ready(terminal))
@@ -255,7 +257,7 @@ def test_no_typeahead_means_none(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8", "--no-typeahead") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
         terminal.send("And I live in Lisbon, by the river.")
-        terminal.wait_for("settled ahead")
+        terminal.wait_for("next turn ready")
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(PANEL) > 1)
         terminal.wait_for(lambda: ready(terminal))

@@ -356,6 +356,16 @@ def _is_positions(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() <= BOUNDARIES and all(map(_is_token_id, value.values()))
 
 
+def _is_settled_ahead(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"after", "tokens", "reason"} <= value.keys()
+        and all(map(_is_text_or_none, (value["after"], value["reason"])))
+        and isinstance(value["tokens"], dict)
+        and all(map(_is_count, value["tokens"].values()))
+    )
+
+
 def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
     """Whether a JSON value has at most `max_depth` levels."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -372,6 +382,7 @@ COUNTS = (
     "settled_bytes",
     "drafted_tokens",
     "typeahead_tokens",
+    "reused_settled_tokens",
     "generated_tokens",
     "draft_accepted_tokens",
 )
@@ -379,12 +390,13 @@ NUMBERS = ("hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps", 
 CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(COUNTS, _is_count),
     **dict.fromkeys(NUMBERS, _is_number),
-    **dict.fromkeys(("model", "draft_model", "template", "miss_reason"), _is_text_or_none),
+    **dict.fromkeys(("model", "draft_model", "template", "miss_reason", "settle_reason"), _is_text_or_none),
     "time_to_first_token": _is_number_or_none,
     **dict.fromkeys(("fingerprint", "settled_by"), _is_fingerprint),
     **dict.fromkeys(("segments", "draft_segments"), _is_segment_ids),
     "generated": _is_token_ids,
     "boundaries": _is_positions,
+    "settled_ahead": _is_settled_ahead,
 }
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from chatcli.conversation import finish
 from chatcli.events import Alternatives, TurnRecord
-from chatcli.text import clean
+from chatcli.text import clean, count
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Terminal columns from which on replies stand side by side, and those that each takes at least.
@@ -38,7 +38,7 @@ def renderable(event: Alternatives, width: int) -> RenderableType:
 
 
 def _cell(number: int, record: TurnRecord) -> RenderableType:
-    facts = f"{len(record.tokens):,} tokens"
+    facts = count("token", len(record.tokens))
     if record.thinking:
         facts += " · thought first"
     if cut := finish.word(record.finish_reason):

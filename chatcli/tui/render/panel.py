@@ -51,7 +51,7 @@ STATS_PRIORITY = (
     "saved",
     "written",
     "tok/s",
-    "settled",
+    "run ahead",
 )
 CONTEXT_BAR, MIN_CONTEXT_BAR = 40, 4
 GAP = 2
@@ -69,7 +69,8 @@ def hit_panel(record: TurnRecord, width: int = 80) -> RenderableType:
     numbers = record.numbers()
     lines = _prompt_lines(numbers, room, PANEL_BAR, " " * GAP)
     lines.append(Text(fitting(_times(record), room), DIM))
-    lines += [Text(f"why: {reason}", "yellow") for reason in reasons(numbers)]
+    # /stats has the whole of a long one.
+    lines += [Text(reason, "yellow", no_wrap=True, overflow="ellipsis") for reason in reasons(numbers)]
     framed = Panel(
         Group(*lines),
         title=Text(f"turn {record.turn} · hit ratio {hit_ratio(numbers)}", DIM),
@@ -88,7 +89,7 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
     lines = _prompt_lines(numbers, room, LINE_BAR, " ")
     head = lines[-1].plain
     lines[-1].append(fitting([head, *_times(record)], room)[len(head) :], DIM)
-    lines += [Text(f"why: {reason}", "yellow") for reason in reasons(numbers)]
+    lines += [Text(reason, "yellow") for reason in reasons(numbers)]
     rows = [row for line in lines for row in wrap(line, room)]
     return Text("\n").join(Text(INDENT) + row for row in rows)
 
@@ -130,14 +131,17 @@ def prompt_bar(record: Mapping[str, Any], width: int) -> Text:
 
 
 def reasons(record: Mapping[str, Any]) -> list[str]:
-    """Why less was reused than could have been, if so."""
-    reason = record.get("miss_reason")
-    return [clean_line(reason)] if reason else []
+    """Why less was reused than could have been, and what had to be run again before the message came."""
+    missed, settled = record.get("miss_reason"), record.get("settle_reason")
+    tokens = count("token", record.get("reused_settled_tokens", 0))
+    lines = [f"why: {clean_line(missed)}"] if missed and missed != settled else []
+    return lines + ([f"{tokens} run while you read: {clean_line(settled)}"] if settled else [])
 
 
 def _times(record: TurnRecord) -> list[str]:
     """How long the turn took and what it wrote, the most important first."""
     first, saved = record.time_to_first_token, record.avoided_seconds
+    ahead = record.reused_settled_tokens
     accepted = percent(record.draft_accepted_tokens, record.generated_tokens)
     return [
         f"first token {duration(first)}" if first is not None else "no token",
@@ -145,6 +149,7 @@ def _times(record: TurnRecord) -> list[str]:
         f"{record.generation_tps:.0f} tok/s",
         *([f"{accepted} drafted"] if record.draft_model else []),
         f"{file_size(record.checkpoint_bytes)} written",
+        *([f"{ahead:,} run ahead"] if ahead and not record.settle_reason else []),
     ]
 
 
@@ -229,7 +234,7 @@ class StatsTable:
 def stats_notes(turns: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
     """What the table of turns has no column for, in sentences."""
     for number, record in turns:
-        yield from (f"turn {number}: {reason}" for reason in reasons(record))
+        yield from (f"turn {number} · {reason}" for reason in reasons(record))
     yield from speculation(record for _, record in turns)
 
 
@@ -245,7 +250,8 @@ def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
         "reused": f"{record.get('reused_tokens', 0):,}",
         "typed ahead": f"{record.get('typeahead_tokens', 0):,}",
         "new": f"{record.get('prefilled_tokens', 0):,}",
-        "settled": f"{record.get('settled_tokens', 0):,}",
+        # Of the reused ones. Records of chatcli 0.2 do not tell.
+        "run ahead": f"{ahead:,}" if (ahead := record.get("reused_settled_tokens")) is not None else "–",
         "saved": duration(record.get("avoided_seconds", 0)),
         "first": duration(first) if first is not None else "–",
         "tok/s": f"{record.get('generation_tps', 0):.0f}",

@@ -25,7 +25,7 @@ from chatcli.events import (
     ToolCalled,
     TurnDone,
 )
-from chatcli.text import clean
+from chatcli.text import clean, count
 from chatcli.tui.render.panel import bar, duration
 from chatcli.tui.text.styles import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
@@ -142,7 +142,7 @@ class Reply:
         """Print one line in place of the thinking box."""
         if self._thinking:
             seconds, self._thinking = self._clock() - self._phase_began, ""
-            thought = f"{MARK} Thought for {duration(seconds)}, {self._thinking_tokens:,} tokens"
+            thought = f"{MARK} Thought for {duration(seconds)}, {count('token', self._thinking_tokens)}"
             width = self._console.width - len(INDENT)
             self._print([Text(join_fitting(thought, "Ctrl-T shows it", width=width), DIM)], INDENT)
 
@@ -175,7 +175,7 @@ class Reply:
     def _thinking_box(self, height: int) -> list[Text]:
         head = join_fitting(
             f"{INDENT}{MARK} Thinking",
-            f"{self._thinking_tokens:,} tokens",
+            count("token", self._thinking_tokens),
             duration(self._clock() - self._phase_began),
             "Esc stops",
             f"Ctrl-T {'less' if self.opened else 'more'}",
@@ -194,7 +194,7 @@ class Reply:
         seconds_left = (progress.total - progress.done) / max(speed, 0.001)
         head = f"{INDENT}{MARK} reading "
         numbers = join_fitting(
-            f" {progress.done:,} of {progress.total:,} tokens",
+            f" {progress.done:,} of {count('token', progress.total)}",
             f"{duration(seconds_left)} left",
             "Esc stops",
             f"{speed:,.0f}/s",

@@ -1,0 +1,114 @@
+"""What settling ran: added to the settled reply's record, and told apart in the next turn."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from chatcli.checkpoints.checkpoints import Match, Prefilled
+from chatcli.conversation.tree import Conversation
+from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
+from chatcli.turn.record import draft_segments, own_segments
+
+# How far the file may be behind a settle that runs a whole conversation.
+NOTE_SECONDS = 1.0
+# Digits of a segment's id that tell those of one conversation apart.
+ID_DIGITS = 16
+NO_CHECKPOINT = "there was no checkpoint of it"
+
+
+class SettleNotes:
+    """Counts what a settle runs and writes, and notes it in the record of the reply that `prompt` ends with.
+
+    `settled_ahead` there tells which segments were run, after which reply that was, and why more than the
+    last reply had to be run, so that the next turn can say it: also in another process, after a kill.
+    """
+
+    def __init__(self, chat: TurnContext, prompt: Prompt, match: Match, reason: str | None) -> None:
+        """`reason` is why the match is not deeper."""
+        self.tokens = self.bytes = 0
+        self._chat, self._prompt = chat, prompt
+        self._start = self._noted_end = match.tokens(prompt.path)
+        self._noted_bytes = 0
+        runs_more = match.depth < len(prompt.path) - 1
+        self._reason = (reason or NO_CHECKPOINT) if runs_more else None
+        self._noted_at = time.monotonic()
+
+    def add(self, step: Prefilled) -> None:
+        """Count a step. Where a segment ended, it is noted unless that was done just now."""
+        self.tokens += step.tokens
+        self.bytes += step.bytes
+        if not step.tokens and time.monotonic() - self._noted_at > NOTE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Add what was run and written since the last time to the reply's record."""
+        chat, prompt = self._chat, self._prompt
+        reply = chat.conversation.entries[prompt.leaf.id]
+        before, boundaries = reply.record, boundaries_around(prompt)
+        end, written = self._start + self.tokens, self.bytes - self._noted_bytes
+        # Another reply's checkpoints may have been this one's already.
+        if not (end > self._noted_end or written or boundaries != before.get("boundaries")):
+            return
+        # The last id says how far the conversation had been run: a cut settle does not count.
+        segments = [*before.get("segments", ()), *own_segments(chat, reply)]
+        if chat.checkpoints.live_ids != prompt.path.ids:
+            segments = [*own_segments(chat, reply), *before.get("segments", ())]
+        numbers: dict[str, Any] = {
+            "settled_tokens": before.get("settled_tokens", 0) + end - self._noted_end,
+            "settled_bytes": before.get("settled_bytes", 0) + written,
+            "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
+            "segments": list(dict.fromkeys(segments)),
+            "boundaries": boundaries,
+            "template": template_key(chat),
+            "settled_ahead": self._settled_ahead(before.get("settled_ahead", {}), end),
+        }
+        if before.get("fingerprint") != (fingerprint := chat.checkpoints.loaded.fingerprint):
+            numbers["settled_by"] = fingerprint
+        if ids := [*before.get("draft_segments", ()), *draft_segments(chat, reply)]:
+            numbers["draft_segments"] = list(dict.fromkeys(ids))
+        chat.saved.note(reply, numbers)
+        self._noted_end, self._noted_bytes, self._noted_at = end, self.bytes, time.monotonic()
+
+    def _settled_ahead(self, before: dict[str, Any], end: int) -> dict[str, Any]:
+        """What was run since the newest reply, of which `before` was noted, with what came up to `end`."""
+        after = newest_reply(self._chat.conversation)
+        if before.get("after") != after:
+            before = {}
+        tokens: dict[str, int] = dict(before.get("tokens", {}))
+        for segment in self._prompt.path:
+            run = min(segment.end, end) - max(segment.start, self._noted_end)
+            if run > 0:
+                key = segment.id[:ID_DIGITS]
+                tokens[key] = min(tokens.get(key, 0) + run, segment.end - segment.start)
+        return {"after": after, "tokens": tokens, "reason": self._reason or before.get("reason")}
+
+
+def settled_since_last_reply(chat: TurnContext, prompt: Prompt, match: Match) -> tuple[int, str | None]:
+    """How many of a prompt's matched tokens were settled since the newest reply of the conversation.
+
+    And why those were more than that reply, if they were.
+    """
+    after, path = newest_reply(chat.conversation), prompt.path
+    tokens: dict[str, int] = {}
+    reason = None
+    for entry in chat.conversation.entries.values():
+        noted = entry.record.get("settled_ahead")
+        if noted and noted["after"] == after:
+            tokens |= {key: max(count, tokens.get(key, 0)) for key, count in noted["tokens"].items()}
+            reason = noted["reason"] or reason
+    run = sum(tokens.get(segment.id[:ID_DIGITS], 0) for segment in path.upto(match.depth))
+    if match.depth < len(path):
+        # A settle that was cut short has run the beginning of the next segment.
+        run += min(tokens.get(path[match.depth].id[:ID_DIGITS], 0), match.ahead)
+    run = max(min(run, match.tokens(path) - match.typeahead), 0)
+    return run, reason if run else None
+
+
+def newest_reply(conversation: Conversation) -> str | None:
+    """The id of the reply that came last, on any branch; None: there is none."""
+    for entry in reversed(conversation.entries.values()):
+        message = entry.message
+        if message.role == "assistant" and (entry.record or message.content or message.thinking):
+            return entry.id
+    return None
