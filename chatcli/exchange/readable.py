@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Turn, date_in_words
+from chatcli.exchange.contained import contained
 from chatcli.text import clean, clean_line
 
 # What a link in a page may lead to.
@@ -62,17 +63,17 @@ PAGE = """<!DOCTYPE html>
 
 
 def markdown(name: str, conversation: Conversation, *, thinking: bool = False) -> str:
-    """The current path as Markdown. Thinking is quoted."""
+    """The current path as Markdown. Thinking is quoted; no message reaches beyond its place."""
     parts = [f"# {clean_line(name)}", f"*{_subtitle(conversation)}*"]
     if conversation.system:
         parts += ["## System prompt", _quoted(conversation.system)]
     for turn in conversation.turns():
-        parts += [f"## {turn.number} · You", _printable(turn.user.message.shown)]
+        parts += [f"## {turn.number} · You", contained(_printable(turn.user.message.shown), 2)]
         if turn.reply is not None:
             parts.append(f"### Reply {finish.mark(turn.reply.finish_reason)}".rstrip())
             if thinking and turn.reply.message.thinking:
                 parts.append(_quoted(f"*Thinking*\n\n{turn.reply.message.thinking}"))
-            parts.append(_printable(turn.reply.message.content))
+            parts.append(contained(_printable(turn.reply.message.content), 3))
     return "\n\n".join(parts) + "\n"
 
 
@@ -126,7 +127,7 @@ def _printable(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in _printable(text).split("\n"))
+    return "\n".join(f"> {line}".rstrip() for line in contained(_printable(text), 3).split("\n"))
 
 
 def _subtitle(conversation: Conversation) -> str:

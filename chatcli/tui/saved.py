@@ -15,7 +15,6 @@ from rich.text import Text
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
 from chatcli.text import age, clean, clean_line, count
-from chatcli.tui.markdown.stream import rendered
 from chatcli.tui.text.fit import fit, portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
@@ -48,6 +47,9 @@ def thinking_rows(text: str, width: int) -> list[Text]:
 
 def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str | None = None) -> list[Text]:
     """A reply's Markdown, and `note` below it (None: the mark of a reply that did not come to its end)."""
+    # Only here: a new chat is at its prompt without Markdown.
+    from chatcli.tui.markdown.stream import rendered
+
     rows = rendered(reply.message.content, console, indent) if reply.message.content.strip() else []
     note = note or finish.mark(reply.finish_reason) or ("" if rows else "(empty)")
     notes = wrap(Text(note, DIM), max(console.width - len(indent) - 1, MIN_COLUMNS)) if note else []
