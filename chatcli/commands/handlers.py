@@ -18,6 +18,7 @@ from chatcli.commands.results import (
     CommandHelp,
     Context,
     EditableMessage,
+    HeadMoved,
     Help,
     KeyHelp,
     Listing,
@@ -541,7 +542,7 @@ def edit(chat: LiveChat, argument: str) -> Result:
     details="Go back to before the last turn. It stays in /tree.",
 )
 def undo(chat: LiveChat, argument: str) -> Result:
-    return PlainText(_after(chat.session.rewind(None)))
+    return _moved(chat, chat.session.rewind(None))
 
 
 @command(
@@ -553,12 +554,13 @@ def undo(chat: LiveChat, argument: str) -> Result:
     example="/rewind 3",
 )
 def rewind(chat: LiveChat, argument: str) -> Result:
-    return PlainText(_after(chat.session.rewind(_turn_number(argument))))
+    return _moved(chat, chat.session.rewind(_turn_number(argument)))
 
 
-def _after(turns: int) -> str:
+def _moved(chat: LiveChat, turns: int) -> Result:
     where = f"after turn {turns}" if turns else "at the beginning"
-    return f"The conversation goes on {where}. What came later stays in /tree."
+    sentence = f"The conversation goes on {where}. What came later stays in /tree."
+    return HeadMoved(sentence, str(chat.session.name), chat.session.conversation)
 
 
 @command(

@@ -36,6 +36,14 @@ class PlainText:
 
 
 @dataclass(frozen=True)
+class HeadMoved(PlainText):
+    """The open session goes on from another of its turns."""
+
+    name: str
+    conversation: Conversation
+
+
+@dataclass(frozen=True)
 class Help:
     """The commands by group: (group, [(command, what it does)])."""
 
@@ -175,6 +183,7 @@ class Quit:
 
 Result = (
     PlainText
+    | HeadMoved
     | Help
     | CommandHelp
     | KeyHelp

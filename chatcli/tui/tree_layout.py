@@ -6,17 +6,20 @@ deeper, and the path to the head never drifts off the edge. A reply that was con
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry
-from chatcli.tui.text.fit import first_words
+from chatcli.tui.text.fit import MAX_ROW_CHARS, first_words
 
 # The first messages of the branches that a node is in, the outermost first; the main line is in none.
 BranchPath = tuple[str, ...]
 
 HERE = "  ◀ here"
+# Markdown's marks that would only be in the way in a row.
+MARKS = re.compile(r"^ {0,3}(?:#{1,6} +|> ?|(?:```|~~~)\w*$)|\*\*|`+", re.MULTILINE)
 # Columns of guides that the deepest branches show at least.
 MIN_GUIDE_COLUMNS = 6
 
@@ -121,7 +124,8 @@ def row_start(
     style = "dim" if is_hint or not node.is_on_path else "strong" if is_user else ""
     turn = f"{node.turn:>{turn_digits}} › " if is_user else " " * (turn_digits + 3)
     label = f"[{first_words(labels[entry.id])}] " if entry.id in labels else ""
-    words, cut = first_words(entry.message.brief), finish.mark(entry.finish_reason)
+    text = entry.message.brief if is_user else MARKS.sub("", entry.message.content[:MAX_ROW_CHARS])
+    words, cut = first_words(text), finish.mark(entry.finish_reason)
     parts = [
         ("dim", guide),
         (style, ("● " if node.is_on_path else "○ ") + turn),

@@ -119,6 +119,16 @@ def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:
     assert ["  ┊ one", "  ┊ two", "  Hi."] == rows[3:]
 
 
+def test_going_back_shows_where_the_conversation_goes_on() -> None:
+    moved = results.HeadMoved("It goes on.", "talk", conversation_of("one", "two"))
+    rows = printed(moved, 80, 24)
+    assert "talk · 2 turns · 3 h ago" == rows[0] and ["  two", "It goes on."] == rows[-2:]
+    assert ["It goes on."] == printed(
+        results.HeadMoved("It goes on.", "talk", Conversation("2031-11-03")), 80, 24
+    )
+    assert "It goes on.\n" == piped(moved)
+
+
 def piped(result: results.Result) -> str:
     out = io.StringIO()
     Pipe(out).result(result)

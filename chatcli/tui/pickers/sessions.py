@@ -271,23 +271,25 @@ def _last_turns(conversation: Conversation, width: int, height: int) -> list[Sty
     rows: list[Text] = []
     for turn in turns:
         question = portable(turn.user.message.brief).strip()[: width * (question_room + 1)]
-        rows += _cut(question_rows(question or "(empty)", width + 1, f"{turn.number} › "), question_room)
+        rows += _cut(
+            question_rows(question or "(empty)", width + 1, f"{turn.number} › "), question_room, width
+        )
         if turn.reply is not None:
             reply = portable_entry(turn.reply)
             # More characters than the rows take, blank ones and Markdown's marks included.
             begin = reply.message.content[: 4 * width * (reply_room + 4)]
             reply = replace(reply, message=replace(reply.message, content=begin))
-            rows += _cut(reply_rows(reply, console), reply_room)
+            rows += _cut(reply_rows(reply, console), reply_room, width)
     return [fragments(row, console) for row in rows]
 
 
-def _cut(rows: Sequence[Text], height: int) -> Sequence[Text]:
-    """The first rows that are not blank; an ellipsis stands for the others."""
+def _cut(rows: Sequence[Text], height: int, width: int) -> Sequence[Text]:
+    """The first rows that are not blank; an ellipsis stands for the others, within `width` columns."""
     shown = [row for row in rows if row.plain]
     if len(shown) <= height:
         return shown
     last = shown[height - 1].copy()
-    last.truncate(max(last.cell_len - 1, 1))
+    last.truncate(min(last.cell_len, width - 1))
     return [*shown[: height - 1], last.append("…", DIM)]
 
 

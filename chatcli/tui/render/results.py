@@ -95,6 +95,8 @@ def plain(result: object) -> str | None:
         notes = "".join(f"! {clean(note)}\n" for note in result.notes)
         last = plain_transcript(result.conversation, last=REMINDER_TURNS)
         return f"Session {' · '.join(heading(result.name, result.conversation))}\n\n{last}{notes}"
+    if isinstance(result, results.HeadMoved):
+        return f"{clean(result.text)}\n"
     if isinstance(result, results.Tree):
         return "".join(f"{row.plain.rstrip()}\n" for row in tree_rows(result, PIPE_TREE_COLUMNS))
     return None
@@ -296,22 +298,28 @@ def _(result: results.Table) -> RenderableType:
 
 
 class OpenedSession:
-    """The end of a conversation that is open now, and notes below it: together they fill the window."""
+    """The end of a conversation that is open now, and what is to be said: together they fill the window."""
 
-    def __init__(self, result: results.Opened) -> None:
-        self._result = result
+    def __init__(self, result: results.Opened | results.HeadMoved, sentences: Sequence[Sentence]) -> None:
+        self._result, self._sentences = result, sentences
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        notes = Group(*(Sentence(f"! {note}", "yellow") for note in self._result.notes))
-        note_rows = len(console.render_lines(notes, options)) if self._result.notes else 0
-        height = console.height - PROMPT_ROWS - note_rows
+        below = Group(*self._sentences)
+        rows_below = len(console.render_lines(below, options)) if self._sentences else 0
+        height = console.height - PROMPT_ROWS - rows_below
         yield ConversationEnd(self._result.name, self._result.conversation, height)
-        yield notes
+        yield below
 
 
 @renderable.register
 def _(result: results.Opened) -> RenderableType:
-    return OpenedSession(result)
+    return OpenedSession(result, [Sentence(f"! {note}", "yellow") for note in result.notes])
+
+
+@renderable.register
+def _(result: results.HeadMoved) -> RenderableType:
+    sentence = Sentence(result.text, DIM)
+    return OpenedSession(result, [sentence]) if result.conversation.head else sentence
 
 
 @renderable.register
