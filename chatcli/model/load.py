@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.errors import BackendMissing, ModelBroken, ModelNotFound, NoChatTemplate
+from chatcli.errors import (
+    BackendMissing,
+    ChatcliError,
+    ModelBroken,
+    ModelNotFound,
+    NoChatTemplate,
+    RankLost,
+)
 
 try:
     import mlx.core as mx
@@ -36,6 +43,10 @@ from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sa
 MLX_LM_VERSION = str(mlx_lm.__version__)
 # Tokens of context where the configuration does not say.
 UNLIMITED = 1 << 20
+# No model has more.
+MAX_LAYERS = 4096
+# What the tokenizers library raises for a bug of its own.
+PANIC = "PanicException"
 # Tokens of a prefill chunk: small enough on a CPU that a cancelled prefill stops soon.
 CPU_PREFILL_STEP, GPU_PREFILL_STEP = 64, 2048
 
@@ -77,12 +88,26 @@ def load(
     `trust_remote_code` lets code that came with the model run. What `on_progress` or `on_download`
     raises ends it. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
+    folder = resolve(name, on_download)
+    with _loadable(name):
+        return _load(name, folder, on_progress, trust_remote_code, model_options, needs_chat_template, ranks)
+
+
+def _load(
+    name: str,
+    folder: Path,
+    on_progress: ProgressCallback,
+    trust_remote_code: bool,
+    model_options: ModelOptions,
+    needs_chat_template: bool,
+    ranks: Ranks,
+) -> LoadedModel:
     adapter_path = model_options.adapter_path
     adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
-    folder = resolve(name, on_download)
+    _check_files(folder, name)
+    _check_config(folder, name)
     code = own_code.digest(folder)
-    with _loadable(name), _own_code_explained(name, folder, trust_remote_code):
-        _check_config(folder, name)
+    with _own_code_explained(name, folder, trust_remote_code):
         model, tokenizer, config, sharing = sharding.load(
             ranks, folder, name, trust_remote_code, model_options.pipeline
         )
@@ -104,9 +129,8 @@ def load(
                 f"The adapter in '{adapter_path}' cannot be used with the model '{name}': {reason}"
             ) from error
         model.eval()
-    with _loadable(name):
-        # After the adapter, which is lazily read too: what is hashed is what computes.
-        weights = fingerprint.read_weights(model, on_progress)
+    # After the adapter, which is lazily read too: what is hashed is what computes.
+    weights = fingerprint.read_weights(model, on_progress)
     # What else was read by its path: nothing may have changed between hashing and loading.
     if code != own_code.digest(folder) or (
         adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))
@@ -121,11 +145,8 @@ def load(
     step = ranks.all_min(model_options.prefill_step_size or default_step)
     layout = prompt_cache.layout(prompt_cache.new(model, model_options))
     dtypes = " ".join(sorted({str(weight.dtype) for _, weight in tree_flatten(model.parameters())}))
-    with _loadable(name):
-        # An image would have to be brought to every rank.
-        processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
-    text_config = config.get("text_config") or {}
-    context = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
+    # An image would have to be brought to every rank.
+    processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
     own_fingerprint = fingerprint.of_computation(
         config, layout, dtypes, f"step {step}", weights, code, adapter_config
     )
@@ -141,7 +162,7 @@ def load(
             # Of a pipeline, a rank may have only the weight files of its own layers.
             lambda: fingerprint.of_files(folder, config, weights=sharing == "tensor"),
         ),
-        int(context or UNLIMITED),
+        _context(config),
         step,
         default_sampling(_generation_config(folder)),
         model_options,
@@ -170,7 +191,13 @@ def _loadable(name: str) -> Iterator[None]:
     """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
     try:
         yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError) as error:
+    except (ChatcliError, RankLost):
+        raise
+    except BaseException as error:
+        # A model's files can make mlx-lm, transformers and tokenizers raise anything, the last its own
+        # kind of `BaseException`. What is left are interrupts.
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+            raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
 
@@ -191,16 +218,50 @@ def _own_code_explained(name: str, folder: Path, trust_remote_code: bool) -> Ite
         ) from error
 
 
+def _check_files(folder: Path, name: str) -> None:
+    """Raises `ModelBroken` for a pipe or a device among a model's files: opening it might wait for ever."""
+    for path in sorted(folder.glob("*")):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ModelBroken(f"The model '{name}' cannot be loaded: its {path.name} is not a file.")
+
+
 def _check_config(folder: Path, name: str) -> None:
     """Raises `ModelNotFound` or `ModelBroken` where there is no configuration to begin with."""
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
     try:
-        json.loads((folder / "config.json").read_bytes())
-    except (OSError, ValueError) as error:
+        config = json.loads(inspect.read_regular(folder / "config.json"))
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelBroken(
             f"The model '{name}' cannot be loaded: its config.json is not valid JSON ({error})."
         ) from error
+    if not isinstance(config, dict):
+        raise ModelBroken(f"The model '{name}' cannot be loaded: its config.json is not an object.")
+    for key, number in _numbers(config):
+        # Each layer is made before its weights are looked for.
+        if "layers" in key and number > MAX_LAYERS:
+            raise ModelBroken(
+                f"The model '{name}' cannot be loaded: its config.json asks for {number:,} layers ({key})."
+            )
+
+
+def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Every whole number of a configuration with its key, nested objects' too."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _numbers(value)
+        elif isinstance(value, int):
+            yield key, value
+
+
+def _context(config: Mapping[str, Any]) -> int:
+    """The longest context that a configuration tells, in tokens."""
+    text_config = config.get("text_config")
+    for part in (config, text_config if isinstance(text_config, dict) else {}):
+        context = part.get("max_position_embeddings")
+        if type(context) is int and context > 0:
+            return context
+    return UNLIMITED
 
 
 def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
@@ -220,8 +281,8 @@ def _image_processor(model: Any, config: dict[str, Any], tokenizer: Any) -> Any:
 def _generation_config(folder: Path) -> dict[str, Any]:
     """The model's generation_config.json; empty if it cannot be read, because all has a default."""
     try:
-        return dict(json.loads((folder / "generation_config.json").read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return dict(json.loads(inspect.read_regular(folder / "generation_config.json")))
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 
