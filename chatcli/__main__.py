@@ -18,14 +18,15 @@ from chatcli.cli.output import warn
 from chatcli.errors import ChatcliError
 from chatcli.tui.terminal import startup
 
-# Commands that end in a prompt; so do options without a command, and nothing at all.
+# Commands that end in a prompt; so do options or a message without a command, and nothing.
 PROMPTING = ("chat", "resume", "branch")
 
 
 def main() -> None:
     """Run the command line and exit. An unexpected error is one line, and a traceback if asked for."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    prompts = (first in PROMPTING or not first or first.startswith("-")) and "--plain" not in sys.argv
+    begins_chat = first in PROMPTING or not first or first.startswith("-") or " " in first
+    prompts = begins_chat and "--plain" not in sys.argv
     if prompts and sys.stdout is not None and sys.stdout.isatty():
         startup.quiet()
     code: Any = None

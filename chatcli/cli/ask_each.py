@@ -5,6 +5,7 @@ Answers are printed in the order of the questions, each as soon as those before 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,13 +18,14 @@ from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import INTERRUPTED
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
-from chatcli.errors import ChatcliError, EmptyPrompt, UsageError
-from chatcli.events import Answered, Event, Notice, Refused
+from chatcli.errors import ChatcliError, EmptyPrompt, FolderError, UsageError
+from chatcli.events import Answered, Download, Event, Notice, Refused
 from chatcli.text import clean, decodable
 from chatcli.tui.render.progress import DownloadProgress
 
 if TYPE_CHECKING:
     from chatcli.session.live_chat import LiveChat
+    from chatcli.store.sessions.folder import SessionFile
 
 SEPARATOR = "---"
 Each = Annotated[
@@ -52,9 +54,25 @@ def read_questions(source: str, prompt: str) -> list[str]:
     return questions
 
 
-def run(questions: Sequence[str], chat: LiveChat, *, as_json: bool, images: Sequence[Image] = ()) -> None:
+def show_an_answer(session: SessionFile) -> None:
+    """Have a session that was begun for many answers go on from the first, so that it does not look empty."""
+    conversation = session.conversation
+    replies = [entry.id for entry in conversation.entries.values() if entry.message.role == "assistant"]
+    if conversation.head is None and replies:
+        with contextlib.suppress(FolderError):
+            session.move_head(replies[0])
+
+
+def run(
+    questions: Sequence[str],
+    chat: LiveChat,
+    *,
+    as_json: bool,
+    images: Sequence[Image] = (),
+    quiet: bool = False,
+) -> None:
     """Answer and print them all. Exits with an error code if one has no answer."""
-    printer = AnswerPrinter(questions, as_json, chat.model.context_size)
+    printer = AnswerPrinter(questions, as_json, chat.model.context_size, quiet=quiet)
     from chatcli.commands import script
 
     with script.stop_on_interrupt() as cancelled:
@@ -73,9 +91,15 @@ class AnswerPrinter:
     """Prints each answer once all before it are printed."""
 
     def __init__(
-        self, questions: Sequence[str], as_json: bool, context_size: Callable[[], int | None]
+        self,
+        questions: Sequence[str],
+        as_json: bool,
+        context_size: Callable[[], int | None],
+        *,
+        quiet: bool = False,
     ) -> None:
         """`context_size`: the most tokens that the model takes, None while it loads."""
+        self._quiet = quiet
         self.any_refused = False
         self._questions = questions
         self._as_json = as_json
@@ -86,6 +110,8 @@ class AnswerPrinter:
         self._download = DownloadProgress(sys.stderr)
 
     def event(self, event: Event) -> None:
+        if self._quiet and isinstance(event, Download | Notice):
+            return
         if self._download.takes(event):
             return
         if isinstance(event, Notice):
@@ -117,6 +143,6 @@ class AnswerPrinter:
             else:
                 print(clean(event.record.text), flush=True)
                 ending = finish.sentence(event.record, self._context_size())
-                if ending and sys.stderr.isatty():
+                if ending and sys.stderr.isatty() and not self._quiet:
                     warn(f"question {event.number}: {ending}")
         sys.stdout.flush()

@@ -13,9 +13,10 @@ import typer
 from chatcli import files
 from chatcli.cli import help
 from chatcli.cli.options import CacheLimitOption, JsonOption, SessionsOption, session_folder, value_of
-from chatcli.cli.output import print_json, show_result
+from chatcli.cli.output import confirmed, print_json, show_result
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.text import file_size
 
 app = typer.Typer(cls=help.Group, help="Show, check or clear the checkpoints on disk.", no_args_is_help=True)
 
@@ -108,12 +109,25 @@ def gc(
 
 
 @app.command(cls=help.Command)
-def clear(sessions: SessionsOption = None, as_json: JsonOption = False) -> None:
+def clear(
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    sessions: SessionsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Delete every checkpoint. No conversation is lost: the next turn computes them again."""
     from chatcli.store.segments import inventory
 
-    freed = inventory.clear(value_of("sessions", sessions))
+    session_files = session_folder(sessions)
+    folder = session_files.folder
+    if not yes:
+        with files.explained(f"read the checkpoints in {folder}"):
+            used = file_size(inventory.total_bytes(folder))
+        question = f"Delete {used} of checkpoints? They have to be computed again; conversations stay."
+        if not confirmed(question, session_files.command("cache clear --yes")):
+            print("Nothing was deleted.")
+            raise typer.Exit(1)
+    freed = inventory.clear(folder)
     if as_json:
         print_json({"freed_bytes": freed})
     else:
-        print(f"Deleted {freed:,} bytes of checkpoints. The conversations are all there.")
+        print(f"Deleted {file_size(freed)} of checkpoints. The conversations are all there.")

@@ -6,18 +6,21 @@ import sys
 
 from chatcli.cli.output import print_json, warn
 from chatcli.commands.results import PlainText, Result
-from chatcli.events import Alternatives, Event, Notice, Settled, TurnDone, TurnRecord
+from chatcli.events import Alternatives, Download, Event, Notice, Settled, TurnDone, TurnRecord
 from chatcli.tui.render.progress import DownloadProgress
 
 
 class JsonLines:
     """Prints what happens in a conversation: a turn's record when it ends, notices to standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._record: TurnRecord | None = None
         self._download = DownloadProgress(sys.stderr)
 
     def event(self, event: Event) -> None:
+        if self._quiet and isinstance(event, Download | Notice):
+            return
         if self._download.takes(event):
             return
         if isinstance(event, TurnDone):

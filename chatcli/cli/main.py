@@ -5,13 +5,14 @@ Nothing here imports MLX until a model is needed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import platformdirs
 import typer
@@ -252,6 +253,9 @@ def ask(
         list[str] | None, typer.Argument(metavar="PROMPT", help="Standard input is appended to it.")
     ] = None,
     each: ask_each.Each = None,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Print the reply alone: no thinking, no notices.")
+    ] = False,
     image: Annotated[
         list[str] | None,
         typer.Option("--image", metavar="PATH", help="Show an image with it; may be repeated."),
@@ -269,16 +273,30 @@ def ask(
         questions = ask_each.read_questions(each, text)
         model = options.flags.get("model")
         live_chat = LiveChat(options.settings(), options.request(), model, our_ranks())
+        is_new = live_chat.session.file is None
         try:
-            report(live_chat.notes())
-            ask_each.run(questions, live_chat, as_json=options.as_json, images=images)
+            report(() if quiet else live_chat.notes())
+            ask_each.run(questions, live_chat, as_json=options.as_json, images=images, quiet=quiet)
         finally:
+            begun = live_chat.session.file if is_new else None
+            if begun is not None:
+                ask_each.show_an_answer(begun)
             close(live_chat)
+            if begun is not None and begun.conversation.head is None:
+                with contextlib.suppress(ChatcliError):
+                    options.session_folder().delete(begun.name)
         return
-    answer(whole_prompt(text), options, options.request(), images)
+    answer(whole_prompt(text), options, options.request(), images, quiet=quiet)
 
 
-def answer(text: str, options: Options, request: SessionRequest, images: Sequence[Image] = ()) -> None:
+def answer(
+    text: str,
+    options: Options,
+    request: SessionRequest,
+    images: Sequence[Image] = (),
+    *,
+    quiet: bool = False,
+) -> None:
     """Take one turn and print its reply. Exits with `INTERRUPTED` if Ctrl-C stopped it."""
     from chatcli.api import Chat
     from chatcli.commands import script
@@ -286,14 +304,22 @@ def answer(text: str, options: Options, request: SessionRequest, images: Sequenc
 
     chat = Chat(request, model=options.flags.get("model"), settings=options.settings(), ranks=our_ranks())
     try:
-        report(chat.notes)
-        screen = JsonLines() if options.as_json else Pipe(context=lambda: chat.context)
+        report(() if quiet else chat.notes)
+        screen = (
+            JsonLines(quiet=quiet)
+            if options.as_json
+            else Pipe(context=lambda: chat.context, dim_thinking=can_dim(sys.stderr), quiet=quiet)
+        )
         with script.stop_on_interrupt() as cancelled:
             script.show(chat.send(text, cancelled, images=images), screen)
     finally:
         close(chat)
     if cancelled.is_set():
         raise typer.Exit(INTERRUPTED)
+
+
+def can_dim(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def whole_prompt(prompt: str) -> str:

@@ -6,7 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+from chatcli.errors import UsageError
 from chatcli.text import clean
+from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
     from chatcli.commands.results import Result
@@ -24,6 +26,23 @@ def show_result(result: Result) -> None:
 
     display = Screen() if sys.stdout.isatty() else Pipe()
     display.result(result)
+
+
+def confirmed(question: str, unasked: str) -> bool:
+    """Whether a person says yes to what cannot be undone. Raises `UsageError` without a terminal.
+
+    `unasked` is the command that does it without a question. Ctrl-C raises `KeyboardInterrupt`.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(f"There is no terminal to ask for a yes. To go on without a question: {unasked}")
+    # The prompt of a chat that could have come next has switched the echo off.
+    startup.restore()
+    print(clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise
 
 
 def print_json(value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,8 +13,8 @@ import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, Name, SessionsOption, session_folder
-from chatcli.cli.output import print_json, show_result, warn
+from chatcli.cli.options import JsonOption, Name, SessionsOption, complete_session, session_folder
+from chatcli.cli.output import confirmed, print_json, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
@@ -22,7 +23,7 @@ from chatcli.exchange import importing
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import recovered
-from chatcli.text import clean, decodable
+from chatcli.text import clean, count, decodable, file_size
 
 NEWEST = 50
 STDIO = Path("-")
@@ -152,23 +153,40 @@ def rename(
 
 @app.command(cls=help.Command)
 def delete(
-    name: Name,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask, if the whole name is given.")] = False,
+    names: Annotated[list[str], typer.Argument(metavar="NAME", autocompletion=complete_session)],
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask. Takes whole names only.")] = False,
     sessions: SessionsOption = None,
 ) -> None:
-    """Delete a session and the checkpoints that no other session uses."""
+    """Delete sessions, and the checkpoints that only they use."""
     from chatcli.store import maintenance
 
     folder = session_folder(sessions)
-    whole_name = folder.resolve(name)
-    if whole_name != name and not sys.stdin.isatty():
-        raise SessionNotFound(
-            f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
-        )
-    if whole_name != name or (not yes and sys.stdin.isatty()):
-        typer.confirm(clean(f"Delete '{whole_name}' for good?"), abort=True)
-    freed = maintenance.delete(folder, whole_name)
-    print(clean(f"Deleted '{whole_name}' and {freed:,} bytes of checkpoints."))
+    is_asked = sys.stdin.isatty() and not yes
+    whole_names = list(dict.fromkeys(folder.resolve(name) for name in names))
+    for name in names if not is_asked else ():
+        if (whole_name := folder.resolve(name)) != name:
+            raise SessionNotFound(
+                f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
+            )
+    unasked = folder.command("delete --yes", *whole_names)
+    if not yes and not confirmed(question_of(folder, whole_names), unasked):
+        print("Nothing was deleted.")
+        raise typer.Exit(1)
+    for name in whole_names:
+        freed = maintenance.delete(folder, name)
+        print(clean(f"Deleted '{name}' and {file_size(freed)} of checkpoints."))
+
+
+def question_of(folder: SessionFolder, names: Sequence[str]) -> str:
+    """What goes, and whether it may."""
+    parts = []
+    for name in names:
+        try:
+            turns = count("turn", len(folder.read(name).conversation.turns()))
+        except ChatcliError:
+            turns = "cannot be read"
+        parts.append(f"'{name}' ({turns}, {file_size(folder.size(name))})")
+    return f"Delete {', '.join(parts)} for good, with the checkpoints?"
 
 
 @app.command(cls=help.Command)

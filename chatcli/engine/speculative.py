@@ -80,8 +80,7 @@ def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLi
             raise DraftModelRefused(
                 f"Speculative decoding takes tokens back, which the cache of the model '{each.name}' "
                 f"cannot ({', '.join(classes)} keeps no row for each token): choose another "
-                f"{'model' if each is loaded else 'draft model'}, or leave out --draft-model (in a chat: "
-                "/draft-model none)."
+                f"{'model' if each is loaded else 'draft model'}, or go without a draft model."
             )
     # By shapes alone: nothing is computed.
     logits, draft_logits = (
@@ -95,7 +94,7 @@ def speculation_limits(loaded: LoadedModel, draft: LoadedModel) -> SpeculationLi
     if vocabulary != draft_vocabulary or too_few:
         raise DraftModelRefused(
             f"The draft model '{draft.name}' has another vocabulary than the model '{loaded.name}': "
-            "choose a smaller one of the same family with --draft-model, or leave it out."
+            "choose a smaller one of the same family, or go without a draft model."
         )
     offsets = [most for cache in caches if (most := prompt_cache.max_trimmable_offset(cache)) is not None]
     return SpeculationLimits(logits, min(offsets, default=None))

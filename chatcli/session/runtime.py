@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
@@ -35,6 +36,15 @@ from chatcli.threads.mlx_thread import Worker
 from chatcli.turn.prompt import TurnContext
 
 
+@contextlib.contextmanager
+def _from_flag() -> Iterator[None]:
+    """Say of what is wrong with a draft model that it is the flag's, or the setting's of that name."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"--draft-model: {error}") from error
+
+
 class Runtime:
     """One loaded model, its store and the live cache. It is made on the worker's thread: that takes long."""
 
@@ -61,7 +71,8 @@ class Runtime:
             self._check_may_speculate()
             # It is small: an error in it comes before the wait for the other model.
             loading(settings.draft_model)
-            draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
+            with _from_flag():
+                draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
         loading(name)
         with distributed.loading(ranks, settings, name):
             self.loaded = worker.call(
@@ -85,7 +96,8 @@ class Runtime:
         worker.at_end(worker.call(device.hold, settings.memory_limit))
         self.checkpoints = distributed.open_checkpoints(ranks, worker, self.loaded, self._store)
         self._speculation: Speculation | None = None
-        self._speculate_with(draft_model)
+        with _from_flag():
+            self._speculate_with(draft_model)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:
         """A model's store, within the limit for all models; None without a cache."""
@@ -111,17 +123,14 @@ class Runtime:
         """Its cache is quantized as the model's own, but not limited in size. Raises as `load` does."""
         settings = self.settings
         model_options = replace(settings.model_options, max_kv_size=None, adapter_path=None)
-        try:
-            return load(
-                name,
-                progress,
-                downloading,
-                trust_remote_code=settings.trust_remote_code,
-                model_options=model_options,
-                needs_chat_template=False,
-            )
-        except ModelError as error:
-            raise type(error)(f"--draft-model: {error}") from error
+        return load(
+            name,
+            progress,
+            downloading,
+            trust_remote_code=settings.trust_remote_code,
+            model_options=model_options,
+            needs_chat_template=False,
+        )
 
     def speculate_with(self, draft_model: LoadedModel | None) -> None:
         """Have a draft model propose tokens from now on, or none.

@@ -645,7 +645,7 @@ def test_caches_that_cannot_be_trimmed_are_refused(family: Path, models: Path, t
         (models / "qwen3_5", family / "open", models / "qwen3_5"),
         (family / "open", models / "qwen3_5", models / "qwen3_5"),
     ):
-        message = rf"the model '{culprit}' cannot \(ArraysCache keeps no row .*or leave out --draft-model"
+        message = rf"the model '{culprit}' cannot \(ArraysCache keeps no row .*or go without a draft model"
         with pytest.raises(DraftModelRefused, match=message):
             open_with_draft(model, tmp_path, draft)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.program import ASK_FIELDS, Program
+from tests.support.shell import open_shell
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 QUESTIONS = [
@@ -103,4 +105,29 @@ def test_ctrl_c_keeps_finished_answers(chatcli: Program) -> None:
     tree = chatcli.run("export", "talk", "--format", "json").json()
     replies = [entry for entry in tree["entries"] if entry["role"] == "assistant"]
     assert sorted(answer["text"] for answer in answers) == sorted(reply["content"] for reply in replies)
-    assert None is tree["head"]
+    # The session goes on from the first answer, so that it does not look empty.
+    assert replies[0]["id"] == tree["head"]
+
+
+def test_many_questions_leave_no_session_that_looks_empty(chatcli: Program) -> None:
+    (chatcli.home / "questions.txt").write_text("\n".join(QUESTIONS[:2]))
+    chatcli.run("ask", "--each", "questions.txt", "-n", "4")
+    (session,) = chatcli.run("list", "--json").json()
+    assert 1 == session["turns"]
+    (chatcli.home / "too-long.txt").write_text("word " * 5000)
+    chatcli.run("ask", "--each", "too-long.txt", "-S", "refused", "-n", "4", expect=1)
+    assert [session["name"]] == [each["name"] for each in chatcli.run("list", "--json").json()]
+
+
+def test_quiet_is_the_reply_alone(models: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, models / "speaker")
+    options = ("-n", "60", "--temp", "1", "--seed", "2", "--no-cache")
+    loud = program.run("ask", "Hello", *options)
+    quiet = program.run("ask", "-q", "Hello", *options)
+    assert loud.out == quiet.out and loud.err and b"" == quiet.err
+    with open_shell(program, "ask", "Hello", *options, "-m", program.model) as terminal:
+        assert 0 == terminal.wait_for_exit()
+        assert b"\x1b[2m" in terminal.raw
+    with open_shell(program, "ask", "-q", "Hello", *options, "-m", program.model) as terminal:
+        assert 0 == terminal.wait_for_exit()
+        assert b"\x1b[2m" not in terminal.raw

@@ -324,7 +324,7 @@ def test_an_empty_folder_has_nothing_to_resume(chatcli: Program) -> None:
 def test_a_sessions_path_that_is_no_folder_is_one_sentence(chatcli: Program) -> None:
     file = chatcli.home / "file"
     file.write_text("mine")
-    for args in (("ask", "hi"), ("chat",), ("list",), ("show", "x"), ("cache", "clear")):
+    for args in (("ask", "hi"), ("chat",), ("list",), ("show", "x"), ("cache", "clear", "-y")):
         fails(chatcli, 1, *args, "--sessions", file, expected=str(file))
     for args in (("ask", "hi"), ("list",), ("cache", "stats")):
         fails(chatcli, 1, *args, "--sessions", file / "below", expected=str(file))

@@ -163,7 +163,7 @@ def test_verify_reports_a_damaged_transcript_and_leaves_it(
 def test_clear_deletes_every_checkpoint_and_no_transcript(chatcli: Program) -> None:
     write_conversation(chatcli)
     total = inventory.total_bytes(chatcli.sessions)
-    assert {"freed_bytes": total} == chatcli.run("cache", "clear", "--json").json()
+    assert {"freed_bytes": total} == chatcli.run("cache", "clear", "-y", "--json").json()
     assert ["talk.jsonl"] == list(folder_contents(chatcli.sessions))
 
 

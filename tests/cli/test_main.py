@@ -285,9 +285,9 @@ def test_clearing_the_cache_does_not_change_replies(chatcli: Program) -> None:
     twin = chatcli.home / "twin"
     shutil.copytree(chatcli.sessions, twin)
     used = segment_bytes(chatcli.sessions)
-    assert used == chatcli.run("cache", "clear", "--json").json()["freed_bytes"]
+    assert used == chatcli.run("cache", "clear", "-y", "--json").json()["freed_bytes"]
     assert [] == segment_files(chatcli.sessions)
-    assert "0" in chatcli.run("cache", "clear").text
+    assert "0" in chatcli.run("cache", "clear", "-y").text
     assert "No checkpoints" in chatcli.run("cache", "stats").text
     cold = chatcli.ask("And now?", "-S", "kept", "-n", "8")
     warm = chatcli.ask("And now?", "-S", "kept", "-n", "8", "--sessions", twin)

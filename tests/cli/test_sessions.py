@@ -15,7 +15,7 @@ from chatcli.conversation.tree import Message
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.program import Program
 from tests.support.shell import open_shell
-from tests.support.terminal import ENTER
+from tests.support.terminal import CTRL_C, CTRL_D, ENTER
 
 
 def save(chatcli: Program, name: str, *texts: str, age: int = 0) -> Path:
@@ -70,17 +70,48 @@ def test_deleting_by_the_beginning_of_a_name_is_refused_without_a_terminal(
         result = chatcli.run("delete", "fru", *arguments, expect=1)
         assert "There is no session 'fru': give the whole name, 'fruit-salad'" in result.errors
     assert ["fruit-salad"] == names(chatcli)
-    chatcli.run("delete", "fruit-salad")
+    chatcli.run("delete", "fruit-salad", "-y")
     assert [] == names(chatcli)
 
 
+def test_nothing_is_deleted_unasked_without_a_terminal(chatcli: Program) -> None:
+    for name in ("it's", "b", "kept"):
+        save(chatcli, name, "two pears")
+    result = chatcli.run("delete", "it's", "b", expect=2)
+    question, _, command = result.errors.strip().rpartition(": ")
+    assert question.startswith("chatcli: There is no terminal to ask") and "\n" not in question
+    assert """chatcli delete --yes 'it'"'"'s' b""" == command
+    result = chatcli.run("cache", "clear", expect=2)
+    assert "chatcli cache clear --yes\n" == result.errors.rpartition(": ")[2]
+    assert ["b", "it's", "kept"] == names(chatcli)
+    chatcli.run("delete", "--yes", "it's", "b")
+    assert ["kept"] == names(chatcli)
+
+
+def test_one_question_names_all_that_goes_and_ctrl_c_is_a_no(chatcli: Program) -> None:
+    for name in ("a", "b"):
+        save(chatcli, name, "two pears", "three plums")
+    for keys, code in ((CTRL_C, 130), (CTRL_D, 1), (f"n{ENTER}", 1)):
+        with open_shell(chatcli, "--sessions", "saved", "delete", "a", "b") as terminal:
+            terminal.wait_for("Delete 'a' (1 turn, ")
+            terminal.wait_for("'b' (1 turn, ")
+            terminal.send(keys)
+            assert code == terminal.wait_for_exit()
+        assert ["a", "b"] == names(chatcli)
+    with open_shell(chatcli, "cache", "clear") as terminal:
+        terminal.wait_for("Delete 0 B of checkpoints?")
+        terminal.send(f"y{ENTER}")
+        assert 0 == terminal.wait_for_exit()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("args", [["fru"], ["fru", "--yes"], ["fruit-salad"]])
+@pytest.mark.parametrize("args", [["fru"], ["fruit-salad"]])
 def test_deleting_asks_in_a_terminal(chatcli: Program, args: Sequence[str]) -> None:
     save(chatcli, "fruit-salad", "two pears")
     for answer, remaining in (("n", ["fruit-salad"]), ("y", [])):
         with open_shell(chatcli, "delete", *args) as terminal:
-            terminal.wait_for("Delete 'fruit-salad' for good? [y/N]")
+            terminal.wait_for("Delete 'fruit-salad' (1 turn, ")
+            terminal.wait_for("[y/N]")
             terminal.send(f"{answer}{ENTER}")
             assert (answer == "n") == bool(terminal.wait_for_exit())
         assert remaining == names(chatcli)

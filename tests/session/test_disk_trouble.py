@@ -225,7 +225,7 @@ def test_a_file_that_replaces_the_checkpoints_is_reported_once(chatcli: Program)
 @pytest.mark.parametrize("mode", [0o500, 0])
 def test_checkpoints_without_write_permission_are_reported_once(mode: int, chatcli: Program) -> None:
     chatcli.ask("Hello.", "-S", "other", *SHORT_REPLY)
-    chatcli.run("cache", "clear")
+    chatcli.run("cache", "clear", "-y")
     (chatcli.sessions / "kv").mkdir(parents=True)
     (chatcli.sessions / "kv").chmod(mode)
     script = "".join(f"{message}\n" for message in MESSAGES)

@@ -109,6 +109,11 @@ class SessionFolder:
         numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (wanted, *numbered) if name not in taken)
 
+    def size(self, name: str) -> int:
+        """Bytes of a session's file. Raises `FolderError`."""
+        with files.explained(f"read the session '{name}'"):
+            return self._path(name).lstat().st_size
+
     def read(self, name: str) -> Transcript:
         """A session without locking it."""
         path = self._path(self.resolve(name))

@@ -46,7 +46,8 @@ class Hit:
     """A message that holds the words. `turn` is its number along the path that leads to it.
 
     `on_path`: the session's current path goes through it. `excerpt` is one clean line, `marks` the
-    places of the words in it: (start, end). `last_used` is the session's, in seconds since the epoch.
+    places of the words in it: (start, end). `time` is when it was written, `last_used` when the session was,
+    both in seconds since the epoch.
     """
 
     session: str
@@ -56,6 +57,7 @@ class Hit:
     on_path: bool
     excerpt: str
     last_used: float
+    time: float
     marks: Sequence[tuple[int, int]] = ()
 
 
@@ -240,6 +242,7 @@ def _hits(
                 entry.id in on_path,
                 excerpt,
                 last_used,
+                entry.created,
                 tuple(_marks(excerpt, query)),
             )
 

@@ -10,11 +10,23 @@ from rich.console import Console
 
 from chatcli.commands.results import Result
 from chatcli.conversation import finish
-from chatcli.events import Alternatives, Event, Notice, TextDelta, ThinkingDelta, ToolCalled, TurnDone
+from chatcli.events import (
+    Alternatives,
+    Download,
+    Event,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    TurnDone,
+)
 from chatcli.text import clean
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.render.results import plain, renderable
+
+# Dim text on a terminal.
+DIMMED = "\x1b[2m{}\x1b[22m"
 
 
 class Pipe:
@@ -25,8 +37,16 @@ class Pipe:
         out: TextIO | None = None,
         err: TextIO | None = None,
         context: Callable[[], int | None] = lambda: None,
+        *,
+        dim_thinking: bool = False,
+        quiet: bool = False,
     ) -> None:
-        """`context` returns the most tokens that the model takes, None while that is not known."""
+        """`context` returns the most tokens that the model takes, None while that is not known.
+
+        `dim_thinking`: `err` is a terminal, which shows the thinking as what it is. `quiet`: no thinking and
+        no notices.
+        """
+        self._dim_thinking, self._quiet = dim_thinking, quiet
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._context = context
         self._cut_reported = False
@@ -35,10 +55,12 @@ class Pipe:
         self._download = DownloadProgress(self._err)
 
     def event(self, event: Event) -> None:
+        if self._quiet and isinstance(event, Download | ThinkingDelta | Notice):
+            return
         if self._download.takes(event):
             return
         if isinstance(event, ThinkingDelta):
-            self._write(self._err, event.text)
+            self._write(self._err, event.text, DIMMED if self._dim_thinking else "{}")
             self._open_line = self._err
         elif isinstance(event, TextDelta):
             if self._open_line is self._err:
@@ -60,7 +82,7 @@ class Pipe:
             sentence = None if self._cut_reported else finish.sentence(event.record, self._context())
             self._cut_reported = False
             # A program has --json for that: what it reads on standard error is the thinking.
-            if sentence is not None and self._err.isatty():
+            if sentence is not None and self._err.isatty() and not self._quiet:
                 self._write(self._err, f"chatcli: {sentence}\n")
 
     def abandon(self) -> None:
@@ -79,6 +101,6 @@ class Pipe:
         else:
             Console(file=self._out, highlight=False).print(renderable(result), crop=False)
 
-    def _write(self, stream: TextIO, text: str) -> None:
-        stream.write(clean(text))
+    def _write(self, stream: TextIO, text: str, form: str = "{}") -> None:
+        stream.write(form.format(clean(text)))
         stream.flush()

@@ -348,7 +348,7 @@ def _(result: search.SearchResult) -> RenderableType:
         return Text(f"No message holds {words}.")
     lines: list[RenderableType] = []
     for hit in result.hits:
-        place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.last_used)}"
+        place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.time)}"
         branch = "" if hit.on_path else " (other branch)"
         lines.append(Text.assemble((clean_line(hit.session), ACCENT), (place, DIM), (branch, DIM)))
         excerpt = Text("  ").append(hit.excerpt)

@@ -286,6 +286,7 @@ def test_the_command_in_json(chatcli: Program) -> None:
             "on_path": True,
             "excerpt": "Two PÉARS, please.",
             "last_used": 1e9,
+                "time": 1.0,
         }
     ] == result.json()
     assert [] == chatcli.run("search", "figs", "--json").json()
@@ -302,7 +303,7 @@ def test_the_command_stops_at_fifty_and_skips_what_is_damaged(chatcli: Program) 
     save(chatcli.sessions, "bad", b"\x1b[31m damaged\n")
     result = chatcli.run("search", "figs")
     assert 50 == result.text.count("  figs\n")
-    assert "there are more" in result.text
+    assert "To see all: chatcli search --all figs\n" in result.text
     assert "chatcli: The session 'bad' cannot be read" in result.errors
     assert 1 == result.errors.count("\n")
     assert 60 == len(chatcli.run("search", "figs", "--all", "--json").json())
