@@ -188,12 +188,19 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not (text and options.as_json)
     # mlx.launch tells how wide its terminal is, and stands between it and this process.
     behind_launcher = our_ranks().size > 1 and "COLUMNS" in os.environ and not options.as_json
-    if text and not in_terminal and not behind_launcher:
+    interactive = in_terminal or behind_launcher
+    if text and not interactive:
         answer(whole_prompt(text), options, request)
         return
-    chat = LiveChat(options.settings(), request, options.flags.get("model"), our_ranks())
+    chat = LiveChat(
+        options.settings(),
+        request,
+        options.flags.get("model"),
+        our_ranks(),
+        load_at_once=not interactive,
+    )
     try:
-        if in_terminal or behind_launcher:
+        if interactive:
             run_shell(chat, text, plain=options.plain, behind_launcher=not in_terminal)
         else:
             from chatcli.commands import script
@@ -215,6 +222,7 @@ def run_shell(chat: LiveChat, text: str, *, plain: bool, behind_launcher: bool) 
         from chatcli.tui import line_mode
 
         startup.restore()
+        chat.model.load()
         line_mode.run(chat, text)
         return
     if behind_launcher:

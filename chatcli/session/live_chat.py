@@ -43,8 +43,12 @@ class LiveChat:
         model: str | None,
         ranks: Ranks = SINGLE_PROCESS,
         background: BackgroundWork | None = None,
+        *,
+        load_at_once: bool = True,
     ) -> None:
         """Without a `model` the session's own is loaded, else that of `settings`. `ranks` hold its shards.
+
+        Unless `load_at_once`, loading begins with `model.load`, or when the model is waited for.
 
         Raises `FolderError` if the sessions folder cannot be written, and as `opening.open_existing` does.
         """
@@ -73,7 +77,9 @@ class LiveChat:
             name = saved.model or absolute(settings.model)
             options = options.resumed(saved.model_options, request.model_options)
         check = self.session.check_template_args
-        self.model = ModelSlot(settings, name, options, self.background, check, ranks)
+        self.model = ModelSlot(
+            settings, name, options, self.background, check, ranks, load_at_once=load_at_once
+        )
         if saved is not None:
             self._read_ahead(saved, name)
 

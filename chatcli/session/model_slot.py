@@ -42,8 +42,12 @@ class ModelSlot:
         background: BackgroundWork,
         check_variables: Callable[[frozenset[str]], None],
         ranks: Ranks = SINGLE_PROCESS,
+        *,
+        load_at_once: bool = True,
     ) -> None:
         """Begin to load model `name` with `options`, which may be those that a session has kept.
+
+        Unless `load_at_once`, that begins with `load`, or when the model is waited for.
 
         `check_variables` is called with the variables that the model's chat template reads, and raises
         `UsageError` to refuse the model. `ranks` are the processes with a shard of the model each.
@@ -61,7 +65,11 @@ class ModelSlot:
         self._download: Download | None = None
         self._cancelled: threading.Event | None = None
         self._changing: Future[Runtime] | None = None
-        self._loading = self._load(name, self.settings, threading.Event())
+        self._may_load = threading.Event()
+        if load_at_once:
+            self._may_load.set()
+        self._abandon_loading = threading.Event()
+        self._loading = self._load(name, self.settings, self._abandon_loading)
 
     def _load(self, name: str, settings: Settings, cancelled: threading.Event) -> Future[Runtime]:
         self._background.report(f"loading {base_name(name)}…")
@@ -70,10 +78,9 @@ class ModelSlot:
     def _open(self, name: str, settings: Settings, cancelled: threading.Event) -> Runtime:
         """Raises `ModelError`, `UsageError`, and `KeyboardInterrupt` once `cancelled` is set."""
         try:
+            self._may_load.wait()
             if cancelled.is_set():
                 raise KeyboardInterrupt
-            # MLX first: importing it leaves the interpreter to the prompt, which is being drawn meanwhile.
-            import chatcli.kv.prompt_cache  # noqa: F401
             from chatcli.session.runtime import Runtime
 
             progress = LoadProgress(name, cancelled, self._report)
@@ -94,6 +101,10 @@ class ModelSlot:
             return runtime
         finally:
             self._report("", None)
+
+    def load(self) -> None:
+        """Begin to load the model, if that was put off."""
+        self._may_load.set()
 
     def _report(self, activity: str, download: Download | None) -> None:
         self._download = download
@@ -120,10 +131,12 @@ class ModelSlot:
 
         Raises `ModelError` or `UsageError` if it cannot be had, `KeyboardInterrupt` if `cancelled`.
         """
+        self.load()
         return _result(self._loading, cancelled)
 
     def downloads(self, cancelled: threading.Event) -> Iterator[Download]:
         """How far the model's download is, several times a second, until the model is loaded."""
+        self.load()
         while self.loading and not cancelled.is_set():
             if self._download is not None:
                 yield self._download
@@ -231,6 +244,8 @@ class ModelSlot:
         """Close the slot while a model is still loading: its thread ends after that, or with the process."""
         self.abandoned = True
         self._worker.leave()
+        self._abandon_loading.set()
+        self.load()
 
     def close(self) -> str | None:
         """Finish what is being written and end the thread.

@@ -212,6 +212,8 @@ class Shell:
         # As when the person leaves, what came of a reply is kept, and the terminal is restored.
         loop.add_signal_handler(signal.SIGTERM, self._leave)
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        # After the first drawing, which comes next: to import MLX would keep the interpreter from it.
+        loop.call_soon(self._prepare_reply)
         if not first_message:
             self._idle()
             return
@@ -220,6 +222,11 @@ class Shell:
         except ChatcliError as error:
             self._screen.error(str(error))
             self._composer.set_text(first_message)
+
+    def _prepare_reply(self) -> None:
+        """Begin to load what the prompt does not need: the model, and what draws its reply."""
+        self._chat.model.load()
+        self._executor.submit(self._screen.reply.prepare)
 
     # A message or a command, from Enter to its end
 

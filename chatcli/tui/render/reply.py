@@ -133,6 +133,10 @@ class Reply:
                 self._markdown.finish()
             self._markdown = self._new_markdown()
 
+    def prepare(self) -> None:
+        """Import what draws a reply, before there is one."""
+        import chatcli.tui.markdown.stream  # noqa: F401
+
     def _new_markdown(self, before: str = "") -> MarkdownStream:
         from chatcli.tui.markdown.stream import MarkdownStream
 
