@@ -70,7 +70,9 @@ def turn_rows(
     if turn.reply.message.thinking and thinking_shown_by is None:
         yield from thinking_rows(turn.reply.message.thinking, console.width)
     elif turn.reply.message.thinking:
-        yield Text(f"{INDENT}{MARK} Thought · {thinking_shown_by}", DIM)
+        line = f"{INDENT}{MARK} Thought"
+        hint = f" · {thinking_shown_by}"
+        yield Text(line + hint * (len(line + hint) < console.width), DIM)
     yield from reply_rows(turn.reply, console, note=finish.saved_note(turn.reply) if is_last else None)
 
 

@@ -197,3 +197,26 @@ def test_a_deep_tree_leaves_room_for_words(columns: int) -> None:
     rows = printed(results.Tree("talk", conversation), columns, 24)
     assert all(cells(row) < columns for row in rows)
     assert all("deeper" in row for row in rows if "›" in row and "question" not in row)
+
+
+WIDE = "漢字かな🎉 e\u0301 👩\u200d👩\u200d👧 👍\U0001f3fd 🇵🇹 שלום עולם " * 5 + "x" * 150
+WIDE_REPLY = (
+    f"# {WIDE}\n\n{WIDE} [l](http://x.y/{'z' * 99})\n\n- {WIDE}\n> {WIDE}\n\n```\n{WIDE}\n```\n\n"
+    f"| {WIDE} | b |\n|---|---|\n| c | {WIDE} |\n\n| a | b |\n|---|---|\n| 🇵🇹👩\u200d👧 | c |\n| ab | c |\n"
+)
+
+
+@pytest.mark.parametrize("columns", [24, 40, 80, 120])
+def test_wide_and_joined_signs_and_long_lines_keep_their_columns(columns: int) -> None:
+    conversation = conversation_of(WIDE_REPLY, thinking=WIDE)
+    for result in (
+        results.Opened("talk 漢字" * 9, conversation),
+        results.Transcript("talk", conversation, thinking=True),
+        results.Tree("talk 漢字" * 9, conversation),
+    ):
+        rows = [
+            row for row in printed(result, columns, 400) if not row.startswith(("dated", "for templates"))
+        ]
+        assert [] == [row for row in rows if cells(row) >= columns]
+    before, last = printed(results.Transcript("talk", conversation), columns, 24)[-2:]
+    assert cells(last[: last.index("c")]) == cells(before[: before.index("c")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
@@ -13,6 +13,7 @@ from rich.style import Style
 from rich.text import Text
 
 from chatcli.text import clean
+from chatcli.tui.text.fit import portable
 from chatcli.tui.text.styles import DIM
 from chatcli.tui.text.wrap import last_unit
 
@@ -50,11 +51,15 @@ class InlineRenderer:
         """The text of a block to which nothing is added."""
         return self._spans(self._nodes(block))
 
-    def _nodes(self, block: Node) -> Sequence[Node]:
+    def cell(self, block: Node) -> Text:
+        """The text of a table's cell: beside others it has to be as wide in every terminal."""
+        return self._spans(self._nodes(block, portable))
+
+    def _nodes(self, block: Node, translate: Callable[[str], str] = str) -> Sequence[Node]:
         """The inline nodes of a block; parsed only when it is to be shown."""
         tokens: list[Token] = []
         for inline in block.children:
-            self._parser.inline.parse(inline.content, self._parser, {}, tokens)
+            self._parser.inline.parse(translate(inline.content), self._parser, {}, tokens)
         return Node(tokens).children
 
     def growing(self, block: Node, skip: int = 0) -> InlineText:

@@ -273,9 +273,9 @@ class Layout:
         for head in rows[0].children:
             style = str(head.attrs.get("style", ""))
             justify = next((side for side in ("right", "center") if side in style), "left")
-            table.add_column(self._inline.complete(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
+            table.add_column(self._inline.cell(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
         for row in rows[1:]:
-            table.add_row(*map(self._inline.complete, row.children))
+            table.add_row(*map(self._inline.cell, row.children))
         options = self._console.options.update(width=max(width, 4))
         rendered = self._console.render_lines(table, options, pad=False)
         lines = [Text.assemble(*((segment.text, segment.style or "") for segment in row)) for row in rendered]
