@@ -24,8 +24,8 @@ STYLE = {
 AMBER, RED = 0.7, 0.9
 # Tokens from which on a context counts as unlimited.
 UNLIMITED_CONTEXT = 1 << 20
-# Columns that a name takes at most, and its share of a narrow terminal.
-MAX_NAME_COLUMNS, NAME_SHARE = 32, 3
+# Columns that a name takes at most, and its share of a narrow terminal; it makes room down to the least.
+MAX_NAME_COLUMNS, NAME_SHARE, MIN_NAME_COLUMNS = 32, 3, 14
 # Columns in which the beginning of a longer part is worth showing.
 MIN_CUT_COLUMNS = 24
 SEPARATOR = " · "
@@ -68,9 +68,11 @@ def text(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) -> F
 
     `turn_tokens` is what the running turn takes of the context, None without one.
     """
-    name_columns = max(min(MAX_NAME_COLUMNS, columns // NAME_SHARE), 1)
-    name = shorten(portable(chat.session.name or "new conversation"), name_columns)
     parts = _parts(chat, busy, turn_tokens, columns)
+    name_columns = max(min(MAX_NAME_COLUMNS, columns // NAME_SHARE), 1)
+    beside = sum(len(SEPARATOR) + wcwidth.width(part.text) for part in parts)
+    left = max(columns - len(INDENT) - 1 - beside, MIN_NAME_COLUMNS)
+    name = shorten(portable(chat.session.name or "new conversation"), min(name_columns, left))
     room = columns - len(INDENT) - wcwidth.width(name) - 1
     shown: dict[int, Part] = {}
     for place, part in sorted(enumerate(parts), key=lambda item: item[1].priority):

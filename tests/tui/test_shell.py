@@ -40,7 +40,9 @@ def check_panel(panel: str, turn: dict[str, Any]) -> None:
     assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt, decimals=1)} " in title
     assert f"  {reused} reused · {typed_ahead} typed ahead · {turn['prefilled_tokens']:,} new " in parts
     assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > 0)
-    assert "first token" in times and "written" in times
+    ahead = turn["reused_settled_tokens"]
+    assert "first token" in times and "tok/s" in times
+    assert (f" · {ahead} run ahead" in times) == (ahead > 0 and turn["settle_reason"] is None)
     reasons = {turn["miss_reason"], turn["settle_reason"]} - {None}
     assert 2 + len(reasons) == panel.count("\n  │ ")
     assert (turn["settle_reason"] is not None) == (" run while you read: the " in panel)

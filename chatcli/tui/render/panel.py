@@ -148,8 +148,8 @@ def _times(record: TurnRecord) -> list[str]:
         *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS else []),
         f"{record.generation_tps:.0f} tok/s",
         *([f"{accepted} drafted"] if record.draft_model else []),
-        f"{file_size(record.checkpoint_bytes)} written",
         *([f"{ahead:,} run ahead"] if ahead and not record.settle_reason else []),
+        f"{file_size(record.checkpoint_bytes)} written",
     ]
 
 
