@@ -116,10 +116,7 @@ def template_arguments(
 def check_effort(variables: frozenset[str]) -> None:
     """Raise `UsageError` if a template with these variables has none for the effort."""
     if effort_name(variables) is None:
-        raise UsageError(
-            "This model's chat template has no thinking effort: /think on and /think off are all "
-            "that can be said."
-        )
+        raise UsageError("This model only supports /think on and /think off.")
 
 
 def check_arguments(variables: frozenset[str], arguments: Mapping[str, Any]) -> None:

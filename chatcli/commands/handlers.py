@@ -85,7 +85,7 @@ def help_(chat: LiveChat, argument: str) -> Result:
 @command(
     "resume",
     "[NAME]",
-    "open a saved session",
+    "continue a saved session",
     group="Sessions",
     details="Continue a saved session. Without a name, choose from a list.",
     example="/resume trip-to-lisbon",
@@ -98,7 +98,7 @@ def resume(chat: LiveChat, argument: str) -> Result:
         return Listing(folder.summaries(MAX_LISTED), more, folder.command("list --all"))
     name = chat.session.folder.resolve(argument)
     if name == chat.session.name:
-        return PlainText(f"'{name}' is open already.")
+        return PlainText(f"'{name}' is already open.")
     notes = chat.resume(name)
     return Opened(name, chat.session.conversation, notes)
 
@@ -210,7 +210,7 @@ def tree(chat: LiveChat, argument: str) -> Result:
 def new(chat: LiveChat, argument: str) -> Result:
     name = files.check_name(argument) if argument else None
     if name is not None and chat.session.folder.exists(name):
-        raise UsageError(f"There is a session '{name}' already: /resume {name} goes on with it.")
+        raise UsageError(f"There is already a session '{name}': /resume {name} opens it.")
     notes = chat.session.new(name)
     return PlainText("\n".join(("A new conversation begins with your next message.", *notes)))
 
@@ -224,7 +224,7 @@ def new(chat: LiveChat, argument: str) -> Result:
     example="/rename trip to lisbon",
 )
 def rename(chat: LiveChat, argument: str) -> Result:
-    return PlainText(f"This session is called '{chat.session.rename(argument)}' now.")
+    return PlainText(f"Renamed to '{chat.session.rename(argument)}'.")
 
 
 def _model_names(chat: LiveChat) -> list[str]:
@@ -244,9 +244,12 @@ def model(chat: LiveChat, argument: str) -> Result:
     if not argument:
         asked = chat.model.settings.model_options.asked()
         options = ", ".join(f"{key} {value}" for key, value in asked.items())
-        suffix = f" It is run with {options}." if options else ""
-        return PlainText(f"The model is {chat.model.name}.{suffix}")
+        suffix = f", with {options}" if options else ""
+        return PlainText(f"The model is {chat.model.name}{suffix}.")
+    before = chat.model.name
     chat.model.change(argument)
+    if chat.model.name == before:
+        return PlainText(f"Already using {before}.")
     return PlainText(f"The model is {chat.model.name} now. It has checkpoints of its own.")
 
 
@@ -267,7 +270,7 @@ def draft_model(chat: LiveChat, argument: str) -> Result:
         full_name = aliased(argument, chat.model.settings.models)
         chat.model.change_draft_model(None if argument == NO_MODEL else full_name)
     name = chat.model.settings.draft_model
-    return PlainText(f"The draft model is {name}." if name else "There is no draft model.")
+    return PlainText(f"The draft model is {name}." if name else "No draft model.")
 
 
 @command(
@@ -284,10 +287,10 @@ def system(chat: LiveChat, argument: str) -> Result:
         return PlainText(f"System prompt: {shorten(current, 400)}" if current else "No system prompt.")
     before, text = chat.session.system or None, None if argument == "off" else argument
     if text == before:
-        return PlainText("That is the system prompt already." if text else "There is no system prompt.")
+        return PlainText("That is already the system prompt." if text else "There is no system prompt.")
     chat.session.set_system(text)
-    state = "changed" if text else "gone"
-    return PlainText(f"The system prompt is {state}: the next turn starts from the beginning.")
+    state = "changed" if text else "removed"
+    return PlainText(f"System prompt {state}. The next turn prefills the whole conversation.")
 
 
 @command(
@@ -305,16 +308,18 @@ def date(chat: LiveChat, argument: str) -> Result:
     if not argument:
         verb = "is" if chat.session.file else "will be"
         return PlainText(
-            f"The session's date {verb} {date_in_words(chat.session.date)}. It is what the model is told if "
-            "its template prints the date; /date today or /date YYYY-MM-DD changes it."
+            f"The session's date {verb} {date_in_words(chat.session.date)}. The model sees it if its chat "
+            "template prints the date."
         )
     if (day := _day(argument)) == chat.session.date:
-        return PlainText(f"The session's date is {date_in_words(day)} already.")
+        return PlainText(f"The session's date is already {date_in_words(day)}.")
     chat.session.set_date(day)
-    sentence = f"The model is told {date_in_words(day)} from the next message on"
+    sentence = f"The date is {date_in_words(day)} from the next message on."
     if chat.session.file is None:
-        return PlainText(f"{sentence}.")
-    return PlainText(f"{sentence}; the next turn starts from the beginning if its template prints the date.")
+        return PlainText(sentence)
+    return PlainText(
+        f"{sentence} If the chat template prints it, the next turn prefills the whole conversation."
+    )
 
 
 def _day(word: str) -> str:
@@ -442,16 +447,16 @@ def _images_and_folders(typed: str) -> list[str]:
 def image(chat: LiveChat, argument: str) -> Result:
     if argument == "off":
         chat.session.drop_images()
-        return PlainText("No image goes with the next message.")
+        return PlainText("No image is attached now.")
     if argument:
         added = images.read(argument.strip('"'))
         if not chat.model.loading:
             vision.check(chat.model.wait().loaded.vision, chat.model.name)
         chat.session.add_image(added)
     if not chat.session.images:
-        return PlainText("No image waits: /image PATH puts one to the next message.")
+        return PlainText("No image attached. /image PATH attaches one to the next message.")
     names = images.chips(chat.session.images)
-    return PlainText(f"{names} with your next message; /image off takes it back.")
+    return PlainText(f"{names} attached to your next message. /image off removes it.")
 
 
 @command(
@@ -489,13 +494,13 @@ def regenerate(chat: LiveChat, argument: str) -> Result:
 def choose(chat: LiveChat, argument: str) -> Result:
     choices = chat.session.alternatives
     if not choices:
-        raise UsageError("There is nothing to choose from: /regenerate 4 makes four replies.")
+        raise UsageError("There is nothing to choose from. /regenerate 4 gets four replies.")
     if not argument.isdecimal():
         raise WrongArgument
     if not 1 <= int(argument[:9]) <= len(choices):
         raise UsageError(f"There is no reply {shorten(argument, 12)}: choose from 1 to {len(choices)}.")
     chat.session.move_head(choices[int(argument) - 1])
-    return PlainText(f"Reply {int(argument)} goes on; the others stay in /tree.")
+    return PlainText(f"Reply {int(argument)} is chosen. The others stay in /tree.")
 
 
 def as_command(chat: LiveChat, line: str) -> str:
@@ -559,7 +564,7 @@ def rewind(chat: LiveChat, argument: str) -> Result:
 
 def _moved(chat: LiveChat, turns: int) -> Result:
     where = f"after turn {turns}" if turns else "at the beginning"
-    sentence = f"The conversation goes on {where}. What came later stays in /tree."
+    sentence = f"Now {where}. What came later stays in /tree."
     return HeadMoved(sentence, str(chat.session.name), chat.session.conversation)
 
 
@@ -574,9 +579,9 @@ def _moved(chat: LiveChat, turns: int) -> Result:
 def label(chat: LiveChat, argument: str) -> Result:
     conversation = chat.session.conversation
     if chat.session.file is None or conversation.head is None:
-        raise UsageError("There is no place to bookmark yet: say something first.")
+        raise UsageError("There is nothing to bookmark yet: say something first.")
     chat.session.file.set_label(conversation.head, argument)
-    return PlainText(f"Bookmarked as '{argument}'." if argument else "The bookmark is gone.")
+    return PlainText(f"Bookmarked as '{argument}'." if argument else "Bookmark removed.")
 
 
 @command(
@@ -597,7 +602,9 @@ def copy(chat: LiveChat, argument: str) -> Result:
     number = _turn_number(argument)
     reply = chat.session.turn(number).reply
     if reply is None:
-        raise UsageError(f"Turn {number} got no reply." if number else "The last turn got no reply.")
+        turns = len(chat.session.conversation.turns())
+        hint = " /regenerate answers it." if number in (None, turns) else ""
+        raise UsageError(f"Turn {number or turns} got no reply.{hint}")
     return ClipboardText(reply.message.content, f"the reply of turn {number}" if number else "the last reply")
 
 

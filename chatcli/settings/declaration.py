@@ -78,7 +78,7 @@ class Setting(ABC):
         """`value` as the file keeps it. Raises `UsageError`, which names `where` it was given."""
         if not self.holds(value):
             given = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            raise UsageError(f"{where} has to be {self.wants}, not '{shorten(given, 40)}'.")
+            raise UsageError(f"{where} must be {self.wants}, not '{shorten(given, 40)}'.")
         return self.parse(value)
 
     def check_word(self, word: str, where: str) -> Value:
@@ -88,7 +88,7 @@ class Setting(ABC):
         except ValueError:
             value = None
         if value is None or not self.holds(value):
-            raise UsageError(f"{where} has to be {self.wants}, not '{shorten(word, 40)}'.")
+            raise UsageError(f"{where} must be {self.wants}, not '{shorten(word, 40)}'.")
         return value
 
 
@@ -183,7 +183,7 @@ class Float(Setting):
     def wants(self) -> str:
         if self.max is not None:
             return f"{self.noun} from {self.min} to {self.max}"
-        return self.noun if self.min is None else f"{self.noun} of at least {self.min}"
+        return self.noun if self.min is None else f"{self.noun} ≥ {self.min}"
 
     def parse(self, given: Any) -> float:
         return float(given)

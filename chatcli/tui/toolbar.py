@@ -93,7 +93,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
         parts.append(Part(0, "Esc stops"))
     session, background = chat.session, chat.background
     if images := len(session.images):
-        parts.append(Part(1, f"{count('image', images)} to show"))
+        parts.append(Part(1, f"{count('image', images)} attached"))
     if (edit := session.editing) is not None:
         parts.append(Part(2, f"editing turn {edit.turn}, Esc cancels"))
     elif session.file is not None and (turns := len(session.conversation.turns())):

@@ -175,4 +175,4 @@ def test_every_stop_of_the_command_line_counts(chatcli: Program) -> None:
     reply = chatcli.ask("Tell me.", *arguments)
     assert (whole.partition(middle)[0].rstrip("\n"), "stop") == (reply["text"], reply["finish_reason"])
     refused = chatcli.run("ask", "Tell me.", "--stop", "", expect=2)
-    assert "--stop has to be text that is not empty" in refused.errors
+    assert "--stop must be text that is not empty" in refused.errors

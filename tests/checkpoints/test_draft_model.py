@@ -749,7 +749,7 @@ def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
         return finish(chat.take("Hello", threading.Event()))
 
     try:
-        assert PlainText("There is no draft model.") == change(chat, "")
+        assert PlainText("No draft model.") == change(chat, "")
         assert say().draft_model is None
         name = str(family / "kindred")
         assert PlainText(f"The draft model is {name}.") == change(chat, name)
@@ -757,7 +757,7 @@ def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
         with pytest.raises(DraftModelRefused, match="/draft-model none"):
             change(chat, "pocket")
         assert name == say().draft_model == chat.model.settings.draft_model
-        assert PlainText("There is no draft model.") == change(chat, "none")
+        assert PlainText("No draft model.") == change(chat, "none")
         assert say().draft_model is None
     finally:
         chat.close()

@@ -240,8 +240,8 @@ def test_other_options_reuse_nothing_and_say_why(chatcli: Program, wide: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--kv-bits", 7), 2, "--kv-bits has to be one of 2, 3, 4, 5, 6, 8, not '7'"),
-        (("--kv-group-size", 60), 2, "--kv-group-size has to be one of 32, 64, 128"),
+        (("--kv-bits", 7), 2, "--kv-bits must be one of 2, 3, 4, 5, 6, 8, not '7'"),
+        (("--kv-group-size", 60), 2, "--kv-group-size must be one of 32, 64, 128"),
         (("--kv-bits", 4), 1, "in groups of 64"),
         at_night(("--max-kv-size", 64), 1, "leave out --max-kv-size"),
         at_night(("--adapter-path", "nowhere"), 1, "The adapter in"),

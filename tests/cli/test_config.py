@@ -182,13 +182,13 @@ def test_another_file_can_be_named(chatcli: Program) -> None:
 def test_an_invalid_file_is_one_sentence_and_can_be_repaired(chatcli: Program) -> None:
     path = write_config(chatcli, 'temp = "hot"\nseed = 3\n[models]\npocket = "x"\n')
     (sentence,) = run(chatcli, "list", expect=2).errors.splitlines()
-    assert sentence.startswith("chatcli: ") and "temp has to be" in sentence
+    assert sentence.startswith("chatcli: ") and "temp must be" in sentence
     assert "" == run(chatcli, "ask", "--help").errors
     report = run(chatcli, "config", "--json").json()
     assert {"value": 3, "source": "file"} == report["settings"]["seed"]
     assert 2 == len(report["problems"])
-    assert "temp has to be" in run(chatcli, "config").errors
-    assert "temp has to be" in run(chatcli, "config", "temp", expect=2).errors
+    assert "temp must be" in run(chatcli, "config").errors
+    assert "temp must be" in run(chatcli, "config", "temp", expect=2).errors
     assert "3\n" == run(chatcli, "config", "seed").text
     run(chatcli, "config", "temp", "0.25")
     run(chatcli, "config", "--unset", "models.pocket")
@@ -222,7 +222,7 @@ def test_an_unknown_key_is_one_warning(chatcli: Program) -> None:
 def test_a_refused_value_leaves_no_file(chatcli: Program) -> None:
     for args, clue in (
         (["tmp", "1"], "did you mean 'temp'?"),
-        (["sessions", ""], "sessions has to be text"),
+        (["sessions", ""], "sessions must be text"),
         (["models.none"], "no alias 'none'"),
         (["temp", "--edit"], "Give one of"),
     ):
@@ -233,7 +233,7 @@ def test_a_refused_value_leaves_no_file(chatcli: Program) -> None:
 
 def test_an_invalid_variable_is_named(chatcli: Program) -> None:
     (sentence,) = run(chatcli, "list", expect=2, CHATCLI_TOP_P="2").errors.splitlines()
-    assert "CHATCLI_TOP_P has to be a number from 0 to 1, not '2'" in sentence
+    assert "CHATCLI_TOP_P must be a number from 0 to 1, not '2'" in sentence
     result = run(chatcli, "config", CHATCLI_TOP_P="2")
     assert "CHATCLI_TOP_P" in result.errors and "top_p" in result.text
     assert (None, "default") == values_and_sources(chatcli, CHATCLI_TOP_P="")["top_p"]
@@ -293,7 +293,7 @@ def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, minimum: str, 
         value = setting.check_word(bound, key)
         assert setting.holds(value) and value == parse("ask", option, bound)[key]
     below = str(type(value)(minimum) - 1)
-    with pytest.raises(UsageError, match=f"{key} has to be"):
+    with pytest.raises(UsageError, match=f"{key} must be"):
         setting.check_word(below, key)
     with pytest.raises(UsageError, match=f"{option} has to be"):
         parse("ask", option, below)

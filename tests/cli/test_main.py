@@ -416,7 +416,7 @@ def test_a_date_that_is_set_is_rendered_and_saved(dated: Program) -> None:
     today = datetime.date.today()
     assert f"The session's date is {today.day} {today:%B %Y}." in text
     assert "told 3 November 2031 from the next message on; the next turn starts from" in text
-    assert "The session's date is 3 November 2031 already." in text
+    assert "The session's date is already 3 November 2031." in text
     later = dated.ask("four", "-S", "days", "-n", "4")
     assert (None, True) == (later["miss_reason"], later["reused_tokens"] > 20)
     session = dated.run("show", "days", "--json").json()

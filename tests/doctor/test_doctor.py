@@ -208,7 +208,7 @@ def test_a_broken_file_and_environment_are_told_and_private_words_are_not(doctor
         ("environment", "problem"),
         ("environment", "advice"),
     ]
-    assert "temp has to be" in findings[0]["value"]
+    assert "temp must be" in findings[0]["value"]
     assert "CHATCLI_TOP_P" in findings[2]["value"]
     assert "CHATCLI_TEMPERATURE not known" == findings[3]["value"]
     assert "between us" not in done.text

@@ -278,7 +278,7 @@ def test_biases_of_the_command_line_add_up(chatcli: Program) -> None:
     reply = chatcli.ask("Tell me.", *few, "--logit-bias", "90:1000", "--logit-bias", "91:-5")
     assert [90] * 3 == reply["tokens"]
     refused = chatcli.run("ask", "Hello", "--logit-bias", "much:5", expect=2)
-    assert "--logit-bias has to be TOKEN_ID:BIAS" in refused.errors
+    assert "--logit-bias must be TOKEN_ID:BIAS" in refused.errors
     unknown = chatcli.run("ask", "Hello", "--logit-bias", "99999:5", expect=1)
     assert "no token 99999" in unknown.errors
 

@@ -69,16 +69,16 @@ def test_system_reports_a_change_only_where_there_is_one(chat: LiveChat) -> None
 
     for _ in range(2):
         assert "There is no system prompt." == answer("off")
-        assert answer("Be kind.").startswith("The system prompt is changed: ")
-        assert "That is the system prompt already." == answer("Be kind.")
+        assert answer("Be kind.").startswith("System prompt changed. ")
+        assert "That is already the system prompt." == answer("Be kind.")
         assert "System prompt: Be kind." == answer("")
-        assert answer("off").startswith("The system prompt is gone: ")
+        assert answer("off").startswith("System prompt removed. ")
         assert "No system prompt." == answer("")
         say(chat, "Hello.")
 
 
 def test_a_missing_session_names_the_command_that_lists_sessions(chat: LiveChat) -> None:
-    with pytest.raises(SessionNotFound, match="in a chat, /resume does"):
+    with pytest.raises(SessionNotFound, match="In a chat /resume lists them"):
         registry.run(chat, "/resume nosuch")
 
 

@@ -40,7 +40,7 @@ def test_a_digit_chooses_one_of_several_replies_while_there_is_something_to_choo
     with Window(speaker, *given, columns=90, lines=50) as window:
         window.wait_for(lambda: ready(window))
         send_line(window, "My dog is called Biscuit.")
-        send_line(window, "/regenerate 3", r"1 goes on; 2 to 3 and Enter chooses another\.")
+        send_line(window, "/regenerate 3", r"1 is chosen; 2 to 3 and Enter chooses another\.")
         numbers = re.findall(r"^(\d)  [\d,]+ tokens", window.all_text(), re.MULTILINE)
         assert ["1", "2", "3"] == numbers
         head, replies = tree(speaker)
@@ -86,10 +86,10 @@ def test_replies_stand_side_by_side_where_there_is_room(width: int, rows: int) -
     assert rows == sum(map(bool, heads))
     assert all(len(line) <= width for line in lines)
     assert not any("\x1b" in line for line in lines)
-    assert "1 goes on; 2 to 4 and Enter chooses another." == lines[-1]
+    assert "1 is chosen; 2 to 4 and Enter chooses another." == lines[-1]
 
 
 def test_fewer_replies_than_were_asked_for_are_told_as_they_are() -> None:
-    assert "1 goes on; 2 and Enter chooses the other." == shown(80, 2)[-1]
-    assert "Only one reply came: it goes on." == shown(80, 1)[-1]
+    assert "1 is chosen; 2 and Enter chooses the other." == shown(80, 2)[-1]
+    assert "Only one reply came." == shown(80, 1)[-1]
     assert ["(stopped: nothing came)"] == shown(80, 0)

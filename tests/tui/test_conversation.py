@@ -149,7 +149,7 @@ def test_nothing_is_lost_by_going_back_and_trying_again(chatcli: Program) -> Non
         send_message(terminal, "one")
         send_message(terminal, "two")
         send_message(terminal, "/regenerate")
-        run_command(terminal, "/undo", "goes on after turn 1")
+        run_command(terminal, "/undo", "Now after turn 1")
         send_message(terminal, "three")
         terminal.line("/edit 1")
         terminal.wait_for("the old one stays in /tree")
@@ -228,7 +228,7 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
     with open_shell(chatcli, *args) as terminal:
         for message in ("one", "two", "three"):
             send_message(terminal, message)
-        run_command(terminal, "/undo", "goes on after turn 2")
+        run_command(terminal, "/undo", "Now after turn 2")
         leave(terminal)
     assert ["one", "two"] == messages()
     with open_shell(chatcli, *args, "--at", "1") as terminal:
@@ -236,7 +236,7 @@ def test_the_place_that_was_gone_to_is_kept_when_one_leaves(chatcli: Program) ->
         leave(terminal)
     assert ["one", "two"] == messages()
     with open_shell(chatcli, *args) as terminal:
-        run_command(terminal, "/rewind 1", "goes on after turn 1")
+        run_command(terminal, "/rewind 1", "Now after turn 1")
         # A message that is not sent anew after all is no place that was gone to.
         pick(terminal, "/tree", "3 › three", "three" + ENTER)
         terminal.wait_for("› three")

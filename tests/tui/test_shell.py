@@ -63,11 +63,11 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         turns = turns_of(chatcli, "hello-there")
         ratios = [percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1) for turn in turns]
         assert all(ratio in terminal.text() for ratio in ratios)
-        run_command(terminal, "/rename greeting", "This session is called 'greeting' now.")
+        run_command(terminal, "/rename greeting", "Renamed to 'greeting'.")
         assert terminal.wait_for(" greeting ·")
         run_command(terminal, "/hlep", "did you mean /help?")
         run_command(terminal, "/think off", "Thinking: off.")
-        run_command(terminal, "/system Be kind.", "The system prompt is changed")
+        run_command(terminal, "/system Be kind.", "System prompt changed")
         run_command(terminal, "/system", "System prompt: Be kind.")
         send_message(terminal, "/home/me/notes.txt is a path")
         third = turns_of(chatcli, "greeting")[2]
@@ -130,7 +130,7 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
     with open_shell(chatcli, "-m", chatcli.model, "-S", "kind", "-n", "8") as terminal:
         send_message(terminal, "hello there")
         send_message(terminal, "how are you?")
-        run_command(terminal, "/system Be kind.", "The system prompt is changed")
+        run_command(terminal, "/system Be kind.", "System prompt changed")
         send_message(terminal, "and now?")
         third = turns_of(chatcli, "kind")[2]
         check_panel(panels(terminal)[-1], third)
@@ -176,7 +176,7 @@ def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "lines", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
         terminal.send("/re")
-        terminal.wait_for("open a saved session")
+        terminal.wait_for("continue a saved session")
         assert "/resume" in terminal.text() and "/rename" in terminal.text()
         terminal.send("n")
         terminal.wait_for(lambda: "/resume" not in terminal.text())

@@ -320,7 +320,7 @@ class Composer:
                 text = self._pastes.unfold(self.buffer.text)
                 text = await asyncio.get_running_loop().run_in_executor(None, edited, text, editor)
         except UsageError as error:
-            self._notify(f"{error} Your message is as it was.")
+            self._notify(f"{error} Your message is unchanged.")
         else:
             self.set_text(text, at_once=True)
 

@@ -397,7 +397,7 @@ def _footer(picker: Picker[T], width: int) -> list[StyleAndTextTuples]:
     if question is not None and question.yes_or_no:
         return [[("class:strong", fit(f"  {question.text}", width))]]
     if question is not None:
-        keys = [("Enter", "keep"), ("Esc", "never mind")]
+        keys = [("Enter", "save"), ("Esc", "cancel")]
     else:
         keys = [("Enter", picker.rows.enter_label), ("Esc", "clear" if is_filtered else "leave")]
         keys += [

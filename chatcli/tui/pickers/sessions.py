@@ -112,7 +112,7 @@ class SessionRows(PickerRows[str]):
             return "No saved sessions yet. Esc leaves: what you say in a chat is saved as you go."
         if self._searcher.busy:
             return "Searching the messages…"
-        return f"No session holds '{query}'. Esc clears the filter."
+        return f"No sessions match '{query}'. Esc clears the filter."
 
     def choose(self, index: int) -> str:
         """The session's name. Raises `SessionUnreadable`."""

@@ -124,7 +124,7 @@ class TreeRows(PickerRows[ChosenEntry]):
 
     def empty_text(self, query: str) -> str:
         if query.strip():
-            return f"No message holds '{query}'. Esc clears the filter."
+            return f"No messages match '{query}'. Esc clears the filter."
         return "No messages yet. Esc leaves: say something, and /tree shows it here."
 
     def choose(self, index: int) -> ChosenEntry:

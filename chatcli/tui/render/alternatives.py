@@ -57,6 +57,6 @@ def lines(event: Alternatives) -> str:
 
 def _hint(count: int) -> str:
     if count == 1:
-        return "Only one reply came: it goes on."
+        return "Only one reply came."
     others = "2 and Enter chooses the other" if count == 2 else f"2 to {count} and Enter chooses another"
-    return f"1 goes on; {others}."
+    return f"1 is chosen; {others}."

@@ -345,7 +345,7 @@ def _(result: search.SearchResult) -> RenderableType:
     """For each hit a line that says where it is, and its excerpt."""
     if not result.hits:
         words = ", ".join(f"'{clean_line(word)}'" for word in result.words)
-        return Text(f"No message holds {words}.")
+        return Text(f"No messages match {words}.")
     lines: list[RenderableType] = []
     for hit in result.hits:
         place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.time)}"

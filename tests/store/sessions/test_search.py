@@ -294,7 +294,7 @@ def test_the_command_in_json(chatcli: Program) -> None:
 
 def test_no_hit_is_a_sentence_and_an_empty_query_an_error(chatcli: Program) -> None:
     result = chatcli.run("search", "figs", "two pears")
-    assert "No message holds 'figs', 'two pears'.\n" == result.text
+    assert "No messages match 'figs', 'two pears'.\n" == result.text
     assert "nothing to search for" in chatcli.run("search", " ", expect=2).errors
 
 

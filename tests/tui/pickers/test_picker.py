@@ -225,7 +225,7 @@ def test_typing_filters_the_messages_and_leads_to_them_by_their_forks(tmp_path: 
         assert listed[2].startswith("❯   ○ 3 › And bottled water?")
         assert 3 == len(listed)
         assert "brightblack" == tree.terminal.screen.buffer[2][6].fg
-        tree.press("zzz", "No message holds 'BOTTLED watzzz'. Esc clears the filter.")
+        tree.press("zzz", "No messages match 'BOTTLED watzzz'. Esc clears the filter.")
         tree.press(ESCAPE, "type to filter")
         assert "10 messages" in tree.rows()[0]
         tree.press("rye", tree.is_on("Rye"))
@@ -316,7 +316,7 @@ def test_an_empty_tree_says_what_to_do(tmp_path: Path) -> None:
     with List(tmp_path, "finish(pick(lambda one: 0, {}))") as tree:
         assert "say something, and /tree shows it here." in " ".join(tree.rows()[2:5])
         tree.terminal.send(ENTER + DOWN + LEFT + CTRL_L + PAGE_UP)
-        tree.press("a", "No message holds 'a'")
+        tree.press("a", "No messages match 'a'")
         tree.press(CTRL_C, lambda: tree.terminal.process.poll() is not None)
         assert None is tree.result()
 
@@ -349,7 +349,7 @@ def test_sessions_are_filtered_by_name_first_words_and_messages(tmp_path: Path) 
         assert sessions.is_on("taxes")()
         sessions.press("kilometres", "2 of 5 sessions")
         assert [True, True] == [sessions.row(name) != "" for name in ("sourdough", "taxes")]
-        sessions.press("zzz", "No session holds 'kilometreszzz'. Esc clears the filter.")
+        sessions.press("zzz", "No sessions match 'kilometreszzz'. Esc clears the filter.")
         searched = [fact[1] for fact in sessions.kept() if fact[0] == "search"]
         assert {"kilometres", "kilometreszzz"} <= set(searched)
         sessions.press(ESCAPE, "5 sessions")
