@@ -286,7 +286,7 @@ def test_the_command_in_json(chatcli: Program) -> None:
             "on_path": True,
             "excerpt": "Two PÉARS, please.",
             "last_used": 1e9,
-                "time": 1.0,
+            "time": 1.0,
         }
     ] == result.json()
     assert [] == chatcli.run("search", "figs", "--json").json()
