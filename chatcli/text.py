@@ -18,7 +18,8 @@ def clean(text: str) -> str:
 
     Character by character, so a sequence that is cut in two is as harmless as a whole one.
     """
-    if text.isascii() and text.isprintable():
+    # No control character, surrogate or override of direction is printable.
+    if text.isprintable():
         return text
     return "".join(map(_visible, text))
 

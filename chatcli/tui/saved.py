@@ -15,6 +15,7 @@ from rich.text import Text
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
 from chatcli.text import age, clean, clean_line, count
+from chatcli.tui.text.console import open_console
 from chatcli.tui.text.fit import fit, portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
@@ -84,7 +85,7 @@ def portable_entry(entry: Entry) -> Entry:
 
 def layout_console(width: int) -> Console:
     """A console of this width to lay out rows for; it prints nowhere."""
-    return Console(file=io.StringIO(), width=width, force_terminal=True, highlight=False)
+    return open_console(io.StringIO(), width=width, force_terminal=True)
 
 
 @dataclass(frozen=True)

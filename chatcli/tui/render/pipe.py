@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
-from rich.console import Console
-
 from chatcli.commands.results import Result
 from chatcli.conversation import finish
 from chatcli.events import (
@@ -24,6 +22,7 @@ from chatcli.text import clean
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.render.results import plain, renderable
+from chatcli.tui.text.console import open_console
 
 # Dim text on a terminal.
 DIMMED = "\x1b[2m{}\x1b[22m"
@@ -97,9 +96,9 @@ class Pipe:
 
     def result(self, result: Result) -> None:
         if (text := plain(result)) is not None:
-            self._out.write(text)
+            self._out.write(clean(text))
         else:
-            Console(file=self._out, highlight=False).print(renderable(result), crop=False)
+            open_console(self._out).print(renderable(result), crop=False)
 
     def _write(self, stream: TextIO, text: str, form: str = "{}") -> None:
         stream.write(form.format(clean(text)))

@@ -54,8 +54,9 @@ class DownloadProgress:
 def bar(title: str) -> Iterator[ProgressCallback]:
     """Yield a function that updates a progress bar; without a terminal it logs each tenth."""
     # Only here: every command imports this module, and rich takes a while.
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from chatcli.tui.text.console import open_console
 
     def log(done: int, total: int, part: str) -> None:
         if done * LOG_STEPS // total > (done - 1) * LOG_STEPS // total:
@@ -65,7 +66,7 @@ def bar(title: str) -> Iterator[ProgressCallback]:
         yield log
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=open_console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
 
         def update(done: int, total: int, part: str) -> None:

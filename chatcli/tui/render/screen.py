@@ -23,6 +23,7 @@ from chatcli.tui.render.reply import Reply
 from chatcli.tui.render.results import model_label, renderable
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import question_rows
+from chatcli.tui.text.console import open_console
 from chatcli.tui.text.styles import ACCENT, DIM
 
 
@@ -42,7 +43,7 @@ class Screen:
         gap: bool = False,
         context: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self.console = console or Console(highlight=False)
+        self.console = console or open_console()
         self.reply = Reply(self.console, context=context)
         self._panel = panel
         self._gap = gap
@@ -50,7 +51,7 @@ class Screen:
     @classmethod
     def above_prompt(cls, file: io.TextIOBase, panel: str, context: Callable[[], int | None]) -> Screen:
         """A screen that prints to `file`, which is above a prompt."""
-        console = Console(file=cast(TextIO, file), force_terminal=True, highlight=False)
+        console = open_console(cast(TextIO, file), force_terminal=True)
         return cls(console, panel, gap=True, context=context)
 
     def print(self, text: str, style: str = "") -> None:
@@ -112,7 +113,7 @@ class Screen:
 
     def drawn(self, result: Result, width: int) -> str:
         """What a command returned, for a screen of its own: text with ANSI styles in rows of `width`."""
-        console = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
+        console = open_console(io.StringIO(), force_terminal=True, width=width)
         with console.capture() as captured:
             console.print(renderable(result))
         return captured.get().rstrip("\n")
@@ -126,7 +127,7 @@ class Screen:
         if not (lines := self.reply.live(height)):
             return ""
         # A console of its own: another thread may be printing with `self.console` and hold its lock.
-        console = Console(file=io.StringIO(), force_terminal=True, width=self.console.width, highlight=False)
+        console = open_console(io.StringIO(), force_terminal=True, width=self.console.width)
         with console.capture() as captured:
             for line in lines:
                 console.print(line, soft_wrap=True)
