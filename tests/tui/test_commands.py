@@ -15,10 +15,10 @@ from tests.support.window import Window, prompt_is_back, send_line
 
 # What is given to a command that wants something, and a part of the answer where that is known.
 ARGUMENTS = {
-    "branch": ("1 aside", "Session aside"),
+    "branch": ("1 aside", "aside · 1 turn"),
     "search": ("biscuit", "turn 1 · you"),
     "export": ("talk.json", "Written to talk.json."),
-    "import": ("words.json", "Session words"),
+    "import": ("words.json", "words · 2 turns"),
     "new": ("", "A new conversation begins"),
     "rename": ("better", "Renamed to 'better'"),
     "rewind": ("1", "Now after turn 1"),
@@ -32,7 +32,7 @@ ARGUMENTS = {
     "model": ("", "The model is pocket."),
     "draft-model": ("", "No draft model."),
     "help": ("", "This program"),
-    "stats": ("", "prefilled"),
+    "stats": ("", "typed ahead"),
     "context": ("", "tokens, "),
     "tree": ("", "Go to a message"),
     "resume": ("", "Resume a session"),
@@ -51,7 +51,7 @@ FULL_SCREEN = "Esc leave"
 
 def result_of(window: Window, line: str, part: str) -> str:
     """Run a command and wait for a part of its answer; what is on the screen after it."""
-    before = window.all_text().rindex("\n› ") + 1
+    before = f"\n{window.all_text()}".rindex("\n› ")
     window.line(line)
     window.wait_for(
         lambda: (

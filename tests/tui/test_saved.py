@@ -14,7 +14,7 @@ from rich.console import Console
 
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Entry, Message
-from chatcli.events import PrefixMatched, TextDelta, TurnDone, TurnRecord
+from chatcli.events import PrefixMatched, ReplyContinued, TextDelta, TurnDone, TurnRecord
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.results import PROMPT_ROWS
 from chatcli.tui.render.screen import Screen
@@ -43,13 +43,15 @@ def printed(result: results.Result, columns: int, lines: int) -> list[str]:
     return re.sub(r"\x1b\[[\d;]*m", "", out.getvalue()).splitlines()
 
 
-def live(question: str, text: str, size: int, columns: int) -> list[str]:
-    """What the screen of a chat keeps of a turn."""
+def live(question: str, text: str, size: int, columns: int, before: str = "") -> list[str]:
+    """What the screen of a chat keeps of a turn, whose reply begins with `before`."""
     out = io.StringIO()
     console = Console(file=out, width=columns, height=24, force_terminal=True, highlight=False)
     screen = Screen(console, panel="off")
     screen.message(question)
     screen.reply.begin(str)
+    if before:
+        screen.event(ReplyContinued(before))
     screen.event(PrefixMatched(1, 0, None))
     for piece in chunks(text, size):
         screen.event(TextDelta(piece))
@@ -77,6 +79,13 @@ def test_a_saved_turn_looks_as_it_did(columns: int, size: int) -> None:
 def test_any_saved_reply_looks_as_it_did(text: str, size: int, columns: int) -> None:
     rows = printed(results.Transcript("talk", conversation_of(text)), columns, 24)
     assert live("question 1", text, size, columns)[1:-1] == rows[rows.index("1 › question 1") + 1 :]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_reply_that_goes_on_in_a_code_block_is_code_on_the_screen(size: int) -> None:
+    before, text = "A:\n\n```py\ndef f(x):\n    retur", "n x * 2\n\nprint(f(2))\n```\n\nDone."
+    rows = live("/continue", text, size, 80, before)
+    assert ["```py", "    return x * 2", "", "print(f(2))", "```", "", "  Done."] == rows[1:-1]
 
 
 @pytest.mark.parametrize(("columns", "lines"), WINDOWS)
