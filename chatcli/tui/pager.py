@@ -66,7 +66,7 @@ class Match(NamedTuple):
 
 
 class Pager:
-    """A conversation in rows, the last thinking in sight first. A turn is laid out when it is to be seen."""
+    """A conversation in rows, the last thinking in sight first. A turn is laid out when it is needed."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._turns = [_portable_turn(turn) for turn in conversation.turns()]
@@ -74,10 +74,9 @@ class Pager:
         self._rows: dict[int, list[Text]] = {}
         self._top: Place | None = None
         self._query = ""
-        self._matches: list[Match] = []
-        # The matches of each row: (number of the match, first column, column after the last).
-        self._marks: dict[Place, list[tuple[int, int, int]]] = {}
-        self._current = 0
+        # The matches of each turn that was searched, and the one that was gone to.
+        self._matches: dict[int, list[Match]] = {}
+        self._current: Match | None = None
         self._notice = ""
         self._is_asking = False
         self._buffer = Buffer(multiline=False)
@@ -120,9 +119,7 @@ class Pager:
             if top is not None and top.turn in before:
                 share = top.row / max(len(before[top.turn]), 1)
                 self._top = Place(top.turn, int(share * len(self._turn_rows(top.turn))))
-            if self._query:
-                self._set_matches(self._find(self._query))
-                self._current = min(self._current, max(len(self._matches) - 1, 0))
+            self._matches, self._current = {}, None
         if self._top is None:
             self._top = self._last_thinking()
         self._scroll(0)
@@ -181,54 +178,56 @@ class Pager:
     # Searching
 
     def search(self, query: str) -> None:
-        """Go to the first match from the row at the top on, or else the first of all."""
-        self._query = clean_line(portable(query)) or self._query
-        self._notice = ""
-        if not self._query:
-            return
-        self._set_matches(self._find(self._query))
-        if not self._matches:
-            self._notice = NO_MATCHES
-            return
-        top = self._top or Place(0, 0)
-        later = (at for at, match in enumerate(self._matches) if (match.turn, match.spans[0][0]) >= top)
-        self._go_to(next(later, 0))
-
-    def _set_matches(self, matches: Iterator[Match]) -> None:
-        self._matches, self._marks = list(matches), {}
-        for number, match in enumerate(self._matches):
-            for row, start, end in match.spans:
-                self._marks.setdefault(Place(match.turn, row), []).append((number, start, end))
+        """Go to the first match from the row at the top on; after the last turn comes the first."""
+        self._query, self._notice = clean_line(portable(query)) or self._query, ""
+        if self._query:
+            self._matches, self._current = {}, None
+            self.next_match(1)
 
     def next_match(self, step: int) -> None:
-        """Go to the next or the previous match; after the last comes the first."""
-        if self._matches:
-            self._go_to((self._current + step) % len(self._matches))
-
-    def _go_to(self, number: int) -> None:
-        self._current = number
-        match = self._matches[number]
-        place = Place(match.turn, match.spans[0][0])
+        """Go to the next or the previous match."""
+        if not self._query:
+            return
+        self._current = next(self._matches_from(self._current, step), None)
+        if self._current is None:
+            self._notice = NO_MATCHES
+            return
+        place = Place(self._current.turn, self._current.spans[0][0])
         if place not in [visible for visible, _ in self._visible()]:
             self._top = place
             self._scroll(-ROWS_ABOVE_MATCH)
 
-    def _find(self, query: str) -> Iterator[Match]:
-        """Where the turns' rows say `query`, whatever its case, and wherever rows and lines are broken."""
-        words = _folded(query)
-        letters = _letters(query)
-        for index, turn in enumerate(self._turns):
+    def _matches_from(self, current: Match | None, step: int) -> Iterator[Match]:
+        """The matches after `current`, or before it; without one from the row at the top on, all around."""
+        top, count = self._top or Place(0, 0), len(self._turns)
+        start = Match(top.turn, ((top.row, -1, -1),)) if current is None else current
+        for offset in range(count + 1):
+            matches = self._matches_of((start.turn + step * offset) % count)[::step]
+            if offset in (0, count):
+                # The turn that it begins in comes first and last, a part of it each time.
+                is_later = offset == 0
+                matches = [match for match in matches if ((match > start) is (step > 0)) is is_later]
+                matches = [match for match in matches if match != start] if is_later else matches
+            yield from matches
+
+    def _matches_of(self, turn: int) -> list[Match]:
+        """Where a turn's rows say what is searched, whatever the case and wherever they are broken."""
+        if turn not in self._matches:
             # Only what may hold it is laid out.
-            if letters in _letters(html.unescape(_whole_text(turn))):
-                yield from (Match(index, spans) for spans in _spans(self._turn_rows(index), words))
+            may_match = _letters(self._query) in _letters(html.unescape(_whole_text(self._turns[turn])))
+            spans = _spans(self._turn_rows(turn), _folded(self._query)) if may_match else ()
+            self._matches[turn] = [Match(turn, span) for span in spans]
+        return self._matches[turn]
 
     def _marked(self, place: Place, row: Text) -> Text:
         """A row with the matches in it."""
-        if not (marks := self._marks.get(place)):
+        if not self._query:
             return row
         marked = row.copy()
-        for number, start, end in marks:
-            marked.stylize(CURRENT_MATCH if number == self._current else MATCH, start, end)
+        for match in self._matches_of(place.turn):
+            for number, start, end in match.spans:
+                if number == place.row:
+                    marked.stylize(CURRENT_MATCH if match == self._current else MATCH, start, end)
         return marked
 
     # Keys
@@ -239,10 +238,10 @@ class Pager:
         if self._notice:
             query = fit(self._query, max(width - len(self._notice) - 8, 1))
             return [("class:bad", fit(f"  {self._notice}: {query}", width - 1))]
-        if not self._matches:
+        if self._current is None:
             return [("class:dim", _first_fitting("", KEY_HINTS, width))]
-        tally = f"  {self._current + 1:,} of {len(self._matches):,}"
-        return [("", tally), ("class:dim", _first_fitting(tally, SEARCH_HINTS, width)[len(tally) :])]
+        where = f"  turn {self._current.turn + 1:,}"
+        return [("", where), ("class:dim", _first_fitting(where, SEARCH_HINTS, width)[len(where) :])]
 
     def _ask(self) -> None:
         self._is_asking, self._notice = True, ""

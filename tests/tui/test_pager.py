@@ -76,17 +76,21 @@ def test_replies_are_markdown_as_when_they_came() -> None:
 
 
 def test_a_search_goes_to_the_first_match_from_here_and_two_keys_go_on() -> None:
-    turns = [("one", "", f"{LONG}\nneedle a\n{LONG}"), ("two", "", f"Needle b\n\n{LONG}")]
+    turns = [("one", "", f"{LONG}\nneedle a\n{LONG}"), ("two", "", f"Needle b and needle c\n\n{LONG}")]
     with reader(*turns) as pager:
-        pager.search("needle")
-        assert "1 of 2" in footer(pager)  # the last one is above: the first comes again
-        assert any("needle a" in row for row in rows_of(pager)) and "needle" == marked(pager, "reverse")
-        pager.next_match(1)
-        assert "2 of 2" in footer(pager) and any("Needle b" in row for row in rows_of(pager))
-        pager.next_match(1)
-        assert "1 of 2" in footer(pager)
+        pager.search("needle")  # all are above: the first comes again
+        assert "turn 1" in footer(pager) and "needle" == marked(pager, "reverse")
+        assert any("needle a" in row for row in rows_of(pager))
+        for step, turn, current in [(1, 2, "Needle"), (1, 2, "needle"), (1, 1, "needle"), (-1, 2, "needle")]:
+            pager.next_match(step)
+            assert f"turn {turn}" in footer(pager) and current == marked(pager, "reverse")
+        assert "Needle" == marked(pager, "underline")
         pager.next_match(-1)
-        assert "2 of 2" in footer(pager) and "Needle" == marked(pager, "reverse")
+        assert "Needle" == marked(pager, "reverse") and "needle" == marked(pager, "underline")
+    with reader(("one", "", "the only needle")) as pager:
+        pager.search("needle")
+        pager.next_match(1)
+        assert "needle" == marked(pager, "reverse")
 
 
 def test_what_is_searched_for_may_be_broken_over_rows_and_hold_marks() -> None:
@@ -94,7 +98,7 @@ def test_what_is_searched_for_may_be_broken_over_rows_and_hold_marks() -> None:
     with reader(("one", "", reply)) as pager:
         for query in ("bold statement of", "FACTS, and 漢字 in code"):
             pager.search(query)
-            assert "1 of 1" in footer(pager)
+            assert "turn 1" in footer(pager)
             assert query.lower().replace(" ", "") == marked(pager, "reverse").lower().replace(" ", "")
 
 
@@ -104,7 +108,7 @@ def test_a_search_without_a_match_says_so() -> None:
         pager.search("nowhere")
         assert "  No matches: nowhere" == footer(pager) and before == rows_of(pager)
         pager.search("line 99")
-        assert "1 of 1" in footer(pager)
+        assert "turn 1" in footer(pager)
 
 
 @pytest.mark.parametrize("columns", [24, 40, 60, 80, 200])
@@ -112,7 +116,7 @@ def test_the_footer_names_the_keys_and_fits(columns: int) -> None:
     with reader(("one", "", "needle"), columns=columns) as pager:
         assert "/ searches" in footer(pager) and "q" in footer(pager) and len(footer(pager)) < columns
         pager.search("needle")
-        assert "1 of 1" in footer(pager) and len(footer(pager)) < columns
+        assert "turn 1" in footer(pager) and len(footer(pager)) < columns
         assert columns < 40 or "n next" in footer(pager)
 
 
