@@ -1,4 +1,4 @@
-"""Files: private folders, atomic writes, locks, safe names."""
+"""Files: private folders, locations that no link leads out of, atomic writes, locks, safe names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import total_ordering
 from pathlib import Path
 from typing import IO
 
@@ -25,8 +27,16 @@ LONGEST_NAME_BYTES = 240
 ATTEMPTS = 3
 # The suffix of a session that has no name yet.
 UNNAMED = ".new"
+# Names of files that are being written, and of nothing else.
+UNNAMED_FILE = re.compile(rf"\.[0-9a-f]{{32}}{re.escape(UNNAMED)}")
+TEMPORARY_FILE = re.compile(r"\d{1,10}-[0-9a-f]{32}")
+READ_BYTES = 64 << 20
 # A content hash, wherever a text names one.
 SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+# What `O_NOFOLLOW` gives for a link: FreeBSD has an error of its own.
+LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Bytes of a disk that are left to the transcripts.
 RESERVE = 4 << 20
 
@@ -41,18 +51,12 @@ def explained(what: str) -> Iterator[None]:
         raise FolderError(f"Cannot {what}: {reason}.") from error
 
 
-def private_folder(path: Path) -> Path:
-    """Make `path`, readable by its owner only, with its parents. Raises `FolderError`."""
-    with explained(f"use the folder {path} (choose another with --sessions DIR)"):
-        make_private(path)
-    return path
-
-
 def make_private(path: Path) -> None:
     """Make `path` and the parents that are missing, all mode 0700. Raises `OSError`."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        flush_folder(parent.parent)
     # It may be gone again by now, which is for the caller to find out.
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -100,16 +104,263 @@ def with_tilde(path: Path) -> str:
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
 
 
-def write_once(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
-    """Put `data` at `path` so that it is there whole or not at all, also after a crash.
+class NotRegular(OSError):
+    """There is something, but no file: a link, a pipe, a device."""
+
+
+class _OpenFolder:
+    """A folder that somebody named, opened when it is first needed and kept open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.absolute = path.absolute()
+        self._descriptors: list[int] = []
+
+    def descriptor(self) -> int:
+        """Raises `OSError`. A folder that was deleted since is opened anew."""
+        if not self._descriptors or not os.fstat(self._descriptors[-1]).st_nlink:
+            # Another thread may be at work with the one before, so that stays open.
+            self._descriptors.append(os.open(self.absolute, FOLDER_FLAGS))
+        return self._descriptors[-1]
+
+    def __del__(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+
+@total_ordering
+class Location:
+    """A place at or below a folder that somebody named, reached through that folder's descriptor.
+
+    The named folder is opened once, so it is the same one whatever becomes of its path and of the current
+    folder. Below it no link is followed, and only regular files of the folder's owner or of this user are
+    opened. (Go's `os.Root` is alike.) `str` gives the path for sentences. Methods raise `OSError`.
+    """
+
+    def __init__(self, folder: _OpenFolder, names: tuple[str, ...] = ()) -> None:
+        self._folder = folder
+        self._names = names
+        self.path = folder.path.joinpath(*names)
+
+    @classmethod
+    def of(cls, folder: Path | Location) -> Location:
+        """A folder by its path, which is followed wherever it leads. It need not exist yet."""
+        return folder if isinstance(folder, Location) else cls(_OpenFolder(folder))
+
+    @classmethod
+    def of_file(cls, path: Path) -> Location:
+        """A file in a folder that is trusted. The file is not followed."""
+        return cls.of(path.parent) / path.name
+
+    def __truediv__(self, name: str) -> Location:
+        """What has this name in this folder. Raises `ValueError` for what is no name."""
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ValueError(f"{name!r} is not a name")
+        return Location(self._folder, (*self._names, name))
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def stem(self) -> str:
+        return self.path.stem
+
+    @property
+    def parent(self) -> Location:
+        """The folder that this is in. Raises `ValueError` at the named folder, which nothing leaves."""
+        if not self._names:
+            raise ValueError(f"{self} is not below the folder that was named")
+        return Location(self._folder, self._names[:-1])
+
+    def with_name(self, name: str) -> Location:
+        return self.parent / name
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"Location({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.path == (other.path if isinstance(other, Location) else other)
+
+    def __lt__(self, other: Location) -> bool:
+        return self.path < other.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[int]:
+        """The descriptor of this folder. Raises `OSError` for anything else, links too."""
+        descriptor = self._folder.descriptor()
+        owner = os.fstat(descriptor).st_uid
+        with contextlib.ExitStack() as held:
+            for name in self._names:
+                descriptor = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+                held.callback(os.close, descriptor)
+                _check_owner(os.fstat(descriptor), owner)
+            yield descriptor
+
+    def stat(self) -> os.stat_result:
+        """Of the link itself, where it is one."""
+        if not self._names:
+            return os.fstat(self._folder.descriptor())
+        with self.parent.opened() as folder:
+            return os.stat(self.name, dir_fd=folder, follow_symlinks=False)
+
+    def exists(self) -> bool:
+        """Whether there is anything, a link too."""
+        try:
+            self.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def is_folder(self) -> bool:
+        return self.exists() and stat.S_ISDIR(self.stat().st_mode)
+
+    @contextlib.contextmanager
+    def _opened_anew(self) -> Iterator[int]:
+        """A descriptor that is nobody else's: a lock and the place in a listing belong to it."""
+        with self.opened() as folder:
+            descriptor = os.open(".", FOLDER_FLAGS, dir_fd=folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def scan(self) -> Iterator[os.DirEntry[str]]:
+        """What is in this folder. An entry can be asked for its facts until the next one is."""
+        with self._opened_anew() as folder, os.scandir(folder) as entries:
+            yield from entries
+
+    def names(self) -> list[str]:
+        """The names in this folder, in no order."""
+        return [entry.name for entry in self.scan()]
+
+    def open(self, flags: int = os.O_RDONLY) -> int:
+        """The descriptor of a regular file of this user's, or of the named folder's owner."""
+        with self.parent.opened() as folder:
+            try:
+                # A pipe is not waited for.
+                descriptor = os.open(self.name, flags | FILE_FLAGS, PRIVATE_FILE, dir_fd=folder)
+            except OSError as error:
+                if error.errno in LINK_ERRORS:
+                    raise NotRegular(error.errno, "it is a link", str(self)) from error
+                raise
+            try:
+                facts = os.fstat(descriptor)
+                if stat.S_ISDIR(facts.st_mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self))
+                if not stat.S_ISREG(facts.st_mode):
+                    raise NotRegular(errno.EINVAL, "it is not a regular file", str(self))
+                _check_owner(facts, os.fstat(self._folder.descriptor()).st_uid)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            return descriptor
+
+    def read_bytes(self) -> bytes:
+        descriptor = self.open()
+        try:
+            return read_all(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def touch(self) -> None:
+        """Set the time of its last use to now."""
+        self.set_times(None)
+
+    def set_times(self, times: tuple[float, float] | None) -> None:
+        """The times of its last use and change, in seconds since the epoch."""
+        descriptor = self.open()
+        try:
+            os.utime(descriptor, times)
+        finally:
+            os.close(descriptor)
+
+    def make_folder(self) -> None:
+        """Make this folder and what is missing above it, mode 0700, each on disk before what is in it."""
+        if not self._names:
+            make_private(self._folder.absolute)
+            return
+        try:
+            with self.opened():
+                return
+        except FileNotFoundError:
+            self.parent.make_folder()
+        with self.parent.opened() as folder:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.name, PRIVATE_FOLDER, dir_fd=folder)
+            os.fsync(folder)
+
+    def rename(self, new: Location) -> None:
+        """Take the place of `new`."""
+        with self.parent.opened() as source, new.parent.opened() as target:
+            os.rename(self.name, new.name, src_dir_fd=source, dst_dir_fd=target)
+
+    def link(self, new: Location) -> None:
+        """Have the name `new` too. Raises `FileExistsError` if that is taken."""
+        with self.parent.opened() as source, new.parent.opened() as target:
+            os.link(self.name, new.name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove a file, or a link itself."""
+        expected = (FileNotFoundError,) if missing_ok else ()
+        with contextlib.suppress(*expected), self.parent.opened() as folder:
+            os.unlink(self.name, dir_fd=folder)
+
+    def rmdir(self) -> None:
+        """Remove an empty folder."""
+        with self.parent.opened() as folder:
+            os.rmdir(self.name, dir_fd=folder)
+
+    def flush(self) -> None:
+        """Make what was added to this folder, renamed or removed there outlive a power cut."""
+        with self.opened() as folder:
+            os.fsync(folder)
+
+    def free_bytes(self) -> int:
+        """What is free on the disk of this folder."""
+        with self.opened() as folder:
+            return shutil.disk_usage(folder).free
+
+    @contextlib.contextmanager
+    def locked(self, *, shared: bool = False) -> Iterator[None]:
+        """Wait for a lock on this folder and hold it."""
+        with self._opened_anew() as folder:
+            lock(folder, shared=shared)
+            yield
+
+
+def _check_owner(facts: os.stat_result, owner: int) -> None:
+    """Raise `PermissionError` for what is neither this user's nor `owner`'s."""
+    if facts.st_uid not in (os.geteuid(), owner):
+        raise PermissionError(errno.EPERM, "it belongs to another user")
+
+
+def read_all(descriptor: int) -> bytes:
+    """A file from its beginning to its end, however much a system gives at a time. Raises `OSError`."""
+    parts: list[bytes] = []
+    offset = 0
+    while part := os.pread(descriptor, READ_BYTES, offset):
+        parts.append(part)
+        offset += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def write_once(location: Location, data: Data, scratch: Location, reserve: int = RESERVE) -> int:
+    """Put `data` at `location` so that it is there whole or not at all, also after a crash.
 
     As `replace`, but a file that is there stays. Returns the bytes written. Raises `OSError`.
     """
-    return 0 if path.exists() else replace(path, data, scratch, reserve)
+    return 0 if location.exists() else replace(location, data, scratch, reserve)
 
 
-def replace(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> int:
-    """Put `data` in the place of `path`, whole or not at all, and leave `reserve` bytes of the disk.
+def replace(location: Location, data: Data, scratch: Location, reserve: int = RESERVE) -> int:
+    """Put `data` in the place of `location`, whole or not at all, and leave `reserve` bytes of the disk.
 
     It is written to a temporary file in `scratch` (same file system), flushed, renamed, and the
     folder's entry flushed. Returns the bytes written. Raises `OSError`.
@@ -120,43 +371,43 @@ def replace(path: Path, data: Data, scratch: Path, reserve: int = RESERVE) -> in
         # Another process may take the file for abandoned in the moment before it is locked, or
         # clear the folders away.
         with contextlib.suppress(FileNotFoundError):
-            make_private(scratch)
-            make_private(path.parent)
-            if shutil.disk_usage(scratch).free < size + reserve:
+            scratch.make_folder()
+            location.parent.make_folder()
+            if scratch.free_bytes() < size + reserve:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(scratch))
             temporary = scratch / f"{os.getpid()}-{uuid.uuid4().hex}"
             try:
-                with _flushed(temporary, parts):
-                    temporary.replace(path)
+                with flushed(temporary, parts):
+                    temporary.rename(location)
             finally:
                 temporary.unlink(missing_ok=True)
-            flush_folder(path.parent)
+            location.parent.flush()
             return size
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
 
 
-def create(path: Path, data: bytes) -> None:
-    """Make a new file with these first bytes, whole or not at all. Raises `FileExistsError`."""
+def create(location: Location, data: bytes) -> None:
+    """Make a new file with this content, whole or not at all. Raises `FileExistsError`."""
     with contextlib.suppress(OSError):
-        sweep(path.parent, f".*{UNNAMED}")
+        sweep(location.parent, UNNAMED_FILE)
     for _ in range(ATTEMPTS):
         # As in `replace`: a sweep elsewhere may come before the lock.
         with contextlib.suppress(FileNotFoundError):
-            temporary = path.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
+            temporary = location.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
             try:
-                with _flushed(temporary, [data]):
-                    path.hardlink_to(temporary)
+                with flushed(temporary, [data]):
+                    temporary.link(location)
             finally:
                 temporary.unlink(missing_ok=True)
-            flush_folder(path.parent)
+            location.parent.flush()
             return
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location))
 
 
 @contextlib.contextmanager
-def _flushed(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
+def flushed(location: Location, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
     """A new file on disk, locked while the block runs: a killed process leaves it without a lock."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    descriptor = location.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         lock(descriptor)
         file.writelines(parts)
@@ -165,9 +416,9 @@ def _flushed(path: Path, parts: Sequence[bytes | memoryview]) -> Iterator[None]:
         yield
 
 
-def hashes_in(path: Path) -> set[str]:
+def hashes_in(location: Location) -> set[str]:
     """The content hashes that a text names. Raises `OSError`."""
-    return {name.decode() for name in SHA256_NAME.findall(path.read_bytes())}
+    return {name.decode() for name in SHA256_NAME.findall(location.read_bytes())}
 
 
 def flush_folder(path: Path) -> None:
@@ -191,24 +442,13 @@ def lock(file: int | IO[bytes], *, shared: bool = False, wait: bool = True) -> b
     return True
 
 
-@contextlib.contextmanager
-def locked_folder(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Wait for a lock on a folder and hold it. Raises `OSError`."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        lock(descriptor, shared=shared)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_locked(path: Path) -> bool:
+def is_locked(location: Location) -> bool:
     """Whether some process holds an exclusive lock on a file, this one included.
 
     Locks belong to open files, not to processes. The test itself locks for a moment.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = location.open()
     except OSError:
         return False
     try:
@@ -217,12 +457,17 @@ def is_locked(path: Path) -> bool:
         os.close(descriptor)
 
 
-def abandoned(paths: Iterable[Path]) -> list[Path]:
-    """Those of these temporary files whose writers are gone."""
-    return [path for path in paths if not is_locked(path)]
+def abandoned(folder: Location, pattern: re.Pattern[str] = TEMPORARY_FILE) -> Iterator[Location]:
+    """The temporary files in a folder whose writers are gone. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for entry in folder.scan():
+            if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                location = folder / entry.name
+                if not is_locked(location):
+                    yield location
 
 
-def sweep(folder: Path, pattern: str = "*") -> None:
-    """Remove the temporary files of this pattern that killed processes left behind."""
-    for path in abandoned(folder.glob(pattern)):
-        path.unlink(missing_ok=True)
+def sweep(folder: Location, pattern: re.Pattern[str] = TEMPORARY_FILE) -> None:
+    """Remove the temporary files that killed processes left behind. Raises `OSError`."""
+    for location in abandoned(folder, pattern):
+        location.unlink(missing_ok=True)

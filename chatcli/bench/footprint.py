@@ -17,6 +17,7 @@ from mlx_lm.models.cache import save_prompt_cache
 from chatcli.bench import workloads
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.files import Location
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
@@ -89,10 +90,10 @@ class SavableCheckpoints(Checkpoints):
 class WriteMeter:
     """Counts every byte that a store writes: `written` is its callback, on its writer thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Location) -> None:
         self.total = 0
         self._folder = folder
-        self._seen: set[Path] = set()
+        self._seen: set[Location] = set()
 
     def written(self, size: int, _: TokenPath) -> None:
         """A segment of `size` bytes was written, and perhaps a file that joins it with others."""

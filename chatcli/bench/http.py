@@ -16,7 +16,6 @@ from typing import Any
 from chatcli.bench.contender import Answer, Contender, Request, gaps
 from chatcli.bench.http_server import HOST, Command, Event, Server
 from chatcli.bench.scripted import Script
-from chatcli.store.segments.inventory import bytes_below
 
 CHAT_PATH = "/v1/chat/completions"
 HEALTH_PATH = "/health"
@@ -77,7 +76,7 @@ class Http:
             gaps=gaps(times),
             after_seconds=ended - times[-1],
             memory_bytes=self._memory(server),
-            disk_bytes=bytes_below(self._folder),
+            disk_bytes=sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file()),
             reports_reuse=counts.reused is not None,
         )
 

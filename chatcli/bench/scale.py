@@ -17,6 +17,7 @@ import numpy as np
 
 from chatcli.bench.measure import Spread, timed
 from chatcli.conversation.tree import Entry, Message
+from chatcli.files import Location
 from chatcli.store.segments import budget, catalog
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
@@ -129,7 +130,7 @@ def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPa
     """Write `segments` on equally long paths, a file each, and a state at the end of each path."""
     model = catalog.model_folder(folder, FINGERPRINT)
     for shard in range(256):
-        (model / f"{shard:02x}").mkdir(parents=True, exist_ok=True)
+        (model / f"{shard:02x}").path.mkdir(parents=True, exist_ok=True)
     length = max(segments // paths, 2)
     for number in range(max(segments // length, 1)):
         path = _path(number, length)
@@ -139,20 +140,20 @@ def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPa
         yield path
 
 
-def _write_rows(model: Path, path: TokenPath) -> None:
+def _write_rows(model: Location, path: TokenPath) -> None:
     """A file of the path's first segment."""
     segment = path[0]
     tokens = np.asarray(path.tokens_of(segment), "<i4")
     keys = np.resize(ROWS, (1, 1, len(tokens), 4))
     tensors = {name: Tensor.of(keys) for name in ("0.keys", "0.values")}
     metadata = _metadata(segment, "rows") | {"ends": f"[{segment.end}]"}
-    catalog.rows_path(model, path).write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, metadata))
+    catalog.rows_path(model, path).path.write_bytes(pack({TOKENS: Tensor.of(tokens), **tensors}, metadata))
 
 
-def _write_state(model: Path, segment: Segment) -> None:
+def _write_state(model: Location, segment: Segment) -> None:
     metadata = _metadata(segment, "state") | {"scalars": "{}"}
     path = catalog.state_path(model, segment.id)
-    path.write_bytes(pack({"1.cache": Tensor.of(ROWS)}, metadata))
+    path.path.write_bytes(pack({"1.cache": Tensor.of(ROWS)}, metadata))
 
 
 def _metadata(segment: Segment, kind: str) -> dict[str, str]:

@@ -142,7 +142,7 @@ def locks(path: Path) -> Iterator[Finding]:
     descriptor = os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE_FILE)
     try:
         files.lock(descriptor, wait=False)
-        held = files.is_locked(scratch)
+        held = files.is_locked(files.Location.of_file(scratch))
     except OSError as error:
         yield problem("file locks", f"refused: {error.strerror}", todo)
         return

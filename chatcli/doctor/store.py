@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chatcli.doctor.finding import Finding, advice, count, ok, problem
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store import maintenance
 from chatcli.store.segments import budget, eviction, inventory
 from chatcli.store.segments.container import Container
@@ -88,7 +89,7 @@ def headers(sessions: SessionFolder) -> Iterator[Finding]:
         yield ok("headers", value if read else "none yet", read=read)
 
 
-def _headers(model: Path) -> Iterator[Item | Problem]:
+def _headers(model: Location) -> Iterator[Item | Problem]:
     """States first, then rows, so that a sample has both."""
     for state in islice(inventory.states(model), SAMPLE_FILES // 2):
         yield _state(state)

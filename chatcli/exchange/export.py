@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +16,7 @@ from chatcli import files
 from chatcli.conversation.tree import Conversation, Message, Picture
 from chatcli.errors import FolderError, ImagesRefused
 from chatcli.exchange import readable
+from chatcli.files import Location
 
 # What a JSON export says that it is.
 FORMAT, VERSION = "chatcli", 1
@@ -43,17 +46,26 @@ def text_of(
 
 
 def write(path: Path, text: str, *, force: bool = False) -> None:
-    """Write a file of the person's, and one that is there already only by `force`.
+    """Write a file of the person's, whole or not at all and mode 0600; one that is there only by `force`.
 
-    Raises `FolderError`.
+    A link, a device or a pipe is written to where it leads. Raises `FolderError`.
     """
+    data = text.encode()
     with files.explained(f"write {path}"):
+        real = path.resolve()
+        if force and real.exists() and not real.is_file():
+            real.write_bytes(data)
+            return
+        if not real.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        location = Location.of_file(real)
+        if force:
+            files.replace(location, data, location.parent, reserve=0)
+            return
         try:
-            file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
+            files.create(location, data)
         except FileExistsError:
             raise FolderError(f"{path} is there already.") from None
-        with file:
-            file.write(text)
 
 
 def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = None) -> dict[str, Any]:

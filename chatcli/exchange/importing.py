@@ -16,7 +16,7 @@ from typing import Any, cast
 from chatcli import files
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id
-from chatcli.errors import BadName, ChatcliError, NotImportable
+from chatcli.errors import BadName, NotImportable
 from chatcli.exchange.export import FORMAT, VERSION
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.images import Gallery
@@ -231,21 +231,17 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
         with contextlib.suppress(BadName):
             name = files.check_name(imported.name) if imported.name is not None else name
         name = folder.free_name(name)
-    session = folder.create(
-        name, model=conversation.model, system=conversation.system, date=conversation.date
-    )
-    try:
+    with (
+        Gallery(folder.location).keeping(imported.images),
+        folder.building(
+            name, model=conversation.model, system=conversation.system, date=conversation.date
+        ) as session,
+    ):
         session.set_template(conversation.effort, conversation.template_args)
         session.set_settings(conversation.settings)
-        with Gallery(folder.folder).keeping(imported.images):
-            for entry in conversation.entries.values():
-                session.copy(entry)
+        for entry in conversation.entries.values():
+            session.copy(entry)
         for entry_id, label in conversation.labels.items():
             session.set_label(entry_id, label)
         session.move_head(conversation.head)
-    except BaseException:
-        for undo in (session.close, lambda: folder.delete(session.name)):
-            with contextlib.suppress(ChatcliError):
-                undo()
-        raise
     return session

@@ -153,7 +153,7 @@ class OpenSession:
             raise UsageError("There is no conversation to rename yet: say something first.")
         self._background.stop()
         renamed = self.folder.rename_open(self.file.name, name)
-        self.file.moved(self.file.path.with_name(f"{renamed}.jsonl"))
+        self.file.moved(self.file.location.with_name(f"{renamed}.jsonl"))
         return renamed
 
     def close(self) -> str | None:

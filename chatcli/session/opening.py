@@ -86,12 +86,12 @@ def branch_from(
         raise SessionNotFound(f"The session '{name}' has no turns yet: there is nothing to branch.")
     leaf = source.head if at is None else source.end_of_turn(at)
     new_name = files.check_name(new_name) if new_name is not None else folder.free_name(name)
-    branched = folder.create(
+    with folder.building(
         new_name, model=source.model, system=source.system, date=source.date, branched_from=name
-    )
-    branched.set_template(source.effort, source.template_args)
-    branched.set_model_options(source.model_options)
-    branched.set_settings(source.settings)
-    for entry in source.path(leaf):
-        branched.copy(entry)
+    ) as branched:
+        branched.set_template(source.effort, source.template_args)
+        branched.set_model_options(source.model_options)
+        branched.set_settings(source.settings)
+        for entry in source.path(leaf):
+            branched.copy(entry)
     return branched

@@ -200,7 +200,7 @@ class Runtime:
     def _open_elsewhere(self) -> set[str]:
         """The segments of sessions that are open in other processes. For the store's writer thread."""
         own = self._session  # the turns' thread changes it
-        return maintenance.open_segments(self.settings.sessions, None if own is None else own.path)
+        return maintenance.open_segments(self.settings.sessions, None if own is None else own.location)
 
     def close(self) -> str | None:
         """Finish what is being written. Returns what went wrong there and was not reported yet."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatcli import files
 from chatcli.errors import FolderError, UsageError
+from chatcli.files import Location
 from chatcli.settings.declaration import Folder, Setting, Text, Value
 from chatcli.settings.values import POCKET, RENAMED, SETTINGS
 from chatcli.text import shorten
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 MODELS = "models"
 ALIASED_MODEL = Text("The model that an alias stands for.")
-# A writer that was killed leaves a file of such a name beside the config file.
-TEMPORARY_FILES = "[0-9]*-" + "[0-9a-f]" * 32
 FIRST_LINES = """\
 # Settings of chatcli. An option on the command line and a CHATCLI_… variable override them.
 # `chatcli config` shows what applies.
@@ -210,10 +209,11 @@ def _locked(path: Path) -> Iterator[Path]:
         files.make_private(real.parent)
         if real.exists() and not real.is_file():
             raise FolderError(f"Cannot write the settings to {path}: it is not a file.")
-        with files.locked_folder(real.parent):
+        with Location.of(real.parent).locked():
             yield real
 
 
 def _replace(path: Path, text: str) -> None:
-    files.sweep(path.parent, TEMPORARY_FILES)
-    files.replace(path, text.encode(), path.parent)
+    location = Location.of_file(path)
+    files.sweep(location.parent)
+    files.replace(location, text.encode(), location.parent)

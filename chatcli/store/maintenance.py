@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chatcli import files
 from chatcli.errors import ChatcliError
+from chatcli.files import Location
 from chatcli.store.segments import eviction
 from chatcli.store.segments.eviction import Removal
 from chatcli.store.sessions import images
@@ -26,17 +27,17 @@ def delete(folder: SessionFolder, name: str) -> int:
     """
     folder.delete(name)
     with files.explained(f"delete the checkpoints of '{name}'"):
-        needed = eviction.named_ids(transcripts(folder.folder))
-        unneeded = eviction.unneeded(folder.folder, needed, grace=0)
-        freed = eviction.remove([*eviction.leftovers(folder.folder), *unneeded])
+        needed = eviction.named_ids(transcripts(folder.location))
+        unneeded = eviction.unneeded(folder.location, needed, grace=0)
+        freed = eviction.remove([*eviction.leftovers(folder.location), *unneeded])
     with files.explained(f"delete the images of '{name}'"):
-        images.sweep(folder.folder, lambda: transcripts(folder.folder))
+        images.sweep(folder.location, lambda: transcripts(folder.location))
     return freed
 
 
 def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
     """What no session needs and what is over `limit` bytes, each file once. Raises `OSError`."""
-    sessions = folder.folder
+    sessions = folder.location
     unneeded = [
         *eviction.leftovers(sessions),
         *eviction.held_twice(sessions),
@@ -46,17 +47,21 @@ def collectable(folder: SessionFolder, limit: int) -> list[Removal]:
     return list({removal.path: removal for removal in (*unneeded, *surplus)}.values())
 
 
-def open_segments(sessions: Path, own: Path | None = None) -> set[str]:
+def open_segments(sessions: Path | Location, own: Location | None = None) -> set[str]:
     """The ids of the segments of sessions that are open in some process now, but for `own`."""
     others = (path for path in transcripts(sessions) if path != own)
     return eviction.named_ids(path for path in others if files.is_locked(path))
 
 
-def transcripts(sessions: Path) -> list[Path]:
-    return sorted(sessions.glob(f"*{SUFFIX}"))
+def transcripts(sessions: Path | Location) -> list[Location]:
+    """The session files. Raises `OSError`."""
+    folder = Location.of(sessions)
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(folder / name for name in folder.names() if name.endswith(SUFFIX))
+    return []
 
 
-def model_names(sessions: Path) -> dict[str, str]:
+def model_names(sessions: Path | Location) -> dict[str, str]:
     """The models' names by their fingerprints, from the replies' records in transcripts."""
     names: dict[str, str] = {}
     for path in transcripts(sessions):

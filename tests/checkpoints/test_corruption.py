@@ -13,6 +13,7 @@ import pytest
 
 from chatcli.errors import SegmentDamaged
 from chatcli.events import TurnRecord
+from chatcli.files import Location
 from chatcli.store.segments import inventory, segments
 from chatcli.store.segments.catalog import DAMAGED, ROWS_NAME, STATE_NAME, TOKENS, locate, state_path
 from chatcli.store.segments.container import Container, Tensor
@@ -98,7 +99,7 @@ def other_conversation(
 
 
 def test_the_conversation_has_every_kind_of_file(saved: SavedConversation) -> None:
-    files = locate(saved.folder, saved.token_path)
+    files = locate(Location.of(saved.folder), saved.token_path)
     assert [1, 8] == [file.segments for file in files][:2]
     assert len(saved.token_path) == sum(file.segments for file in files)
     assert (saved.family == "qwen3_5") == (len(saved.token_path) == len(saved.states))
@@ -175,7 +176,9 @@ def all_is_read(saved: SavedConversation, store: SegmentStore, change: Change) -
     stateful = bool(saved.states)
     assert 0 <= store.depth(saved.token_path, stateful=stateful) <= len(saved.token_path)
     rows_read = rows_are_read(saved, store)
-    states = [segment for segment in saved.token_path if state_path(saved.folder, segment.id) in change]
+    states = [
+        segment for segment in saved.token_path if state_path(Location.of(saved.folder), segment.id) in change
+    ]
     return all([rows_read, *(state_is_read(saved, store, state) for state in states)])
 
 
@@ -326,7 +329,7 @@ def flip_header(path: Path) -> None:
 
 def flip_rows(path: Path) -> None:
     """Flip a bit in a full attention layer, which needs every row, or in the first state."""
-    with Container(path) as file:
+    with Container(Location.of_file(path)) as file:
         name = next(name for name in ("3.keys", "1.keys", *sorted(file.tensors)) if name in file.tensors)
         position = file.tensors[name].offset
     flip(path, position + 5)
@@ -348,8 +351,8 @@ def empty(path: Path) -> None:
 
 def files_of_next_turn(saved: SavedConversation) -> list[Path]:
     """The files that the next turn reads."""
-    rows = [located.path for located in locate(saved.folder, saved.token_path)]
-    last_state = state_path(saved.folder, saved.token_path[-1].id)
+    rows = [located.path.path for located in locate(Location.of(saved.folder), saved.token_path)]
+    last_state = state_path(Location.of(saved.folder), saved.token_path[-1].id).path
     return [*rows, *([last_state] if saved.states else [])]
 
 

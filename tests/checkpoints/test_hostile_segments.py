@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chatcli.files import Location
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import Container, Tensor
@@ -245,7 +246,7 @@ def test_rows_that_are_not_this_model_s_are_a_miss_once(
     conversation = saved(family)
     sessions = Path(shutil.copytree(conversation.sessions, tmp_path / "sessions"))
     for path in files(sessions, "rows"):
-        with Container(path) as file:
+        with Container(Location.of_file(path)) as file:
             tensors = {name: file.read(name) for name in file.tensors}
         rewrite(path, {}, **ROWS[change](tensors))
     assert_missed_once(conversation, sessions)
@@ -258,7 +259,7 @@ def test_a_state_that_is_not_this_model_s_is_a_miss_once(
     conversation = saved("recurrent")
     sessions = Path(shutil.copytree(conversation.sessions, tmp_path / "sessions"))
     for path in files(sessions, "state"):
-        with Container(path) as file:
+        with Container(Location.of_file(path)) as file:
             tensors = {name: file.read(name) for name in file.tensors}
         rewrite(path, {}, **STATES[change](tensors))
     assert_missed_once(conversation, sessions)
@@ -271,7 +272,7 @@ def test_a_state_that_says_something_else_is_a_miss_once(
     conversation = saved("recurrent")
     sessions = Path(shutil.copytree(conversation.sessions, tmp_path / "sessions"))
     for path in files(sessions, "state"):
-        with Container(path) as file:
+        with Container(Location.of_file(path)) as file:
             scalars = json.loads(file.metadata["scalars"])
         changed = SCALARS[change](scalars)
         text = "[" * 100_000 if changed == "deep" else json.dumps(changed)

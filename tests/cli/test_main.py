@@ -400,7 +400,7 @@ def prompts(program: Program, name: str) -> list[str]:
     """The decoded tokens of each turn's newest checkpoint."""
     texts = []
     for turn in program.run("show", name, "--json").json()["turns"]:
-        folder = catalog.model_folder(program.sessions, turn["fingerprint"])
+        folder = catalog.model_folder(program.sessions, turn["fingerprint"]).path
         texts.append(tokenizer_of(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
     return texts
 

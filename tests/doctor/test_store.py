@@ -69,7 +69,7 @@ def test_a_damaged_line_is_found_where_there_is_time(saved: Path) -> None:
 
 def test_what_was_left_behind_is_advice_to_collect_it(saved: Path) -> None:
     path = min(saved.glob("kv/*/*/*.state.safetensors"))
-    path.rename(path.with_name(f"{path.name}.damaged"))
+    path.rename(path.with_suffix(".damaged"))
     (saved / f".{'0' * 32}.new").write_bytes(b"begun")
     finding = look(saved)["leftovers"]
     assert ("advice", 2) == (finding.status, finding.data["files"])

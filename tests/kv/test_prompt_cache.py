@@ -16,6 +16,7 @@ from mlx_lm.models.cache import CacheList, KVCache
 
 from chatcli.engine import generate as engine
 from chatcli.engine.generate import Request
+from chatcli.files import Location
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model.load import LoadedModel, load
@@ -87,7 +88,7 @@ def disk(tmp_path: Path) -> TensorFolder:
 
 
 def tensors_in(path: Path) -> Tensors:
-    with Container(path) as file:
+    with Container(Location.of_file(path)) as file:
         return {name: file.read(name) for name in file.tensors}
 
 
@@ -96,7 +97,7 @@ def open_rows(files: list[Path], count: int | None = None) -> Rows:
     pieces: list[Piece] = []
     remaining = 1 << 30 if count is None else count
     for path in files:
-        file = Container(path)
+        file = Container(Location.of_file(path))
         length = next(iter(file.tensors.values())).shape[2]
         pieces.append(Piece(file, min(length, remaining), length))
         remaining -= pieces[-1].count

@@ -19,6 +19,7 @@ import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli.commands import registry
 from chatcli.conversation.tree import Conversation
 from chatcli.errors import ModelBroken
+from chatcli.files import Location
 from chatcli.model import fingerprint
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
@@ -135,7 +136,7 @@ def files_to_read(model: Path, sessions: Path, name: str, at: int | None = None)
     with session:
         needed = readahead.needed(session.conversation, str(model))
     assert needed is not None
-    return readahead.paths(sessions, needed)
+    return [location.path for location in readahead.paths(sessions, needed)]
 
 
 def reused_tokens(model: Path, sessions: Path, name: str, at: int | None = None) -> int:
@@ -183,7 +184,7 @@ def test_of_files_with_one_start_the_longest_on_the_path_is_read(
 ) -> None:
     """The others: a shorter file from before a join, and one of another conversation."""
     first, second, third, other = (digit * 64 for digit in "1234")
-    folder = catalog.model_folder(tmp_path, "f" * 32)
+    folder = catalog.model_folder(tmp_path, "f" * 32).path
     ends = {(first, first), (first, third), (first, other), (second, other), (other, third)}
     for begin, end in ends:
         path = folder / "aa" / catalog.rows_name("a" * 16, begin, end)
@@ -217,7 +218,7 @@ def test_readahead_ignores_missing_and_damaged_checkpoints(saved: tuple[Path, Pa
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     assert missing not in files_to_read(model, sessions, "talk")
-    readahead.read([*files, sessions], threading.Event())
+    readahead.read(map(Location.of_file, [*files, sessions]), threading.Event())
     shutil.rmtree(sessions / "kv")
     assert [] == files_to_read(model, sessions, "talk")
 
@@ -303,6 +304,6 @@ def test_reading_ends_when_the_process_closes(saved: tuple[Path, Path], tmp_path
     stop = threading.Event()
     stop.set()
     drop_from_page_cache(files)
-    readahead.read(files, stop)
+    readahead.read(map(Location.of_file, files), stop)
     time.sleep(0.05)
     assert not any(map(in_memory, files))

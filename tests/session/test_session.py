@@ -114,7 +114,7 @@ def test_an_error_while_closing_a_session_is_reported_and_the_chat_moves_on(
     before = chat.session.file
     assert before is not None
     chat.session.switch(None)
-    chat.session.switch(FailingClose(before.path))
+    chat.session.switch(FailingClose(before.location))
     result = registry.run(chat, line)
     assert isinstance(result, PlainText | Opened)
     note = result.text if isinstance(result, PlainText) else "".join(result.notes)

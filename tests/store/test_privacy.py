@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chatcli.store import maintenance
-from chatcli.store.segments import catalog, inventory
+from chatcli.store.segments import catalog, eviction, inventory
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.rows import joined
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
@@ -136,18 +136,40 @@ def test_segments_that_a_killed_process_never_named_are_removed(shelf: Shelf) ->
 
 def test_files_set_aside_and_unfinished_files_are_removed(shelf: Shelf) -> None:
     shelf.put("talk", [1, *SECRET])
-    kv = catalog.model_folder(shelf.folder, FINGERPRINT)
+    kv = catalog.model_folder(shelf.folder, FINGERPRINT).path
     (kv / "tmp").mkdir(exist_ok=True)
-    (kv / "tmp" / "1-abc").write_bytes(as_tokens(SECRET))
+    (kv / "tmp" / f"1-{'a' * 32}").write_bytes(as_tokens(SECRET))
     (kv / "ab").mkdir(exist_ok=True)
-    (kv / "ab" / "x.rows.damaged").write_bytes(as_tokens(SECRET))
-    (kv / "ab" / "folder.damaged").mkdir()
-    (kv / "ab" / "folder.damaged" / "x").write_bytes(as_tokens(SECRET))
-    (shelf.folder / "kv" / "odd.damaged" / "deep").mkdir(parents=True)
-    (shelf.folder / "kv" / "odd.damaged" / "deep" / "x").write_bytes(as_tokens(SECRET))
-    (shelf.folder / ".abc.new").write_bytes(as_tokens(SECRET))
+    key = "0" * 16
+    (kv / "ab" / f"{key}-{key}-{key}.rows.damaged").write_bytes(as_tokens(SECRET))
+    (kv / "ab" / f"{'0' * 64}.state.damaged").write_bytes(as_tokens(SECRET))
+    (shelf.folder / f".{'a' * 32}.new").write_bytes(as_tokens(SECRET))
     shelf.delete("talk")
     assert {} == folder_contents(shelf.folder)
+
+
+def test_what_chatcli_cannot_have_written_stays(shelf: Shelf) -> None:
+    shelf.put("talk", [1, *SECRET])
+    kv = catalog.model_folder(shelf.folder, FINGERPRINT).path
+    names = [
+        "kv/x",
+        "kv/odd.damaged/x",
+        f"kv/{'a' * 32}.damaged/x",
+        "images/x",
+        "images/ab/x.png",
+        ".abc.new",
+    ]
+    names += [f"{kv.relative_to(shelf.folder)}/{name}" for name in ("x", "tmp/1-abc", "ab/x.rows.damaged")]
+    names += [
+        f"{kv.relative_to(shelf.folder)}/{name}" for name in ("ab/y.rows.safetensors", "ab/d.damaged/x")
+    ]
+    for name in names:
+        (shelf.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (shelf.folder / name).write_bytes(b"notes")
+    shelf.delete("talk")
+    eviction.remove(maintenance.collectable(SessionFolder(shelf.folder), 0))
+    inventory.clear(shelf.folder)
+    assert set(names) == set(folder_contents(shelf.folder))
 
 
 @pytest.mark.parametrize("damaged_part", ["header", "rows"])
@@ -166,7 +188,7 @@ def test_a_damaged_file_that_is_partly_shared_is_removed(shelf: Shelf, damaged_p
 def test_a_file_that_cannot_be_shortened_is_removed(shelf: Shelf) -> None:
     shelf.put("talk", [1, *SECRET])
     shelf.put("other", [1, *SECRET[:3]])
-    kv = catalog.model_folder(shelf.folder, FINGERPRINT)
+    kv = catalog.model_folder(shelf.folder, FINGERPRINT).path
     (kv / "tmp").rmdir()
     (kv / "tmp").write_text("in the way")
     shelf.delete("talk")
@@ -175,7 +197,7 @@ def test_a_file_that_cannot_be_shortened_is_removed(shelf: Shelf) -> None:
 
 def test_the_lists_of_format_1_are_removed(shelf: Shelf) -> None:
     names = shelf.put("talk", [1, 2])
-    shard = catalog.model_folder(shelf.folder, FINGERPRINT) / names[0][:2]
+    shard = catalog.model_folder(shelf.folder, FINGERPRINT).path / names[0][:2]
     (shard / f"{names[0]}.next").write_text(f"{names[1]}\n")
     shelf.delete("talk")
     assert {} == folder_contents(shelf.folder)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments.catalog import rows_path, state_path
 from chatcli.store.segments.container import Container, Tensor, pack
 from chatcli.store.segments.rows import Rows, joined
@@ -106,7 +107,7 @@ def state_files(store: SegmentStore) -> list[Path]:
 
 def rewrite(path: Path, changes: dict[str, str | None], **tensors: Tensor | None) -> None:
     """Write a file again with other metadata or tensors (None removes one) and a valid digest."""
-    with Container(path) as file:
+    with Container(Location.of_file(path)) as file:
         parts: dict[str, Tensor | None] = {name: file.read(name) for name in file.tensors}
         metadata: dict[str, str | None] = {**file.metadata, **changes}
     remaining = {name: part for name, part in {**parts, **tensors}.items() if part is not None}
@@ -123,11 +124,11 @@ FIRST, SECOND = TOKEN_PATH
 
 
 def rows_at(store: SegmentStore, number: int = 0) -> Path:
-    return rows_path(store.folder, TOKEN_PATH.upto(number + 1).after(number))
+    return rows_path(store.location, TOKEN_PATH.upto(number + 1).after(number)).path
 
 
 def state_at(store: SegmentStore, number: int = 0) -> Path:
-    return state_path(store.folder, TOKEN_PATH[number].id)
+    return state_path(store.location, TOKEN_PATH[number].id).path
 
 
 def damage_of_rows(store: SegmentStore, path: TokenPath = ONE_SEGMENT) -> str:

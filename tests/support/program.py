@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
-from chatcli.store.sessions import marker
+from chatcli.files import Location
+from chatcli.store.sessions import listing, marker
 from chatcli.tui.terminal import identify
 from tests import ROOT
 
@@ -33,8 +34,9 @@ def segment_files(sessions: Path) -> list[Path]:
 
 
 def folder_contents(folder: Path) -> dict[str, bytes]:
-    """Every file below `folder` but a marker, with its bytes."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != marker.MARKER)
+    """Every file below `folder`, with its bytes, but for what tells of the folder itself."""
+    own = marker.MARKER, listing.LAST
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -46,7 +48,7 @@ def entries(session: Path) -> list[dict[str, Any]]:
 
 def sessions_in_use(folder: Path) -> list[str]:
     """The sessions that some process has open right now, this one included."""
-    return sorted(path.stem for path in folder.glob("*.jsonl") if files.is_locked(path))
+    return sorted(path.stem for path in folder.glob("*.jsonl") if files.is_locked(Location.of_file(path)))
 
 
 def user_messages(session: Path) -> list[str]:

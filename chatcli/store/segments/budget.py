@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
+from chatcli.files import Location
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.token_path import TokenPath
 
@@ -23,42 +23,29 @@ MIN_SAMPLED_FILES = 256
 RECOUNT_PARTS = 16
 
 
-def default_limit(sessions: Path) -> int:
+def default_limit(sessions: Path | Location) -> int:
     """The smaller of 20 GiB and a tenth of the disk that is free without the checkpoints (bytes)."""
-    existing = next(path for path in (sessions, *sessions.absolute().parents) if path.exists())
+    path = sessions.path if isinstance(sessions, Location) else sessions
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     used = 0
     with contextlib.suppress(OSError):  # nothing can be kept there: the first write says so
         used = estimate(sessions)
     return min(MAX_BYTES, (shutil.disk_usage(existing).free + used) // DISK_PARTS)
 
 
-def estimate(sessions: Path) -> int:
+def estimate(sessions: Path | Location) -> int:
     """About the bytes that the checkpoints take: exact for few files, else from a sixteenth of them.
 
     Names are hashes, so files fall evenly into the 256 folders of a model.
     """
-    return sum(_estimate(folder) for folder in inventory.models(sessions))
+    return sum(map(_estimate, inventory.models(Location.of(sessions))))
 
 
-def _estimate(folder: Path) -> int:
-    sampled: list[os.DirEntry[str]] = []
-    for shard in SAMPLED_SHARDS:
-        with (
-            contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(folder / shard) as scanned,
-        ):
-            sampled += scanned
+def _estimate(folder: Location) -> int:
+    sampled = list(inventory.sizes(folder, SAMPLED_SHARDS))
     if len(sampled) < MIN_SAMPLED_FILES:
-        return _sizes(inventory.entries(folder))
-    return _sizes(sampled) * 256 // len(SAMPLED_SHARDS)
-
-
-def _sizes(entries: Iterable[os.DirEntry[str]]) -> int:
-    total = 0
-    for entry in entries:
-        with contextlib.suppress(FileNotFoundError):
-            total += entry.stat(follow_symlinks=False).st_size
-    return total
+        return sum(inventory.sizes(folder))
+    return sum(sampled) * 256 // len(SAMPLED_SHARDS)
 
 
 class Budget:
@@ -67,8 +54,10 @@ class Budget:
     `open_ids` gives the segments of conversations that are open elsewhere.
     """
 
-    def __init__(self, sessions: Path, limit: int, open_ids: Callable[[], Collection[str]]) -> None:
-        self._sessions = sessions
+    def __init__(
+        self, sessions: Path | Location, limit: int, open_ids: Callable[[], Collection[str]]
+    ) -> None:
+        self._sessions = Location.of(sessions)
         self._limit = limit
         self._open_ids = open_ids
         self._used: int | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments.container import Container
 from chatcli.store.segments.token_path import TokenPath, common_prefix, segment_id
 
@@ -37,13 +37,17 @@ SUFFIX = ".safetensors"
 DAMAGED = ".damaged"
 ROWS_NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{16})\.rows\.safetensors")
 VERSION_1_NAME = re.compile(r"[0-9a-f]{64}\.(rows\.safetensors|next)")
+# What was set aside, as `segments.set_aside` names it.
+DAMAGED_NAME = re.compile(
+    r"([0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{16}\.rows|[0-9a-f]{64}(\.rows|\.state)?)\.damaged"
+)
 SHARD_NAME = re.compile("[0-9a-f]{2}")
 STATE_NAME = re.compile(r"([0-9a-f]{64})\.state\.safetensors")
 
 
-def model_folder(sessions: Path, fingerprint: str) -> Path:
+def model_folder(sessions: Path | Location, fingerprint: str) -> Location:
     """Where one model's segments are."""
-    return sessions / "kv" / fingerprint
+    return Location.of(sessions) / "kv" / fingerprint
 
 
 def path_key(path: TokenPath) -> str:
@@ -59,7 +63,7 @@ def key(parent: str, tokens: Sequence[int]) -> str:
     return digest.hexdigest()[:NAME_DIGITS]
 
 
-def rows_path(folder: Path, path: TokenPath) -> Path:
+def rows_path(folder: Location, path: TokenPath) -> Location:
     """The file of these segments' rows."""
     name = rows_name(path_key(path), path[0].id, path[-1].id)
     return folder / name[:2] / name
@@ -70,7 +74,7 @@ def rows_name(key: str, first: str, last: str) -> str:
     return f"{key}-{first[:NAME_DIGITS]}-{last[:NAME_DIGITS]}.rows{SUFFIX}"
 
 
-def state_path(folder: Path, identifier: str) -> Path:
+def state_path(folder: Location, identifier: str) -> Location:
     """The file of the state at the end of a segment."""
     return folder / identifier[:2] / state_name(identifier)
 
@@ -83,12 +87,12 @@ def state_name(identifier: str) -> str:
 class RowsFile:
     """A file that holds the rows of the next `segments` of a path. `whole`: and of no others."""
 
-    path: Path
+    path: Location
     segments: int
     whole: bool
 
 
-def locate(folder: Path, path: TokenPath) -> list[RowsFile]:
+def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
     """The files that hold a path's rows, from its first segment on, as far as there are any."""
     located: list[RowsFile] = []
     depth = 0
@@ -107,7 +111,7 @@ def covered(located: Iterable[RowsFile]) -> int:
     return sum(file.segments for file in located)
 
 
-def _candidates(folder: Path, path: TokenPath) -> Iterator[RowsFile]:
+def _candidates(folder: Location, path: TokenPath) -> Iterator[RowsFile]:
     """The files that begin with the first segment of a path."""
     depths = {segment.id[:NAME_DIGITS]: depth for depth, segment in enumerate(path, start=1)}
     same_start = [
@@ -122,7 +126,7 @@ def _candidates(folder: Path, path: TokenPath) -> Iterator[RowsFile]:
             yield RowsFile(file, count, False)
 
 
-def _same_key(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
+def _same_key(folder: Location, path: TokenPath) -> Iterator[tuple[Location, str, str]]:
     """The rows files with a path's key, each with the ids of its first and last segment."""
     wanted = path_key(path)
     for name in _names(folder / wanted[:2]):
@@ -130,13 +134,13 @@ def _same_key(folder: Path, path: TokenPath) -> Iterator[tuple[Path, str, str]]:
             yield folder / wanted[:2] / name, parts[2], parts[3]
 
 
-def _names(folder: Path) -> Iterable[str]:
+def _names(folder: Location) -> Iterable[str]:
     with contextlib.suppress(OSError):  # what cannot be read is not there
-        return os.listdir(folder)  # noqa: PTH208 - names are all that is needed
+        return folder.names()
     return ()
 
 
-def _shared_segments(rows_file: Path, path: TokenPath) -> int:
+def _shared_segments(rows_file: Location, path: TokenPath) -> int:
     """How many leading segments of `path` a file holds; 0 if it cannot be read."""
     try:
         with Container(rows_file) as file:
@@ -151,7 +155,7 @@ def _shared_segments(rows_file: Path, path: TokenPath) -> int:
     return count
 
 
-def sharing_tokens(folder: Path, path: TokenPath) -> Iterator[tuple[Path, int]]:
+def sharing_tokens(folder: Location, path: TokenPath) -> Iterator[tuple[Location, int]]:
     """Files of other paths whose first segment begins as this path's does, and the tokens shared."""
     segment = path[0]
     own = np.asarray(path.tokens_of(segment))
@@ -205,7 +209,7 @@ def segment_ids(file: Container) -> list[str]:
     return ids[1:]
 
 
-def tokens_of(folder: Path, ids: Sequence[str]) -> list[int]:
+def tokens_of(folder: Location, ids: Sequence[str]) -> list[int]:
     """The tokens up to the last of these segments that is on disk, with all before it.
 
     A segment comes after its parent; there may be several paths, which part somewhere.
@@ -227,7 +231,7 @@ def tokens_of(folder: Path, ids: Sequence[str]) -> list[int]:
     return last
 
 
-def _tokens_in(path: Path, ids: Sequence[str]) -> tuple[int, str, int, list[int]]:
+def _tokens_in(path: Location, ids: Sequence[str]) -> tuple[int, str, int, list[int]]:
     """How many of these segments a file holds, from its first on; its parent, its start, and their tokens."""
     try:
         with Container(path) as file:
@@ -239,24 +243,24 @@ def _tokens_in(path: Path, ids: Sequence[str]) -> tuple[int, str, int, list[int]
         return 0, "", 0, []
 
 
-def last_id(path: Path) -> str | None:
+def last_id(name: str) -> str | None:
     """The first digits of the id of a file's last segment, from its name; None if it is no segment's.
 
     Empty for names of segment version 1 (`ID.rows.safetensors`, `ID.next`), which no segment needs.
     """
-    if rows := ROWS_NAME.fullmatch(path.name):
+    if rows := ROWS_NAME.fullmatch(name):
         return rows[3]
-    if STATE_NAME.fullmatch(path.name):
-        return path.name[:NAME_DIGITS]
-    return "" if VERSION_1_NAME.fullmatch(path.name) else None
+    if STATE_NAME.fullmatch(name):
+        return name[:NAME_DIGITS]
+    return "" if VERSION_1_NAME.fullmatch(name) else None
 
 
-def rows_files(folder: Path) -> Iterator[Path]:
+def rows_files(folder: Location) -> Iterator[Location]:
     """The rows files of a model."""
     return (path for path in cache_files(folder) if ROWS_NAME.fullmatch(path.name))
 
 
-def cache_files(folder: Path) -> Iterator[Path]:
+def cache_files(folder: Location) -> Iterator[Location]:
     """Every file of a model except what is being written."""
     for shard in sorted(_names(folder)):
         if SHARD_NAME.fullmatch(shard):

@@ -9,14 +9,13 @@ at most `FANOUT - 1` files of each size, until a file is large enough to be wort
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from pathlib import Path
 
 import numpy as np
 
 from chatcli import files
+from chatcli.files import Location
 from chatcli.store.segments.catalog import (
     NAME_DIGITS,
     TOKENS,
@@ -41,7 +40,7 @@ OpenPiece = Callable[[RowsFile, TokenPath], Piece]
 
 
 def compact(
-    folder: Path,
+    folder: Location,
     located: Sequence[RowsFile],
     path: TokenPath,
     open_piece: OpenPiece,
@@ -123,7 +122,7 @@ def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
     return pieces({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, {**last, **changes})
 
 
-def shorten(folder: Path, path: Path, keep: int) -> Path:
+def shorten(folder: Location, path: Location, keep: int) -> Location:
     """Write a rows file anew with its first `keep` segments only, then drop it.
 
     Raises `OSError` and `SegmentDamaged`.
@@ -139,7 +138,7 @@ def shorten(folder: Path, path: Path, keep: int) -> Path:
         new = path.with_name(rows_name(path.name[:NAME_DIGITS], ids[0], ids[keep - 1]))
         # No reserve: the old file goes.
         files.write_once(new, _joined(rows, ends), folder / "tmp", reserve=0)
-        os.utime(new, (used, used))
+        new.set_times((used, used))
     if new != path:
         path.unlink(missing_ok=True)
     return new

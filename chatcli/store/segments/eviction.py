@@ -7,9 +7,9 @@ names, then states thinned by age, then leaves of the tree by the seconds that t
 from __future__ import annotations
 
 import contextlib
+import errno
 import heapq
 import math
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from pathlib import Path
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments import catalog, inventory
-from chatcli.store.segments.catalog import DAMAGED, NAME_DIGITS
+from chatcli.store.segments.catalog import DAMAGED_NAME, NAME_DIGITS
 from chatcli.store.segments.compaction import shorten
 from chatcli.store.segments.inventory import (
     Item,
     Problem,
-    bytes_below,
     entries,
     holds_several,
     models,
@@ -52,13 +52,13 @@ class Removal:
     `size` is the bytes that come free.
     """
 
-    path: Path
+    path: Location
     size: int
     reason: str
     keep: int = 0
 
 
-def named_ids(transcripts: Iterable[Path]) -> set[str]:
+def named_ids(transcripts: Iterable[Location]) -> set[str]:
     """The ids of all segments that these transcripts name, damaged transcripts too."""
     ids: set[str] = set()
     for path in transcripts:
@@ -67,29 +67,27 @@ def named_ids(transcripts: Iterable[Path]) -> set[str]:
     return ids
 
 
-def leftovers(sessions: Path) -> Iterator[Removal]:
+def leftovers(sessions: Path | Location) -> Iterator[Removal]:
     """What was set aside, and what killed processes had begun to write. Raises `OSError`."""
-    set_aside = [*sessions.glob(f"kv/*{DAMAGED}")]
-    for folder in models(sessions):
-        set_aside += [Path(entry.path) for entry in entries(folder) if entry.name.endswith(DAMAGED)]
-    for path in set_aside:
-        yield Removal(path, _size(path), "damaged, and set aside")
-    unfinished = [*sessions.glob("kv/*/tmp/*"), *sessions.glob(f".*{files.UNNAMED}")]
-    for path in files.abandoned(unfinished):
+    folders = models(sessions)
+    for folder in folders:
+        for path, _ in entries(folder):
+            if DAMAGED_NAME.fullmatch(path.name):
+                yield Removal(path, _size(path), "damaged, and set aside")
+    unfinished = [files.abandoned(folder / inventory.TEMPORARY) for folder in folders]
+    for path in chain(*unfinished, files.abandoned(Location.of(sessions), files.UNNAMED_FILE)):
         yield Removal(path, _size(path), "left behind by a process that was killed")
 
 
-def _size(path: Path) -> int:
+def _size(path: Location) -> int:
     with contextlib.suppress(FileNotFoundError):
-        return bytes_below(path) if _is_folder(path) else path.lstat().st_size
+        return path.stat().st_size
     return 0
 
 
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE_SECONDS) -> Iterator[Removal]:
+def unneeded(
+    sessions: Path | Location, needed: Collection[str], grace: float = GRACE_SECONDS
+) -> Iterator[Removal]:
     """Checkpoints that no session needs. Raises `OSError`.
 
     One that was used within `grace` seconds may belong to a turn that is still running.
@@ -97,28 +95,28 @@ def unneeded(sessions: Path, needed: Collection[str], grace: float = GRACE_SECON
     needed_digits = {name[:NAME_DIGITS] for name in needed}
     newest = time.time() - grace
     for folder in models(sessions):
-        for entry in entries(folder):
-            last = catalog.last_id(Path(entry.name))
+        for path, entry in entries(folder):
+            last = catalog.last_id(entry.name)
             if last is None or last in needed_digits:
                 continue
             with contextlib.suppress(FileNotFoundError):
-                facts = entry.stat()
+                facts = entry.stat(follow_symlinks=False)
                 if facts.st_mtime > newest:
                     continue
                 # Of several segments' rows, those up to the last needed one stay.
                 ids: tuple[str, ...] = ()
                 if holds_several(entry.name):
                     with contextlib.suppress(OSError, SegmentDamaged):
-                        ids = read_rows(Path(entry.path)).ids
+                        ids = read_rows(path).ids
                 keep = max((number for number, name in enumerate(ids, start=1) if name in needed), default=0)
                 size = facts.st_size - facts.st_size * keep // max(len(ids), 1)
-                yield Removal(Path(entry.path), size, "no session needs it", keep)
+                yield Removal(path, size, "no session needs it", keep)
 
 
-def held_twice(sessions: Path) -> Iterator[Removal]:
+def held_twice(sessions: Path | Location) -> Iterator[Removal]:
     """Rows files whose every segment a longer file holds: joining was cut short. Raises `OSError`."""
     for folder in models(sessions):
-        if any(holds_several(entry.name) for entry in entries(folder)):
+        if any(holds_several(path.name) for path, _ in entries(folder)):
             rows = [item for item in inventory.rows(folder) if isinstance(item, Item)]
             for item in _redundant(rows):
                 yield Removal(item.path, item.size, REDUNDANT)
@@ -151,7 +149,10 @@ def _holders(rows: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def over_limit(
-    sessions: Path, limit: int, open_ids: Collection[str] = (), removals: Collection[Removal] = ()
+    sessions: Path | Location,
+    limit: int,
+    open_ids: Collection[str] = (),
+    removals: Collection[Removal] = (),
 ) -> Iterator[Removal]:
     """What goes so that the checkpoints take at most `limit` bytes: states first, then leaves.
 
@@ -173,7 +174,7 @@ def over_limit(
             yield removal
 
 
-def _cheapest(sessions: Path, open_ids: Collection[str]) -> Iterator[Removal]:
+def _cheapest(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[Removal]:
     trees = [Tree(folder, open_ids) for folder in models(sessions)]
     for tree in trees:
         yield from tree.useless()
@@ -188,12 +189,13 @@ def _cheapest(sessions: Path, open_ids: Collection[str]) -> Iterator[Removal]:
 class Tree:
     """One model's files and how they hang together. Removing files does not change it."""
 
-    def __init__(self, folder: Path, open_ids: Collection[str]) -> None:
+    def __init__(self, folder: Location, open_ids: Collection[str]) -> None:
         self._open = open_ids
         self._now = time.time()
         items = list(inventory.rows(folder))
         rows = [item for item in items if isinstance(item, Item)]
-        self._damaged = [item for item in items if isinstance(item, Problem)]
+        problems = [item for item in items if isinstance(item, Problem)]
+        self._damaged = [item for item in problems if inventory.is_ours(item.path.name)]
         self._redundant = {item.path: item for item in _redundant(rows)}
         self._rows = [item for item in rows if item.path not in self._redundant]
         self._holders = _holders(self._rows)
@@ -308,11 +310,11 @@ def remove(removals: Iterable[Removal]) -> int:
     return freed
 
 
-def _deleted(path: Path) -> int:
+def _deleted(path: Location) -> int:
+    """Raises `PermissionError` for a name that this program gives to no file that may go."""
+    if not inventory.is_ours(path.name) and not files.UNNAMED_FILE.fullmatch(path.name):
+        raise PermissionError(errno.EPERM, f"{path} is not a file of chatcli's")
     size = _size(path)
-    if _is_folder(path):
-        shutil.rmtree(path)
-        return size
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
         return size

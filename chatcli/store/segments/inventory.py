@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import (
     DAMAGED,
@@ -25,6 +25,8 @@ from chatcli.store.segments.catalog import (
 )
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Container
 
+# The folder of what is being written.
+TEMPORARY = "tmp"
 MODEL_NAME = re.compile("[0-9a-f]{32}")
 NOT_NUMBERS = "its metadata is not numeric"
 
@@ -54,7 +56,7 @@ class Item:
     what rows took to prefill.
     """
 
-    path: Path
+    path: Location
     kind: Kind
     size: int
     used: float
@@ -68,58 +70,77 @@ class Item:
 class Problem:
     """A file that is not what its name says."""
 
-    path: Path
+    path: Location
     reason: str
 
 
-def models(sessions: Path) -> list[Path]:
+def models(sessions: Path | Location) -> list[Location]:
     """Each model's folder. Raises `OSError`."""
+    return [folder for folder in _folders(sessions) if MODEL_NAME.fullmatch(folder.name)]
+
+
+def _folders(sessions: Path | Location) -> list[Location]:
+    kv = Location.of(sessions) / "kv"
     try:
-        paths = sorted((sessions / "kv").iterdir())
+        return sorted(kv / entry.name for entry in kv.scan() if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        if sessions.is_dir():
+        if kv.parent.is_folder():
             return []  # something else is in the place of `kv`
         raise
-    return [path for path in paths if path.is_dir() and path.suffix != DAMAGED]
 
 
-def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Everything in one model's folder that is not being written. Raises `OSError`."""
+def entries(folder: Location) -> Iterator[tuple[Location, os.DirEntry[str]]]:
+    """The regular files of one model that are not being written. Raises `OSError`."""
+    for shard in shards(folder):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in shard.scan():
+                if entry.is_file(follow_symlinks=False):
+                    yield shard / entry.name, entry
+
+
+def shards(folder: Location) -> list[Location]:
+    """The folders of one model's files. Raises `OSError`."""
     try:
-        shards = sorted(path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name))
+        return sorted(folder / name for name in folder.names() if SHARD_NAME.fullmatch(name))
     except FileNotFoundError:
-        return
-    for shard in shards:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(shard) as scanned:
-            yield from scanned
+        return []
 
 
-def usage(sessions: Path) -> list[Usage]:
+def sizes(folder: Location, only: Collection[str] | None = None) -> Iterator[int]:
+    """The bytes of each file of one model, of all its shards or `only` of these. Raises `OSError`."""
+    for shard in shards(folder) if only is None else [folder / name for name in only]:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in shard.scan():
+                with contextlib.suppress(FileNotFoundError):
+                    yield entry.stat(follow_symlinks=False).st_size
+
+
+def usage(sessions: Path | Location) -> list[Usage]:
     """What each model's checkpoints take in a sessions folder. Raises `OSError`."""
     return [_usage_of(folder) for folder in models(sessions)]
 
 
-def _usage_of(folder: Path) -> Usage:
+def _usage_of(folder: Location) -> Usage:
     sizes: dict[str, list[int]] = {f".rows{SUFFIX}": [], f".state{SUFFIX}": [], DAMAGED: []}
     inside = 0
-    for entry in entries(folder):
+    for path, entry in entries(folder):
         ending = next((known for known in sizes if entry.name.endswith(known)), None)
         if ending:
             with contextlib.suppress(FileNotFoundError):
                 sizes[ending].append(entry.stat(follow_symlinks=False).st_size)
-                inside += _segments_in(entry)
+                inside += _segments_in(path)
     rows, states, damaged = sizes.values()
     return Usage(folder.name, len(rows), inside, sum(rows), len(states), sum(states), sum(damaged))
 
 
-def _segments_in(entry: os.DirEntry[str]) -> int:
+def _segments_in(path: Location) -> int:
     """How many segments' rows a file holds. Only one that holds several is opened."""
-    if not holds_several(entry.name):
-        return int(entry.name.endswith(f".rows{SUFFIX}"))
+    if not holds_several(path.name):
+        return int(path.name.endswith(f".rows{SUFFIX}"))
     try:
-        with Container(Path(entry.path)) as file:
+        with Container(path) as file:
             return len(catalog.segment_ends(file))
     except (OSError, SegmentDamaged):
         return 0
@@ -131,54 +152,70 @@ def holds_several(name: str) -> bool:
     return parts is not None and parts[2] != parts[3]
 
 
-def clear(sessions: Path) -> int:
-    """Delete every checkpoint in a sessions folder. Returns the bytes that came free."""
+def clear(sessions: Path | Location) -> int:
+    """Delete every checkpoint in a sessions folder, and nothing else. Returns the bytes that came free."""
     with files.explained(f"delete the checkpoints in {sessions}"):
-        if sessions.exists():
-            os.listdir(sessions)  # noqa: PTH208 - raises for a file or a folder that is closed
-        freed = total_bytes(sessions)
-        while (sessions / "kv").exists():
-            # Another process may take a file away first: then there is one less to delete.
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(sessions / "kv")
+        root, freed = Location.of(sessions), 0
+        with contextlib.suppress(FileNotFoundError):
+            root.names()  # raises for a file or a folder that is closed
+        for model in models(root):
+            for shard in [*shards(model), model / TEMPORARY]:
+                freed += sum(map(_removed, [shard / name for name in _own_names(shard)]))
+                _remove_empty(shard)
+            _remove_empty(model)
+        _remove_empty(root / "kv")
     return freed
 
 
-def total_bytes(sessions: Path) -> int:
+def _own_names(folder: Location) -> list[str]:
+    """The names in a folder of a model that this program gives. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return [name for name in folder.names() if is_ours(name)]
+    return []
+
+
+def is_ours(name: str) -> bool:
+    """Whether this program gives such a name to a file of a model."""
+    return catalog.last_id(name) is not None or any(
+        pattern.fullmatch(name) for pattern in (catalog.DAMAGED_NAME, files.TEMPORARY_FILE)
+    )
+
+
+def _removed(path: Location) -> int:
+    """Remove a file. Returns its bytes. Another process may have been first. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError):
+        size = path.stat().st_size
+        path.unlink()
+        return size
+    return 0
+
+
+def _remove_empty(folder: Location) -> None:
+    with contextlib.suppress(OSError):  # what is not ours stays, and what is being written
+        folder.rmdir()
+
+
+def total_bytes(sessions: Path | Location) -> int:
     """All that the checkpoints take, unfinished files included. Raises `OSError`."""
-    return bytes_below(sessions / "kv")
+    return sum(sum(sizes(model)) + sum(sizes(model, [TEMPORARY])) for model in models(sessions))
 
 
-def bytes_below(folder: str | Path) -> int:
-    """What all files in a folder take, at any depth. Raises `OSError`."""
-    total = 0
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as scanned:
-        for entry in scanned:
-            if entry.is_dir(follow_symlinks=False):
-                total += bytes_below(entry.path)
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    total += entry.stat(follow_symlinks=False).st_size
-    return total
-
-
-def states(folder: Path) -> Iterator[Item]:
+def states(folder: Location) -> Iterator[Item]:
     """One model's states, by their names."""
-    for entry in entries(folder):
+    for path, entry in entries(folder):
         if name := STATE_NAME.fullmatch(entry.name):
             with contextlib.suppress(FileNotFoundError):
-                facts = entry.stat()
-                yield Item(Path(entry.path), "state", facts.st_size, facts.st_mtime, (name[1],))
+                facts = entry.stat(follow_symlinks=False)
+                yield Item(path, "state", facts.st_size, facts.st_mtime, (name[1],))
 
 
-def rows(folder: Path) -> Iterator[Item | Problem]:
+def rows(folder: Location) -> Iterator[Item | Problem]:
     """One model's rows files by their headers, and those whose headers are damaged.
 
     A file that cannot be read now is left out.
     """
-    for entry in entries(folder):
+    for path, entry in entries(folder):
         if entry.name.endswith(f".rows{SUFFIX}"):
-            path = Path(entry.path)
             try:
                 yield read_rows(path)
             except SegmentDamaged as error:
@@ -187,7 +224,7 @@ def rows(folder: Path) -> Iterator[Item | Problem]:
                 continue
 
 
-def read_rows(path: Path) -> Item:
+def read_rows(path: Location) -> Item:
     """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
     facts = path.stat()
     with Container(path) as file:
@@ -219,21 +256,22 @@ def _checked_kind(file: Container) -> Kind:
     raise SegmentDamaged("it is neither rows nor state")
 
 
-def verify(sessions: Path) -> Iterator[Problem]:
+def verify(sessions: Path | Location) -> Iterator[Problem]:
     """Read every byte of every checkpoint and give the files that are damaged. Raises `OSError`."""
-    for folder in models(sessions):
+    for folder in _folders(sessions):
+        if folder.name.endswith(DAMAGED):
+            continue
         if not MODEL_NAME.fullmatch(folder.name):
             yield Problem(folder, "it is no model's folder")
             continue
-        for entry in entries(folder):
-            if not entry.name.endswith(DAMAGED):
-                path = Path(entry.path)
+        for path, _ in entries(folder):
+            if not path.name.endswith(DAMAGED):
                 reason = _problem_of(path)
                 if reason:
                     yield Problem(path, reason)
 
 
-def _problem_of(path: Path) -> str | None:
+def _problem_of(path: Location) -> str | None:
     try:
         with Container(path) as file:
             _check_name(file)

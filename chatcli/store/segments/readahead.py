@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chatcli.conversation.tree import Conversation
+from chatcli.files import Location
 
 # Linux reads no more than its read-ahead size for one call of posix_fadvise, by default this much.
 ADVISED_BYTES = 128 << 10
@@ -38,7 +39,7 @@ def needed(conversation: Conversation, model: str) -> NeededSegments | None:
     return NeededSegments(fingerprint, list(dict.fromkeys(reversed(ids))))
 
 
-def paths(sessions: Path, needed: NeededSegments) -> list[Path]:
+def paths(sessions: Path, needed: NeededSegments) -> list[Location]:
     """The files to read: the newest state on disk, then the rows, the newest first."""
     # It imports NumPy, which the prompt need not wait for.
     from chatcli.store.segments import catalog
@@ -50,7 +51,7 @@ def paths(sessions: Path, needed: NeededSegments) -> list[Path]:
     rank = {name[: catalog.NAME_DIGITS]: number for number, name in enumerate(needed.segments)}
     # Of the files that begin with the same segment, the one that reaches furthest on this path. A
     # file that ends on another path may hold a part of this one.
-    best: dict[str, tuple[int, Path]] = {}
+    best: dict[str, tuple[int, Location]] = {}
     for name, path in on_disk.items():
         if (parts := catalog.ROWS_NAME.fullmatch(name)) and parts[2] in rank:
             candidate = rank.get(parts[3], len(rank)), path
@@ -59,17 +60,17 @@ def paths(sessions: Path, needed: NeededSegments) -> list[Path]:
     return [newest, *rows] if newest is not None else rows
 
 
-def read(files: Iterable[Path], stop: threading.Event) -> None:
+def read(files: Iterable[Location], stop: threading.Event) -> None:
     """Bring files into the system's cache, until `stop` is set."""
     for path in files:
         with contextlib.suppress(OSError):
             _read(path, stop)
 
 
-def _read(path: Path, stop: threading.Event) -> None:
+def _read(path: Location, stop: threading.Event) -> None:
     advise = getattr(os, "posix_fadvise", None)
     step = READ_BYTES if advise is None else ADVISED_BYTES
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = path.open()
     try:
         for offset in range(0, os.fstat(descriptor).st_size, step):
             if stop.is_set():

@@ -21,6 +21,7 @@ import numpy as np
 
 from chatcli import files
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import (
     TOKENS,
@@ -75,12 +76,13 @@ class SegmentStore:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | Location,
         fingerprint: str,
         written: Callable[[int, TokenPath], None] | None = None,
     ) -> None:
         self.fingerprint = fingerprint
-        self.folder = catalog.model_folder(folder, fingerprint)
+        self.location = catalog.model_folder(folder, fingerprint)
+        self.folder = self.location.path
         self.problem: str | None = None
         self._problem_taken = False
         self._written = written
@@ -89,20 +91,20 @@ class SegmentStore:
         self._queued: set[str] = set()
         self._newest: TokenPath | None = None
         with contextlib.suppress(OSError):
-            files.sweep(self.folder / "tmp")
+            files.sweep(self.location / "tmp")
 
     # Lookup
 
     def depth(self, path: TokenPath, *, stateful: bool) -> int:
         """How many leading segments can be restored: the last of them with state if `stateful`."""
-        depth = covered(locate(self.folder, path))
+        depth = covered(locate(self.location, path))
         while stateful and depth and not self.has_state(path[depth - 1].id):
             depth -= 1
         return depth
 
     def has_state(self, identifier: str) -> bool:
         with contextlib.suppress(OSError):
-            return catalog.state_path(self.folder, identifier).exists()
+            return catalog.state_path(self.location, identifier).exists()
         return False
 
     # Reading
@@ -121,7 +123,7 @@ class SegmentStore:
         pieces: list[Piece] = []
         try:
             depth = 0
-            for located in locate(self.folder, path):
+            for located in locate(self.location, path):
                 run = path.upto(depth + located.segments).after(depth)
                 with self._explained(located.path):
                     pieces.append(self._piece(located, run))
@@ -170,7 +172,7 @@ class SegmentStore:
                 raise SegmentDamaged(f"its {key} belongs to another segment")
 
     @contextlib.contextmanager
-    def _explained(self, path: Path) -> Iterator[None]:
+    def _explained(self, path: Location) -> Iterator[None]:
         """Set a damaged file aside; every failure to read is a `SegmentDamaged` with its reason."""
         try:
             yield
@@ -184,7 +186,7 @@ class SegmentStore:
 
     def rows_of_other_path(self, path: TokenPath, step: int) -> Rows | None:
         """Rows of another path that begins as this one does, in whole multiples of `step` tokens."""
-        sharing = catalog.sharing_tokens(self.folder, path)
+        sharing = catalog.sharing_tokens(self.location, path)
         rows_file, shared = max(sharing, key=itemgetter(1), default=(None, 0))
         count = shared - shared % step
         if rows_file is None or not count:
@@ -201,7 +203,7 @@ class SegmentStore:
 
     def state(self, segment: Segment) -> tuple[dict[str, Tensor], str]:
         """The state at a segment's end, and its scalars. Raises `SegmentDamaged`."""
-        path = catalog.state_path(self.folder, segment.id)
+        path = catalog.state_path(self.location, segment.id)
         try:
             with self._explained(path), Container(path) as file:
                 self._check(file, "state", id=segment.id, end=str(segment.end))
@@ -211,7 +213,7 @@ class SegmentStore:
 
     def set_aside_damaged(self, path: TokenPath) -> None:
         """Read all rows of a path and set the damaged files aside."""
-        for located in locate(self.folder, path):
+        for located in locate(self.location, path):
             with (
                 contextlib.suppress(OSError, SegmentDamaged),
                 self._explained(located.path),
@@ -226,31 +228,31 @@ class SegmentStore:
 
     def set_aside_state(self, segment: Segment) -> None:
         """Set a state aside that does not fit the model."""
-        set_aside(catalog.state_path(self.folder, segment.id))
+        set_aside(catalog.state_path(self.location, segment.id))
 
     def set_aside_all(self, path: TokenPath) -> None:
         """Set a path's files aside: they are whole, but do not fit the model."""
-        for located in locate(self.folder, path):
+        for located in locate(self.location, path):
             set_aside(located.path)
         for segment in path:
-            set_aside(catalog.state_path(self.folder, segment.id))
+            set_aside(catalog.state_path(self.location, segment.id))
 
     def touch(self, rows: Rows, last: Segment) -> None:
         """Mark a path's files as used now, for eviction."""
         paths = [piece.file.path for piece in rows.pieces]
-        for path in (*paths, catalog.state_path(self.folder, last.id)):
+        for path in (*paths, catalog.state_path(self.location, last.id)):
             with contextlib.suppress(OSError):
-                os.utime(path)
+                path.touch()
 
     def tokens_of(self, ids: Sequence[str]) -> list[int]:
         """The tokens of a path of segments from their ids alone, as far as they are on disk."""
-        return catalog.tokens_of(self.folder, ids)
+        return catalog.tokens_of(self.location, ids)
 
     # Writing
 
     def missing(self, path: TokenPath) -> list[int]:
         """The depths of a path whose rows are neither on disk nor queued."""
-        depths = range(covered(locate(self.folder, path)) + 1, len(path) + 1)
+        depths = range(covered(locate(self.location, path)) + 1, len(path) + 1)
         return [depth for depth in depths if path[depth - 1].id not in self._queued]
 
     def put(self, checkpoint: Checkpoint, *, rows_missing: bool | None = None) -> int:
@@ -309,10 +311,10 @@ class SegmentStore:
         path = checkpoint.path
         try:
             if kind == "rows":
-                target = catalog.rows_path(self.folder, path.after(len(path) - 1))
+                target = catalog.rows_path(self.location, path.after(len(path) - 1))
             else:
-                target = catalog.state_path(self.folder, checkpoint.segment.id)
-            size = files.write_once(target, pieces(tensors, metadata), self.folder / "tmp")
+                target = catalog.state_path(self.location, checkpoint.segment.id)
+            size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
             if kind == "rows":
                 self._join_small_files(path)
             if self._written is not None:
@@ -329,9 +331,9 @@ class SegmentStore:
 
     def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:
         try:
-            located = locate(self.folder, path)
+            located = locate(self.location, path)
             if covered(located) == len(path):
-                compact(self.folder, located, path, self._piece, last=last)
+                compact(self.location, located, path, self._piece, last=last)
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:
@@ -363,7 +365,7 @@ class SegmentStore:
         self._writer.shutdown()
 
 
-def set_aside(path: Path) -> None:
+def set_aside(path: Location) -> None:
     """Move a file out of the way, so that the next turn writes it anew."""
     with contextlib.suppress(OSError):
-        path.replace(path.with_suffix(catalog.DAMAGED))
+        path.rename(path.with_name(f"{path.stem}{catalog.DAMAGED}"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
+import errno
 import os
 import re
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -29,8 +31,9 @@ from chatcli.errors import (
     SessionNotFound,
     SessionUnreadable,
 )
+from chatcli.files import Location
 from chatcli.store.sessions import listing, marker
-from chatcli.store.sessions.listing import SUFFIX, Summary
+from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import (
     SESSION_VERSION,
     Transcript,
@@ -60,6 +63,7 @@ class SessionFolder:
         """`flag` is what `--sessions` must say for chatcli to find the folder; None: it finds it without."""
         self.folder = folder
         self.flag = flag
+        self.location = Location.of(folder)
         self._opened: weakref.WeakSet[SessionFile] = weakref.WeakSet()
 
     def command(self, command: str, *names: str) -> str:
@@ -68,24 +72,28 @@ class SessionFolder:
 
     def names(self) -> list[str]:
         """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
-        return listing.by_age(self.folder)
+        return listing.by_age(self.location)
 
     def count(self) -> int:
         """How many sessions there are. Raises `FolderError` if the folder cannot be read."""
-        return len(listing.names(self.folder))
+        return len(listing.names(self.location))
 
     def latest(self) -> str:
-        """The session that was used last. Raises `SessionNotFound` if there is none."""
+        """The session that was written last, also if the clock was set back since.
+
+        Raises `SessionNotFound` if there is none.
+        """
         names = self.names()
         if not names:
             raise SessionNotFound(f"There is no saved session yet. To start one: {self.command('')}")
-        return names[0]
+        last = listing.last_written(self.location)
+        return last if last in names else names[0]
 
     def resolve(self, name: str) -> str:
         """A session's full name from itself or an unambiguous beginning of it."""
         if self.exists(files.check_name(name)):
             return name
-        names = sorted(listing.names(self.folder))
+        names = sorted(listing.names(self.location))
         matches = [other for other in names if other.startswith(name)]
         if len(matches) == 1:
             return matches[0]
@@ -94,7 +102,7 @@ class SessionFolder:
     def exact(self, name: str) -> str:
         """`name` if there is such a session: what cannot be undone takes whole names only."""
         files.check_name(name)
-        names = listing.names(self.folder)
+        names = listing.names(self.location)
         if name not in names:
             raise SessionNotFound(self._not_found(name, names, []))
         return name
@@ -105,25 +113,31 @@ class SessionFolder:
 
     def free_name(self, wanted: str) -> str:
         """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken."""
-        taken = set(listing.names(self.folder))
+        taken = set(listing.names(self.location))
         numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (wanted, *numbered) if name not in taken)
 
     def size(self, name: str) -> int:
         """Bytes of a session's file. Raises `FolderError`."""
         with files.explained(f"read the session '{name}'"):
-            return self._path(name).lstat().st_size
+            return self._path(name).stat().st_size
 
     def read(self, name: str) -> Transcript:
         """A session without locking it."""
-        path = self._path(self.resolve(name))
-        return parse(path.stem, listing.read(path))
+        name = self.resolve(name)
+        return parse(name, listing.read(self.location, name))
 
     def summaries(self, newest: int | None = None) -> list[Summary]:
         """Summaries of every session or of the newest; one that cannot be read has a `problem`."""
-        return listing.summaries(self.folder, newest)
+        return listing.summaries(self.location, newest)
 
-    def create(
+    def create(self, name: str, *, model: str | None, system: str | None, **facts: Any) -> SessionFile:
+        """A new, locked, empty session; more as for `building`. Raises `SessionExists`."""
+        with self.building(name, model=model, system=system, **facts) as session:
+            return session
+
+    @contextlib.contextmanager
+    def building(
         self,
         name: str,
         *,
@@ -131,10 +145,14 @@ class SessionFolder:
         system: str | None,
         date: str | None = None,
         branched_from: str | None = None,
-    ) -> SessionFile:
-        """A new, locked, empty session that keeps `date` (default: today). Raises `SessionExists`."""
+    ) -> Iterator[SessionFile]:
+        """A new, locked session that keeps `date` (default: today), to be filled by the block.
+
+        It appears under its name when the block ends, whole and on disk. After an error, or in a process that
+        is killed before, there is none. Raises `SessionExists`.
+        """
         files.check_name(name)
-        marker.claim(self.folder)
+        marker.claim(self.location)
         header = {
             "type": "session",
             "version": SESSION_VERSION,
@@ -145,14 +163,56 @@ class SessionFolder:
             "branched_from": branched_from,
         }
         with files.explained(f"write to the sessions folder {self.folder}"):
-            try:
-                files.create(self._path(name), encode(header))
-            except FileExistsError:
-                raise SessionExists(
-                    f"There is a session '{name}' already: choose another name, "
-                    f"or go on with it: {self.command('resume', name)}"
-                ) from None
-        return self.open(name)
+            if self._path(name).exists():
+                raise self._taken(name)
+            with contextlib.suppress(OSError):
+                files.sweep(self.location, files.UNNAMED_FILE)
+            session = self._unnamed(name, encode(header))
+        try:
+            yield session
+            with files.explained(f"write to the sessions folder {self.folder}"), self._publishing():
+                try:
+                    session.publish(self._path(name))
+                except FileExistsError:
+                    raise self._taken(name) from None
+        except BaseException:
+            session.close()
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                session.temporary.unlink(missing_ok=True)
+        self._opened.add(session)
+
+    def _unnamed(self, name: str, first_line: bytes) -> SessionFile:
+        """A session's file under a temporary name, locked. Raises `OSError`."""
+        for _ in range(files.ATTEMPTS):
+            # A sweep elsewhere may come before the lock.
+            with contextlib.suppress(SessionNotFound, FileNotFoundError):
+                temporary = self.location / f".{uuid.uuid4().hex}{files.UNNAMED}"
+                try:
+                    descriptor = temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                    with os.fdopen(descriptor, "wb") as file:
+                        file.write(first_line)
+                    return SessionFile(temporary, name)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        temporary.unlink(missing_ok=True)
+                    raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
+
+    def _taken(self, name: str) -> SessionExists:
+        return SessionExists(
+            f"There is a session '{name}' already: choose another name, "
+            f"or go on with it: {self.command('resume', name)}"
+        )
+
+    @contextlib.contextmanager
+    def _publishing(self) -> Iterator[None]:
+        """One chatcli at a time gives names in a folder, where the disk knows locks on folders."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                held.enter_context(self.location.locked())
+            yield
 
     def open(self, name: str) -> SessionFile:
         """A session, locked for writing. Raises `SessionLocked` if another process has it."""
@@ -163,12 +223,12 @@ class SessionFolder:
         return session
 
     @contextlib.contextmanager
-    def _locking(self, path: Path) -> Iterator[None]:
+    def _locking(self, path: Location) -> Iterator[None]:
         """Say in `SessionLocked` what to do, which is another thing in the process that has it open."""
         try:
             yield
         except SessionLocked as error:
-            if any(session.path == path and not session.closed for session in self._opened):
+            if any(session.location == path and not session.closed for session in self._opened):
                 raise SessionLocked(
                     f"The session '{path.stem}' is the one that is open here: /new leaves it, "
                     "and /rename gives it another name."
@@ -186,13 +246,14 @@ class SessionFolder:
         """`rename`, for a session that the caller has open."""
         old = self._path(self.exact(name))
         new = self._path(files.check_name(new_name))
-        with files.explained(f"rename the session '{old.stem}'"):
-            try:
-                new.hardlink_to(old)
-            except FileExistsError:
-                raise SessionExists(f"There is a session '{new_name}' already.") from None
-            old.unlink()
-        return new.stem
+        with files.explained(f"rename the session '{name}'"), self._publishing():
+            if new.exists():
+                raise SessionExists(f"There is a session '{new_name}' already.")
+            old.rename(new)
+            if listing.last_written(self.location) == name:
+                listing.note_last_written(self.location, new_name)
+            self.location.flush()
+        return new_name
 
     def delete(self, name: str) -> str:
         """Remove a session's transcript, also a damaged one.
@@ -201,14 +262,16 @@ class SessionFolder:
         """
         path = self._path(self.exact(name))
         with files.explained(f"delete the session '{name}'"):
-            descriptor = os.open(path, os.O_RDWR)
+            descriptor = path.open(os.O_RDWR)
             try:
                 with self._locking(path):
                     _lock(descriptor, path.stem)
                 _check_still_there(descriptor, path)
                 with contextlib.suppress(SessionUnreadable):
-                    parse(path.stem, _read_all(descriptor))
+                    parse(name, files.read_all(descriptor))
                 path.unlink()
+                listing.forget_last_written(self.location, name)
+                self.location.flush()
             finally:
                 os.close(descriptor)
         return path.stem
@@ -221,22 +284,25 @@ class SessionFolder:
         listed = f"In a chat /resume lists them, and outside: {self.command('list')}"
         return f"There is no session '{name}'. {listed}"
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}{SUFFIX}"
+    def _path(self, name: str) -> Location:
+        return listing.location(self.location, name)
 
 
 class SessionFile:
     """An open session: its conversation in memory, its file locked and appended to."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Location, name: str | None = None) -> None:
+        """`name` is what it will be called, of a session that is under a temporary name until `publish`."""
+        self.location = self.temporary = path
+        self.name = name or path.stem
         self.closed = False
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NONBLOCK)
+        self._is_published = name is None
+        self._descriptor = path.open(os.O_RDWR | os.O_APPEND)
         try:
-            _lock(self._descriptor, path.stem)
+            _lock(self._descriptor, self.name)
             _check_still_there(self._descriptor, path)
-            data = _read_all(self._descriptor)
-            self.transcript = parse(path.stem, data)
+            data = files.read_all(self._descriptor)
+            self.transcript = parse(self.name, data)
             torn_at = self.transcript.torn_at
             self._size = len(data) if torn_at is None else torn_at
             self._torn = torn_at is not None
@@ -251,8 +317,9 @@ class SessionFile:
         _open_files.add(self)
 
     @property
-    def name(self) -> str:
-        return self.path.stem
+    def path(self) -> Path:
+        """The file's path, for sentences."""
+        return self.location.path
 
     @property
     def conversation(self) -> Conversation:
@@ -290,6 +357,7 @@ class SessionFile:
                     rest = rest[os.write(self._descriptor, rest) :]
                 if flush:
                     self._flush(wait)
+                    self._note_last_written()
             except BaseException:
                 self._torn = True
                 with contextlib.suppress(OSError):
@@ -297,8 +365,26 @@ class SessionFile:
                 raise
             self._size += len(data)
 
+    def publish(self, path: Location) -> None:
+        """Give a session that is under a temporary name its own, once all of it is on disk.
+
+        Raises `FileExistsError`, and `OSError`.
+        """
+        os.fsync(self._descriptor)
+        self.location.link(path)
+        self.location.unlink()
+        path.parent.flush()
+        self.location, self._is_published = path, True
+        self._note_last_written()
+
+    def _note_last_written(self) -> None:
+        if self._is_published:
+            listing.note_last_written(self.location.parent, self.name)
+
     def _flush(self, wait: bool) -> None:
         """Flush to the disk, now or on the flusher's thread, whose error the next flush raises."""
+        if not self._is_published:
+            return  # all of it is flushed at once
         flushing, self._flushing = self._flushing, None
         if flushing is not None:
             flushing.result()
@@ -310,7 +396,7 @@ class SessionFile:
     def _check_ours(self) -> None:
         """Raise `FolderError` if the file at the session's path is another one, or was changed."""
         facts = os.fstat(self._descriptor)
-        if not _same(facts, self.path):
+        if not _same(facts, self.location):
             raise FolderError(
                 f"Cannot save to the session '{self.name}': its file was deleted, moved or replaced. "
                 "In a chat, /branch keeps the conversation in a new session."
@@ -394,10 +480,10 @@ class SessionFile:
         if label:
             self.conversation.labels[entry_id] = label
 
-    def moved(self, path: Path) -> None:
+    def moved(self, path: Location) -> None:
         """Take note that the file has been renamed."""
         with self._writing:
-            self.path = path
+            self.location, self.name = path, path.stem
 
     def close(self) -> None:
         """Flush and close the file. It is closed also if this raises `FolderError`."""
@@ -457,22 +543,17 @@ def _lock(descriptor: int, name: str) -> None:
         time.sleep(LOCK_POLL_SECONDS)
 
 
-def _check_still_there(descriptor: int, path: Path) -> None:
+def _check_still_there(descriptor: int, path: Location) -> None:
     """Raise `SessionNotFound` if another process took the file away before it was locked."""
     if not _same(os.fstat(descriptor), path):
         raise SessionNotFound(f"There is no session '{path.stem}' any more.")
 
 
-def _same(facts: os.stat_result, path: Path) -> bool:
+def _same(facts: os.stat_result, path: Location) -> bool:
     try:
         return os.path.samestat(facts, path.stat())
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def _read_all(descriptor: int) -> bytes:
-    """Through the locked descriptor: where locks are emulated, closing another one frees them."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size + 1, 0)
 
 
 def _listed(names: list[str]) -> str:

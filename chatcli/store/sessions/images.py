@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chatcli import files
-from chatcli.conversation.images import Image
+from chatcli.conversation.images import FORMATS, Image
 from chatcli.conversation.tree import Picture
 from chatcli.errors import ImagesRefused
+from chatcli.files import Location
 
 FOLDER, SCRATCH = "images", "tmp"
+SHARD_NAME = re.compile("[0-9a-f]{2}")
+IMAGE_NAME = re.compile(rf"([0-9a-f]{{64}})\.({'|'.join(FORMATS)})")
 MEND = "Put it back there, or go on before it: /rewind TURN."
 
 
 class Gallery:
     """The images in a sessions folder."""
 
-    def __init__(self, sessions: Path) -> None:
-        self.folder = sessions / FOLDER
+    def __init__(self, sessions: Path | Location) -> None:
+        self.folder = Location.of(sessions) / FOLDER
 
-    def path(self, picture: Picture) -> Path:
+    def path(self, picture: Picture) -> Location:
         """Where an image's bytes are."""
         return self.folder / picture.sha256[:2] / f"{picture.sha256}.{picture.kind}"
 
@@ -50,33 +54,38 @@ class Gallery:
             return
         with contextlib.ExitStack() as held:
             with files.explained(f"save an image to {self.folder}"):
-                files.make_private(self.folder)
+                self.folder.make_folder()
                 with contextlib.suppress(OSError):
                     files.sweep(self.folder / SCRATCH)
-                held.enter_context(files.locked_folder(self.folder, shared=True))
+                held.enter_context(self.folder.locked(shared=True))
                 for image in images:
                     path = self.path(image.picture)
                     files.write_once(path, image.data, self.folder / SCRATCH, reserve=0)
             yield
 
 
-def _lost(picture: Picture, path: Path) -> str:
+def _lost(picture: Picture, path: Location) -> str:
     return f"The image {picture.name} of this conversation ({path})"
 
 
-def sweep(sessions: Path, transcripts: Callable[[], Iterable[Path]]) -> None:
+def sweep(sessions: Path | Location, transcripts: Callable[[], Iterable[Location]]) -> None:
     """Remove the images that none of the folder's `transcripts` names, while nobody adds one.
 
     Raises `OSError`; nothing is removed if a transcript cannot be read.
     """
-    folder = sessions / FOLDER
-    if not folder.is_dir():
+    folder = Location.of(sessions) / FOLDER
+    if not folder.is_folder():
         return
-    with files.locked_folder(folder):
+    with folder.locked():
         named: set[str] = set()
         for path in transcripts():
             with contextlib.suppress(FileNotFoundError):
                 named |= files.hashes_in(path)
-        for path in (*files.abandoned(folder.glob(f"{SCRATCH}/*")), *folder.glob("??/*")):
-            if path.stem not in named:
-                path.unlink(missing_ok=True)
+        files.sweep(folder / SCRATCH)
+        for shard in map(folder.__truediv__, folder.names()):
+            if SHARD_NAME.fullmatch(shard.name) and shard.is_folder():
+                for name in shard.names():
+                    image = IMAGE_NAME.fullmatch(name)
+                    if image is not None and image[1] not in named:
+                        (shard / name).unlink(missing_ok=True)
+                shard.flush()

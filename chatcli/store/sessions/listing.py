@@ -9,21 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from operator import itemgetter
-from pathlib import Path
 
 from chatcli import files
 from chatcli.conversation import attachments
 from chatcli.errors import ChatcliError, FolderError
+from chatcli.files import Location
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
 
 # Threads that read, and sessions that they are ahead of the consumer.
 READERS, READ_AHEAD = 16, 256
 SUFFIX = ".jsonl"
+# Names the session that was written last.
+LAST = ".last"
 PLAIN_NAME = re.compile(r"\w[\w-]{0,79}", re.ASCII)
 USER = b'\n{"type": "user"'
 # The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
@@ -48,38 +49,69 @@ class Summary:
     problem: str | None = None
 
 
-def names(folder: Path) -> list[str]:
+def names(folder: Location) -> list[str]:
     """Every session, in no order. Raises `FolderError` if the folder cannot be read."""
     return [_name(entry) for entry in _sessions(folder)]
 
 
-def by_age(folder: Path) -> list[str]:
+def by_age(folder: Location) -> list[str]:
     """Every session, last used first. Raises `FolderError` if the folder cannot be read."""
-    return [_name(entry) for entry in _by_age(folder)]
-
-
-def summaries(folder: Path, newest: int | None = None) -> list[Summary]:
-    """Every session or the newest, last used first; one that cannot be read has a `problem`."""
     dated = []
-    for entry in _sessions(folder) if newest is None else _by_age(folder)[:newest]:
+    for entry in _sessions(folder):
         with contextlib.suppress(FileNotFoundError):
-            modified, summary = _summary(_name(entry), entry)
-            dated.append((-modified, summary.name, summary))
-    return [summary for _, _, summary in sorted(dated, key=itemgetter(0, 1))]
+            dated.append((-entry.stat(follow_symlinks=False).st_mtime, _name(entry)))
+    return [name for _, name in sorted(dated)]
 
 
-def contents(folder: Path, report: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
+def last_written(folder: Location) -> str | None:
+    """The session that was written last, if that is known."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return (folder / LAST).read_bytes().decode().removesuffix("\n")
+    return None
+
+
+def note_last_written(folder: Location, name: str) -> None:
+    """Remember which session is written now. It is a hint, so it waits for no disk and fails silently."""
+    with contextlib.suppress(OSError):
+        descriptor = (folder / LAST).open(os.O_WRONLY | os.O_CREAT)
+        try:
+            data = f"{name}\n".encode()
+            os.pwrite(descriptor, data, 0)
+            os.ftruncate(descriptor, len(data))
+        finally:
+            os.close(descriptor)
+
+
+def forget_last_written(folder: Location, name: str) -> None:
+    """Leave no trace of a session that goes. Raises `OSError`."""
+    if last_written(folder) == name:
+        (folder / LAST).unlink(missing_ok=True)
+
+
+def summaries(folder: Location, newest: int | None = None) -> list[Summary]:
+    """Every session or the newest, last used first; one that cannot be read has a `problem`."""
+    gathered = []
+    for name in by_age(folder)[:newest]:
+        with contextlib.suppress(FileNotFoundError):
+            gathered.append(_summary(folder, name))
+    return gathered
+
+
+def contents(folder: Location, report: Callable[[str], object]) -> Iterator[tuple[str, float, bytes]]:
     """Every session, last used first: its name, modification time and bytes.
 
     `report` gets a sentence about each that cannot be read. Raises `FolderError` if the folder cannot be.
     """
-    entries = _by_age(folder)
+    sessions = by_age(folder)
     # A disk gives many small files quickest if several are asked for at a time.
     with ThreadPoolExecutor(READERS, "chatcli-reader") as readers:
-        for start in range(0, len(entries), READ_AHEAD):
-            ahead = entries[start : start + READ_AHEAD]
+        for start in range(0, len(sessions), READ_AHEAD):
+            ahead = sessions[start : start + READ_AHEAD]
             try:
-                parts = readers.map(_read_each, (ahead[at::READERS] for at in range(READERS)))
+                parts = readers.map(
+                    lambda names: [(name, _try_read(folder, name)) for name in names],
+                    [ahead[at::READERS] for at in range(READERS)],
+                )
             except RuntimeError:  # no thread can start: the program is ending
                 return
             # Sessions were dealt to the readers round-robin.
@@ -90,15 +122,11 @@ def contents(folder: Path, report: Callable[[str], object]) -> Iterator[tuple[st
                     yield name, *read
 
 
-def _read_each(entries: Sequence[os.DirEntry[str]]) -> list[tuple[str, Read]]:
-    return [(name := _name(entry), _try_read(name, entry.path)) for entry in entries]
-
-
-def _try_read(name: str, path: str) -> Read:
+def _try_read(folder: Location, name: str) -> Read:
     try:
         if not PLAIN_NAME.fullmatch(name):
             files.check_name(name)
-        return _read(path)
+        return _read(location(folder, name))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -107,58 +135,51 @@ def _try_read(name: str, path: str) -> Read:
         return error
 
 
-def read(path: Path) -> bytes:
+def location(folder: Location, name: str) -> Location:
+    """The file of a session."""
+    return folder / f"{name}{SUFFIX}"
+
+
+def read(folder: Location, name: str) -> bytes:
     """A session's bytes. Raises `FolderError`."""
-    with files.explained(f"read the session '{path.stem}'"):
-        return _read(str(path))[1]
+    with files.explained(f"read the session '{name}'"):
+        return location(folder, name).read_bytes()
 
 
-def _sessions(folder: Path) -> list[os.DirEntry[str]]:
-    with files.explained(f"read the sessions folder {folder}"):
-        try:
-            with os.scandir(folder) as entries:
-                return [entry for entry in entries if entry.name.endswith(SUFFIX)]
-        except FileNotFoundError:
-            return []
-
-
-def _by_age(folder: Path) -> list[os.DirEntry[str]]:
-    dated = []
-    for entry in _sessions(folder):
-        with contextlib.suppress(FileNotFoundError):
-            dated.append((-entry.stat().st_mtime, entry.name, entry))
-    return [entry for _, _, entry in sorted(dated, key=itemgetter(0, 1))]
+def _sessions(folder: Location) -> Iterator[os.DirEntry[str]]:
+    with files.explained(f"read the sessions folder {folder}"), contextlib.suppress(FileNotFoundError):
+        yield from (entry for entry in folder.scan() if entry.name.endswith(SUFFIX))
 
 
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name[: -len(SUFFIX)]
 
 
-def _read(path: str) -> tuple[float, bytes]:
-    """A file's modification time and bytes. A pipe is not waited for."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+def _read(path: Location) -> tuple[float, bytes]:
+    """A file's modification time and bytes."""
+    descriptor = path.open()
     try:
-        facts = os.fstat(descriptor)
-        return facts.st_mtime, os.read(descriptor, facts.st_size + 1)
+        return os.fstat(descriptor).st_mtime, files.read_all(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _summary(name: str, entry: os.DirEntry[str]) -> tuple[float, Summary]:
-    """Its modification time and the summary. Raises `FileNotFoundError` if it has just gone."""
+def _summary(folder: Location, name: str) -> Summary:
+    """Raises `FileNotFoundError` if it has just gone."""
+    path = location(folder, name)
     try:
-        modified, data = _read(entry.path)
+        modified, data = _read(path)
     except FileNotFoundError:
         raise
     except OSError as error:
         problem = f"Cannot read the session '{name}': {error.strerror}."
-        return entry.stat().st_mtime, Summary(name, problem=problem)
+        return Summary(name, problem=problem)
     try:
         if not PLAIN_NAME.fullmatch(name):
             files.check_name(name)
-        return modified, _scanned(name, data, modified) or _parsed(name, data, modified)
+        return _scanned(name, data, modified) or _parsed(name, data, modified)
     except ChatcliError as error:
-        return modified, Summary(name, problem=str(error))
+        return Summary(name, problem=str(error))
 
 
 def _parsed(name: str, data: bytes, modified: float) -> Summary:

@@ -16,6 +16,7 @@ import platformdirs
 
 from chatcli import files
 from chatcli.errors import FolderError
+from chatcli.files import Location
 
 MARKER = ".chatcli"
 FOLDER_VERSION = 1
@@ -25,9 +26,11 @@ PATTERN = re.compile(rb"chatcli [^\n]*\(folder format (\d{1,9})\)\.\n")
 LINKABLE = ("", "images", "kv", "kv/*")
 
 
-def claim(folder: Path) -> None:
+def claim(folder: Path | Location) -> None:
     """Make `folder`, private, and mark it. Raises `FolderError`, also if a newer chatcli marked it."""
-    files.private_folder(folder)
+    folder = Location.of(folder)
+    with files.explained(f"use the folder {folder} (choose another with --sessions DIR)"):
+        folder.make_folder()
     version = _version(folder)
     if version is None:
         # What cannot be written now is said when there is something to lose.
@@ -64,7 +67,7 @@ def _foreign(folder: Path) -> str | None:
             return "it is not a folder"
         if facts.st_uid != os.geteuid():
             return "it belongs to another user"
-        if _version(folder) is None:
+        if _version(Location.of(folder)) is None:
             return f"chatcli did not make it (it has no {MARKER} file)"
         for part in LINKABLE:
             for place in folder.glob(part) if part else [folder]:
@@ -78,17 +81,10 @@ def _foreign(folder: Path) -> str | None:
     return None
 
 
-def _version(folder: Path) -> int | None:
+def _version(folder: Location) -> int | None:
     """The format version in a folder's marker; None without one, or one that is not this user's."""
     try:
-        descriptor = os.open(folder / MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        match = PATTERN.match((folder / MARKER).read_bytes())
     except OSError:
         return None
-    try:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
-            return None
-        match = PATTERN.match(os.read(descriptor, 1024))
-        return None if match is None else int(match[1])
-    finally:
-        os.close(descriptor)
+    return None if match is None else int(match[1])

@@ -18,6 +18,7 @@ from unicodedata import normalize
 
 from chatcli.conversation.tree import Conversation, Entry
 from chatcli.errors import ChatcliError, UsageError
+from chatcli.files import Location
 from chatcli.store.sessions import listing
 from chatcli.store.sessions.transcript import DAMAGE, decode, header, parse
 from chatcli.text import clean_line
@@ -77,7 +78,7 @@ def split(text: str) -> list[str]:
 
 
 def find(
-    folder: Path,
+    folder: Path | Location,
     words: Sequence[str],
     *,
     thinking: bool = False,
@@ -91,7 +92,7 @@ def find(
     query = Query(words)
     if not query.patterns:
         raise UsageError("There is nothing to search for: give a word.")
-    for name, last_used, data in listing.contents(folder, report):
+    for name, last_used, data in listing.contents(Location.of(folder), report):
         try:
             if _holds(name, data, query, thinking):
                 conversation = parse(name, data).conversation
@@ -106,13 +107,13 @@ def newest(hits: Iterator[Hit], words: Sequence[str], limit: int | None) -> Sear
     return SearchResult(words, first[:limit], limit is not None and len(first) > limit)
 
 
-def names(folder: Path, words: str) -> set[str]:
+def names(folder: Path | Location, words: str) -> set[str]:
     """The sessions with a message that holds all of these words, as `split` reads them.
 
     What cannot be read is left out. Raises `FolderError` if the folder cannot be read.
     """
     query, matching = Query(split(words)), set()
-    for name, _, data in listing.contents(folder, lambda _: None) if query.patterns else ():
+    for name, _, data in listing.contents(Location.of(folder), lambda _: None) if query.patterns else ():
         with contextlib.suppress(ChatcliError):
             if _holds(name, data, query, thinking=False):
                 matching.add(name)

@@ -259,7 +259,7 @@ def _(result: results.DiskUse) -> RenderableType:
 @renderable.register
 def _(result: results.Verified) -> RenderableType:
     lines: list[RenderableType] = [
-        Text(f"! {clean(str(problem.path.relative_to(result.folder)))}: {clean(problem.reason)}")
+        Text(f"! {clean(str(problem.path.path.relative_to(result.folder)))}: {clean(problem.reason)}")
         for problem in result.damaged
     ]
     lines += [Text(f"! {clean(problem)}") for problem in result.transcripts]

@@ -39,7 +39,7 @@ def borrow(store: SegmentStore, step: int) -> tuple[int, bytes] | None:
 
 def file_of(store: SegmentStore, length: int) -> Path:
     prompt = [*SHARED[: START + length], 9, 9]
-    return rows_path(store.folder, path_of(prompt, [START, len(prompt)]).after(1))
+    return rows_path(store.location, path_of(prompt, [START, len(prompt)]).after(1)).path
 
 
 @pytest.mark.parametrize(("step", "count"), [(1, 69), (2, 68), (16, 64), (35, 35), (69, 69)])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments import eviction, inventory
 from chatcli.store.segments.catalog import NAME_DIGITS, ROWS_NAME, RowsFile, locate
 from chatcli.store.segments.compaction import FANOUT, MAX_JOINED_BYTES, files_to_join, shorten, small_files
@@ -60,7 +61,7 @@ def long_store(tmp_path: Path, long_folder: Path) -> Iterator[SegmentStore]:
 
 def segments_per_file(store: SegmentStore, chain: TokenPath = TOKEN_PATH) -> list[int]:
     """How many segments each file of a path holds, in order."""
-    return [file.segments for file in locate(store.folder, chain)]
+    return [file.segments for file in locate(store.location, chain)]
 
 
 def named_for(path: Path) -> tuple[str, str]:
@@ -179,7 +180,7 @@ def test_a_joined_path_is_a_few_files_and_nothing_else(long_store: SegmentStore)
 
 
 def test_the_first_segment_is_never_joined(long_store: SegmentStore) -> None:
-    first_file = locate(long_store.folder, TOKEN_PATH)[0]
+    first_file = locate(long_store.location, TOKEN_PATH)[0]
     assert (1, True) == (first_file.segments, first_file.whole)
     assert (TOKEN_PATH[0].id[:NAME_DIGITS],) * 2 == named_for(first_file.path)
 
@@ -198,7 +199,7 @@ def test_a_joined_path_can_be_cut_after_every_segment(long_store: SegmentStore) 
 def test_a_joined_file_has_the_summed_prefill_seconds_of_its_segments(long_store: SegmentStore) -> None:
     seconds_by_segments = {}
     for path in rows_files(long_store):
-        with Container(path) as file:
+        with Container(Location.of_file(path)) as file:
             seconds_by_segments[len(file.metadata["ends"].split(","))] = float(file.metadata["seconds"])
     assert {1: 0.25, FANOUT: 0.25 * FANOUT, FANOUT * FANOUT: 0.25 * FANOUT * FANOUT} == seconds_by_segments
 
@@ -280,7 +281,7 @@ def test_the_small_files_are_used_where_the_joined_one_is_damaged(store: Segment
 @pytest.mark.parametrize("number", [1, 4, 7])
 def test_a_damaged_file_is_not_joined_but_set_aside(store: SegmentStore, number: int) -> None:
     write_all(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
-    bad = locate(store.folder, TOKEN_PATH.upto(JOINED_ONCE - 1))[number].path
+    bad = locate(store.location, TOKEN_PATH.upto(JOINED_ONCE - 1))[number].path.path
     data = bytearray(bad.read_bytes())
     data[-1] ^= 1
     bad.write_bytes(data)
@@ -295,7 +296,7 @@ def test_a_damaged_file_is_not_joined_but_set_aside(store: SegmentStore, number:
 @pytest.mark.parametrize("seconds", [None, "", "long"])
 def test_files_without_prefill_seconds_are_no_error(store: SegmentStore, seconds: str | None) -> None:
     write_all(store, TOKEN_PATH.upto(JOINED_ONCE - 1))
-    rewrite(locate(store.folder, TOKEN_PATH.upto(3))[2].path, {"seconds": seconds})
+    rewrite(locate(store.location, TOKEN_PATH.upto(3))[2].path.path, {"seconds": seconds})
     write(store, TOKEN_PATH.upto(JOINED_ONCE))
     assert None is store.take_problem()
     assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
@@ -328,11 +329,13 @@ def test_files_joined_by_another_process_before_they_are_opened_are_located_agai
     store.close()
 
 
-def test_a_dangling_link_is_a_miss(store: SegmentStore) -> None:
+def test_a_link_is_a_miss(store: SegmentStore) -> None:
     write_all(store, TOKEN_PATH.upto(3))
-    joined_files = locate(store.folder, TOKEN_PATH.upto(3))[1].path
+    joined_files = locate(store.location, TOKEN_PATH.upto(3))[1].path.path
     joined_files.unlink()
     joined_files.symlink_to("nowhere")
+    with pytest.raises(SegmentDamaged, match="it is a link"):
+        store.rows(TOKEN_PATH.upto(3))
     with pytest.raises(SegmentDamaged, match="evicted or deleted"):
         store.rows(TOKEN_PATH.upto(3))
 
@@ -340,11 +343,15 @@ def test_a_dangling_link_is_a_miss(store: SegmentStore) -> None:
 # Shortening
 
 
+def shortened(store: SegmentStore, joined: Path, keep: int) -> Location:
+    return shorten(store.location, store.location / joined.parent.name / joined.name, keep)
+
+
 @pytest.mark.parametrize("keep", range(1, FANOUT))
 def test_a_shortened_file_holds_its_first_segments(store: SegmentStore, keep: int) -> None:
     write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
-    new = shorten(store.folder, joined, keep)
+    new = shortened(store, joined, keep)
     assert (False, True) == (joined.exists(), new.exists())
     assert keep + 1 == store.depth(TOKEN_PATH.upto(JOINED_ONCE), stateful=False)
     assert expected(TOKEN_PATH.upto(keep + 1)) == read(store, TOKEN_PATH.upto(keep + 1))
@@ -354,7 +361,7 @@ def test_a_shortened_file_holds_its_first_segments(store: SegmentStore, keep: in
 def test_no_tokens_that_were_cut_off_are_left_in_the_folder(store: SegmentStore) -> None:
     write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
-    shorten(store.folder, joined, 2)
+    shortened(store, joined, 2)
     cut_tokens = np.asarray(PROMPT[ENDS[2] : ENDS[3]], "<i4").tobytes()
     kept_tokens = np.asarray(PROMPT[ENDS[1] : ENDS[2]], "<i4").tobytes()
     data = b"".join(path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
@@ -364,7 +371,7 @@ def test_no_tokens_that_were_cut_off_are_left_in_the_folder(store: SegmentStore)
 def test_shortening_to_the_full_length_keeps_the_file(store: SegmentStore) -> None:
     write_all(store, TOKEN_PATH.upto(JOINED_ONCE))
     (joined,) = [path for path in rows_files(store) if len(set(named_for(path))) == 2]
-    assert joined == shorten(store.folder, joined, FANOUT)
+    assert joined == shortened(store, joined, FANOUT)
     assert expected(TOKEN_PATH.upto(JOINED_ONCE)) == read(store, TOKEN_PATH.upto(JOINED_ONCE))
 
 
@@ -376,7 +383,7 @@ def test_a_damaged_file_is_not_shortened(store: SegmentStore) -> None:
     joined.write_bytes(data)
     old_files = rows_files(store)
     with pytest.raises(SegmentDamaged):
-        shorten(store.folder, joined, 2)
+        shortened(store, joined, 2)
     assert (old_files, bytes(data)) == (rows_files(store), joined.read_bytes())
 
 

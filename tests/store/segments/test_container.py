@@ -13,6 +13,7 @@ import pytest
 import xxhash
 
 from chatcli.errors import SegmentDamaged
+from chatcli.files import Location
 from chatcli.store.segments.container import (
     DTYPES,
     NO_DIGEST,
@@ -45,7 +46,7 @@ def raw(value: Tensor) -> Raw:
 
 
 def read(path: Path) -> tuple[dict[str, Raw], dict[str, str]]:
-    with Container(path) as file:
+    with Container(Location.of_file(path)) as file:
         return {name: raw(file.read(name)) for name in file.tensors}, dict(file.metadata)
 
 
@@ -61,7 +62,7 @@ def is_damaged(path: Path, data: bytes) -> bool:
     """Whether reading this raises `SegmentDamaged`; any other error is a failure."""
     path.write_bytes(data)
     try:
-        with Container(path) as file:
+        with Container(Location.of_file(path)) as file:
             file.check()
     except SegmentDamaged:
         return True
@@ -102,7 +103,7 @@ def test_an_array_that_is_not_contiguous_is_packed_in_order(tmp_path: Path) -> N
 
 def test_an_array_has_its_numbers_and_shape(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(pack({"a": tensor("int16")}, {}))
-    with Container(tmp_path / "file") as file:
+    with Container(Location.of_file(tmp_path / "file")) as file:
         array = file.read("a").array()
     assert tensor("int16").array().tolist() == array.tolist()
 
@@ -119,14 +120,14 @@ def test_a_tensor_is_read_into_any_number_of_arrays(tmp_path: Path, count: int) 
     values = np.random.default_rng(1).standard_normal((count, 5))
     (tmp_path / "file").write_bytes(pack({"a": Tensor.of(values)}, {}))
     views = [np.empty(5) for _ in range(count)]
-    with Container(tmp_path / "file") as file:
+    with Container(Location.of_file(tmp_path / "file")) as file:
         file.read_into({"a": [view.view("uint8").data for view in views]})
     assert values.tolist() == [view.tolist() for view in views]
 
 
 def test_a_missing_tensor_or_metadata_key_is_damage(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(pack({"a": tensor("int8")}, {}))
-    with Container(tmp_path / "file") as file:
+    with Container(Location.of_file(tmp_path / "file")) as file:
         with pytest.raises(SegmentDamaged, match="it has no b"):
             file.read("b")
         with pytest.raises(SegmentDamaged, match="it does not tell its id"):
@@ -135,7 +136,7 @@ def test_a_missing_tensor_or_metadata_key_is_damage(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Container(tmp_path / "none")
+        Container(Location.of_file(tmp_path / "none"))
 
 
 def test_no_file_stays_open_whatever_is_in_it(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_no_file_stays_open_whatever_is_in_it(tmp_path: Path) -> None:
     open_files = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         with pytest.raises(SegmentDamaged):
-            Container(path)
+            Container(Location.of_file(path))
     assert open_files == len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -185,7 +186,7 @@ def test_wrong_bytes_name_their_tensor(tmp_path: Path) -> None:
     data[-1] ^= 1
     (tmp_path / "file").write_bytes(data)
     with (
-        Container(tmp_path / "file") as file,
+        Container(Location.of_file(tmp_path / "file")) as file,
         pytest.raises(SegmentDamaged, match="the bytes of its a do not match"),
     ):
         file.read("a")
@@ -194,7 +195,7 @@ def test_wrong_bytes_name_their_tensor(tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_it_is_open_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(sample_file())
-    with Container(path) as file:
+    with Container(Location.of_file(path)) as file:
         path.write_bytes(sample_file()[:-40])
         with pytest.raises(SegmentDamaged, match="too early"):
             file.check()

@@ -216,7 +216,7 @@ class Store(RuleBasedStateMachine):
         """Collect what is older than the grace period and named by no session: here there is none."""
         if old:
             for item in self.on_disk():
-                os.utime(item.path, (time.time() - DAY, time.time() - DAY))
+                os.utime(item.path.path, (time.time() - DAY, time.time() - DAY))
         eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES))
 
     @rule(data=st.data())
@@ -230,8 +230,8 @@ class Store(RuleBasedStateMachine):
             if segment_checkpoint.segment.id in self.rows:
                 metadata = self.store._metadata(segment_checkpoint, "rows")
                 data = pack(self.store._tensors(segment_checkpoint, "rows"), metadata)
-                path = segment_file(self.store, segment_checkpoint)
-                if path not in existing:
+                path = segment_file(self.store, segment_checkpoint).path
+                if path not in {each.path for each in existing}:
                     path.parent.mkdir(exist_ok=True)
                     path.write_bytes(data)
 
@@ -282,7 +282,7 @@ class Store(RuleBasedStateMachine):
         return depth
 
     def on_disk(self) -> list[inventory.Item]:
-        folder = self.store.folder
+        folder = self.store.location
         items = [*inventory.rows(folder), *inventory.states(folder)]
         assert [] == [item for item in items if isinstance(item, inventory.Problem)]
         return [item for item in items if isinstance(item, inventory.Item)]
@@ -291,7 +291,7 @@ class Store(RuleBasedStateMachine):
 def segment_file(store: SegmentStore, checkpoint: Checkpoint) -> Path:
     from chatcli.store.segments import catalog
 
-    return catalog.rows_path(store.folder, checkpoint.path.after(len(checkpoint.path) - 1))
+    return catalog.rows_path(store.location, checkpoint.path.after(len(checkpoint.path) - 1))
 
 
 class StatefulStore(Store):

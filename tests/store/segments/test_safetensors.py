@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors import deserialize, safe_open
 
+from chatcli.files import Location
 from chatcli.kv.loader import mlx_dtype
 from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments import inventory
@@ -63,7 +64,7 @@ def test_other_programs_read_the_same_arrays(tmp_path: Path, kind: str) -> None:
         loaded, metadata = mx.load(str(path), return_metadata=True)
         kinds |= kinds_of(path, loaded)
         raw = dict(deserialize(path.read_bytes()))
-        with Container(path) as file, safe_open(path, "mlx") as opened:
+        with Container(Location.of_file(path)) as file, safe_open(path, "mlx") as opened:
             assert file.tensors.keys() == set(opened.keys()) == loaded.keys()
             assert file.metadata.items() <= metadata.items() == opened.metadata().items()
             for name in file.tensors:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from chatcli import files
+from chatcli.files import Location
 from chatcli.store.segments import inventory
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.inventory import Usage
@@ -226,11 +227,13 @@ def test_a_new_store_removes_temporary_files_of_killed_writers_only(
     tmp_path: Path, store: SegmentStore
 ) -> None:
     write(store, ONE_SEGMENT)
-    dead, living = (store.folder / "tmp" / name for name in ("1-dead", "2-living"))
+    dead, living = (store.folder / "tmp" / f"{number}-{number * 32}" for number in "12")
+    other = store.folder / "tmp" / "notes"
+    other.write_bytes(b"not ours")
     dead.write_bytes(b"half a fi")
-    with files._flushed(living, [b"half a fi"]):
+    with files.flushed(Location.of_file(living), [b"half a fi"]):
         SegmentStore(tmp_path, FINGERPRINT).close()
-        assert (False, True) == (dead.exists(), living.exists())
+        assert (False, True, True) == (dead.exists(), living.exists(), other.exists())
     assert 1 == depth(store)
 
 

@@ -30,6 +30,7 @@ from chatcli.errors import (
 )
 from chatcli.session import opening
 from chatcli.store.sessions import folder as sessions
+from chatcli.store.sessions import listing
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import parse, recovered
@@ -703,7 +704,7 @@ def test_a_renamed_session_is_written_under_its_new_name(folder: SessionFolder) 
         with pytest.raises(SessionLocked):
             folder.rename("dog", "cat")
         folder.rename_open("dog", "cat")
-        session.moved(folder.folder / "cat.jsonl")
+        session.moved(folder.location / "cat.jsonl")
         session.append(Message("user", "one"), None)
         assert "cat" == session.name
     assert 1 == len(folder.read("cat").conversation.turns())
@@ -768,7 +769,26 @@ def test_names_are_ordered_by_last_use(folder: SessionFolder) -> None:
         path = create_one_turn(folder, name)
         os.utime(path, (1e9 - age, 1e9 - age))
     assert ["new", "middle", "old"] == folder.names()
+    # The clock lies: "old" was written last.
+    assert "old" == folder.latest()
+
+
+def test_without_a_note_of_the_last_one_the_latest_goes_by_the_clock(folder: SessionFolder) -> None:
+    for age, name in enumerate(("new", "middle", "old")):
+        path = create_one_turn(folder, name)
+        os.utime(path, (1e9 - age, 1e9 - age))
+    folder.delete("old")
     assert "new" == folder.latest()
+    for note in (b"", b"gone\n", b"\xff"):
+        (folder.folder / listing.LAST).write_bytes(note)
+        assert "new" == folder.latest()
+
+
+def test_the_latest_session_goes_along_with_a_rename(folder: SessionFolder) -> None:
+    create_one_turn(folder, "cat")
+    create_one_turn(folder, "dog")
+    folder.rename("dog", "wolf")
+    assert "wolf" == folder.latest()
 
 
 def test_a_missing_folder_has_no_sessions(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_names_and_summaries_are_in_the_same_order(folder: SessionFolder) -> Non
         path.write_bytes(forward())
         os.utime(path, (1e9 - age, 1e9 - age))
     (folder.folder / "gone.jsonl").symlink_to("nowhere")
-    assert ["-bad", "new", "a", "b", "old"] == folder.names()
+    assert ["gone", "-bad", "new", "a", "b", "old"] == folder.names()
     assert folder.names() == [summary.name for summary in folder.summaries()]
     assert folder.summaries()[:3] == folder.summaries(3)
 

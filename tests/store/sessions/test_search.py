@@ -189,7 +189,7 @@ def test_missing_folders_and_unreadable_files_are_skipped(tmp_path: Path) -> Non
     save(tmp_path, "-bad", lines("figs"))
     reports: list[str] = []
     assert ["fruit"] == [hit.session for hit in find(tmp_path, ["figs"], report=reports.append)]
-    assert 2 == len(reports)
+    assert 3 == len(reports)
     assert {"fruit"} == names(tmp_path, "figs")
 
 
