@@ -163,6 +163,8 @@ def export(chat: LiveChat, argument: str) -> Result:
     if not name:
         raise WrongArgument
     path = files.from_home(name)
+    if form is None and " " in name and not path.suffix:
+        raise WrongArgument  # the first word was meant to be a format
     form = form or exporting.format_of(path.suffix)
     bytes_of = Gallery(chat.session.folder.folder).data
     text = exporting.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)

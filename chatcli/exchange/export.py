@@ -14,20 +14,31 @@ from typing import Any
 
 from chatcli import files
 from chatcli.conversation.tree import Conversation, Message, Picture
-from chatcli.errors import FolderError, ImagesRefused
+from chatcli.errors import FolderError, ImagesRefused, UsageError
 from chatcli.exchange import readable
 from chatcli.files import Location
+from chatcli.text import shorten
 
 # What a JSON export says that it is.
 FORMAT, VERSION = "chatcli", 1
 FORMATS = ("md", "html", "json")
-SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".html": "html", ".htm": "html"}
+SUFFIXES = {
+    "": "md",
+    ".md": "md",
+    ".markdown": "md",
+    ".txt": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+}
 BytesOf = Callable[[Picture], bytes]
 
 
 def format_of(suffix: str) -> str:
-    """The format that a file's name asks for."""
-    return SUFFIXES.get(suffix.lower(), "md")
+    """The format that a file's name asks for; Markdown without an ending. Raises `UsageError`."""
+    if (form := SUFFIXES.get(suffix.lower())) is None:
+        raise UsageError(f"Cannot export to {shorten(suffix, 20)}. The formats are md, html and json.")
+    return form
 
 
 def text_of(

@@ -108,6 +108,7 @@ def test_a_command_without_an_argument_takes_none(chat: Chat, known: registry.Co
         ("/import", "/import FILE"),
         ("/export", "/export [md|html|json] FILE"),
         ("/export md", "/export [md|html|json] FILE"),
+        ("/export pdf talk", "/export [md|html|json] FILE"),
         ("/rename", "/rename NAME"),
         ("/rewind", "/rewind TURN"),
         ("/rewind x", "/rewind TURN"),

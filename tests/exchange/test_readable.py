@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.errors import UsageError
 from chatcli.exchange import export, readable
 from chatcli.store.sessions.folder import SessionFolder
 from tests.exchange.conftest import with_branches
@@ -117,4 +118,6 @@ def test_a_reply_that_is_hard_to_read_makes_a_page_all_the_same(text: str) -> No
 
 def test_formats_go_by_a_files_suffix() -> None:
     formats = [export.format_of(suffix) for suffix in (".md", ".HTML", ".htm", ".json", ".txt", "")]
+    with pytest.raises(UsageError, match=r"Cannot export to \.pdf\. The formats are md, html and json\."):
+        export.format_of(".pdf")
     assert ["md", "html", "html", "json", "md", "md"] == formats
