@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from chatcli.model.vision import legible
 from chatcli.store.segments.token_path import common_prefix
@@ -14,6 +15,7 @@ GONE = "gone (evicted or deleted)"
 EVICTED_MESSAGE = f"the checkpoints are {GONE}"
 NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
+STOPPED = "the turn before was stopped"
 
 
 def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
@@ -28,20 +30,28 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     is_missing = path.upto(depth).end < history_end
     records = [entry.record for entry in replies if entry.record.get("segments")]
     if not records:
-        reason = CACHE_WAS_OFF if replies[-1].record else NEW_HERE
-        return reason if is_missing else None
+        return _why_nothing_was_kept(replies[-1].record) if is_missing else None
     last = records[-1]
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
     expected = depths.get(last["segments"][-1])
     if expected is not None and depth < expected:
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
     if expected is not None:
-        return CACHE_WAS_OFF if is_missing and last is not replies[-1].record else None
+        newest = replies[-1].record
+        is_kept = last is newest and not newest.get("unrun_tokens")
+        return _why_nothing_was_kept(newest) if is_missing and not is_kept else None
     run_by = last.get("settled_by", last.get("fingerprint"))
     if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
         before = f" (before: {last['model']})" if last.get("model") else ""
         return f"the model, its cache settings or the program changed{before}"
     return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
+
+
+def _why_nothing_was_kept(record: Mapping[str, Any]) -> str:
+    """Why the turn of this record has left no checkpoint behind."""
+    if not record:
+        return NEW_HERE
+    return STOPPED if record.get("unrun_tokens") else CACHE_WAS_OFF
 
 
 def where_they_part(chat: TurnContext, tokens: Sequence[int], earlier_ids: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from chatcli.events import TurnRecord
 from chatcli.session import opening
 from chatcli.turn import regenerate, settled, turn
+from chatcli.turn.misses import STOPPED
 from tests.support.families import FAMILIES
 from tests.support.harness import MESSAGES, finish
 from tests.support.scripted import REPLY_TOKENS, ScriptedHarness
@@ -122,6 +123,16 @@ def test_another_reply_counts_what_its_prompt_has_of_it(model: Path, tmp_path: P
         record = finish(regenerate.regenerate(chat, NEVER))
     check(record, record.reused_tokens)
     assert record.reused_tokens < tokens
+
+
+def test_after_a_stopped_turn_the_reason_is_that(model: Path, tmp_path: Path) -> None:
+    with ScriptedHarness(model, tmp_path) as harness:
+        chat = talk(harness, 1)
+        assert harness.take(chat, " ".join(MESSAGES) * 9, events=2).record.unrun_tokens
+        tokens = settle(harness, chat)
+        record = harness.take(chat, MESSAGES[1]).record
+    assert (tokens, STOPPED) == (record.reused_settled_tokens, record.settle_reason)
+    assert record.miss_reason is None
 
 
 def test_a_settle_that_goes_on_adds_to_what_it_ran(model: Path, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def _times(record: TurnRecord) -> list[str]:
     return [
         f"first token {duration(first)}" if first is not None else "no token",
         *([f"saved {duration(saved)}"] if saved >= MIN_SAVED_SECONDS else []),
-        f"{record.generation_tps:.0f} tok/s",
+        *([f"{record.generation_tps:.0f} tok/s"] if first is not None else []),
         *([f"{accepted} drafted"] if record.draft_model else []),
         *([f"{ahead:,} run ahead"] if ahead and not record.settle_reason else []),
         f"{file_size(record.checkpoint_bytes)} written",
