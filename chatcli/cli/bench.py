@@ -6,7 +6,6 @@ import platform
 import sys
 from collections.abc import Callable
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,6 +141,8 @@ def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None
 
 def _machine() -> dict[str, Any]:
     """What the numbers were measured on."""
+    from importlib.metadata import version
+
     from chatcli.bench.run import device
 
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Sequence
 from typing import Any
@@ -58,8 +59,34 @@ def name_columns() -> int:
     return MAX_NAME_COLUMNS if columns() >= WIDE else columns() // 3
 
 
+def converting_less(parameters: Sequence[Any]) -> list[Any]:
+    """Parameters with which Typer has nothing to do if they are texts, or not given.
+
+    From 0.29 on it converts with pydantic, which takes 50 ms to import.
+    """
+
+    def process(parameter: Any, ctx: Any, value: Any) -> Any:
+        is_missing = value is None or value == ()
+        descriptor: Any = getattr(parameter, "type_descriptor", None)
+        is_text = isinstance(value, str) and descriptor is not None and descriptor.annotation is str
+        if not is_text and (parameter.required or not is_missing):
+            return type(parameter).process_value(parameter, ctx, value)
+        if is_missing:
+            value = () if parameter.nargs == -1 or getattr(parameter, "multiple", False) else None
+        elif (parse := descriptor.parameter_info.parser) is not None:
+            value = parse(value)
+        return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+    for parameter in parameters:
+        parameter.process_value = functools.partial(process, parameter)
+    return list(parameters)
+
+
 class Group(TyperGroup):
     """Describes each of its commands in a whole sentence."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return converting_less(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         rows = {
@@ -76,6 +103,9 @@ class Group(TyperGroup):
 
 class Command(TyperCommand):
     """Lists its options under the headings that they name (`rich_help_panel`)."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return converting_less(super().get_params(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

@@ -21,6 +21,7 @@ from chatcli.text import percent
 from tests import ROOT
 from tests.support.program import ASK_FIELDS, Program, folder_contents, segment_files
 from tests.support.rendered import generation_prompt, rendered_message, token_count, tokenizer_of
+from tests.support.terminal import Terminal
 from tests.support.tiny import OPEN_THINK, write_model
 
 MESSAGES = [
@@ -366,17 +367,32 @@ def test_the_installed_command_runs_the_same_main() -> None:
     assert chatcli_main is entry.load()
 
 
+def imported(importtime: str) -> list[str]:
+    """The modules in the order in which their imports ended."""
+    lines = importtime.splitlines()
+    return [line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")]
+
+
 def test_help_and_list_import_no_mlx(chatcli: Program) -> None:
     for args in (["--help"], ["list"], ["ask", "--help"], ["tree", "none"]):
         command = [sys.executable, "-X", "importtime", "-m", "chatcli", *args]
         process = subprocess.run(command, env=chatcli.environment(), capture_output=True, text=True)
-        imported = {
-            line.rpartition("|")[2].strip().split(".")[0]
-            for line in process.stderr.splitlines()
-            if line.startswith("import time:")
-        }
-        assert "chatcli" in imported
-        assert set() == imported & {"mlx", "mlx_lm", "transformers", "torch"}
+        packages = {module.split(".")[0] for module in imported(process.stderr)}
+        assert "chatcli" in packages
+        assert set() == packages & {"mlx", "mlx_lm", "numpy", "transformers", "torch", "pydantic"}
+
+
+def test_the_prompt_waits_for_no_import_that_it_does_not_need(chatcli: Program) -> None:
+    env = {**chatcli.environment(), "CHATCLI_MODEL": "pocket"}
+    shell = ["bash", "-c", 'exec "$@" 2>imports', "bash", sys.executable, "-X", "importtime", "-m", "chatcli"]
+    with Terminal(shell, env, chatcli.home) as terminal:
+        terminal.send("early")
+        terminal.wait_for("› early")
+        modules = imported((chatcli.home / "imports").read_text())
+    before = {module.split(".")[0] for module in modules[: modules.index("chatcli.tui.shell")]}
+    assert {"chatcli", "prompt_toolkit", "rich"} <= before
+    for_replies = {"mlx", "mlx_lm", "numpy", "transformers", "markdown_it", "pygments"}
+    assert set() == before & (for_replies | {"pydantic", "tomlkit", "huggingface_hub"})
 
 
 def test_help_names_every_command(chatcli: Program) -> None:
