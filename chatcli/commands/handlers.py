@@ -50,6 +50,8 @@ MAX_LISTED = 50
 # One digit chooses a reply.
 MAX_ALTERNATIVES = 9
 SWITCHES = {"on": True, "off": False}
+# Messages that are commands, as in other tools. A space before one sends it.
+WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help"}
 
 
 def _session_names(chat: LiveChat) -> list[str]:
@@ -386,7 +388,8 @@ def stats(chat: LiveChat, argument: str) -> Result:
 def set_(chat: LiveChat, argument: str) -> Result:
     if not argument:
         sampling = chat.model.sampling
-        return PlainText("  ".join(f"{key} {_shown(getattr(sampling, key))}" for key in IN_SHELL))
+        width = max(map(len, IN_SHELL))
+        return PlainText("\n".join(f"{key:{width}}  {_shown(getattr(sampling, key))}" for key in IN_SHELL))
     key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
     if key not in IN_SHELL:
         raise UsageError(f"There is no setting '{key}': there are {', '.join(IN_SHELL)}.")
@@ -508,11 +511,11 @@ def choose(chat: LiveChat, argument: str) -> Result:
 def as_command(chat: LiveChat, line: str) -> str:
     """`line`, or the command that it stands for.
 
-    That is /quit for exit or quit without anything around it, and /choose for a lone digit while there
-    are replies to choose from.
+    That is /quit for exit or quit and /help for ?, without anything around them, and /choose for a lone
+    digit while there are replies to choose from.
     """
-    if line.rstrip("\n") in ("exit", "quit"):
-        return "/quit"
+    if (known := WORDS.get(line.rstrip("\n"))) is not None:
+        return known
     word = line.strip()
     chooses = len(word) == 1 and word.isdecimal() and 1 <= int(word) <= len(chat.session.alternatives)
     return f"/choose {word}" if chooses else line

@@ -232,3 +232,13 @@ def test_every_command_explains_itself() -> None:
 def test_what_a_command_does_fits_its_column_of_the_help() -> None:
     assert 24 == max(len(known.help) for known in all_commands())
     assert all(len(known.name) <= len("draft-model") for known in all_commands())
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [("exit", "/quit"), ("quit\n", "/quit"), ("?", "/help"), (" exit", " exit"), ("exit now", "exit now")],
+)
+def test_words_of_other_tools_are_commands_and_a_space_sends_them(
+    chat: Chat, line: str, command: str
+) -> None:
+    assert command == handlers.as_command(chat, line)
