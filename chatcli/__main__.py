@@ -54,6 +54,7 @@ def main() -> None:
         # What is registered first is called last: after all but what the imports above have registered.
         atexit.register(leave)
         process.open_closed_streams()
+        process.watch_streams()
         for stream in (sys.stdin, sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
@@ -65,10 +66,17 @@ def main() -> None:
             app()
         except SystemExit as end:
             code = end.code
+            if code in (None, 0) and (reason := process.broken_output()):
+                code = ChatcliError.exit_code
+                warn(f"The output cannot be written: {reason}.")
+                sys.exit(code)
             raise
         except Exception as error:  # whatever it is, a person gets one sentence and scripts an exit code
             if os.environ.get(process.DEBUG):
                 raise
+            if problem := process.broken_output():
+                warn(f"The output cannot be written: {problem}.")
+                sys.exit(ChatcliError.exit_code)
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             warn(f"unexpected error, {reason} ({process.DEBUG}=1 shows where).")
             sys.exit(ChatcliError.exit_code)

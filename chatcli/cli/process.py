@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from chatcli.cli.output import warn
@@ -34,6 +36,65 @@ def open_closed_streams() -> None:
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+class StandardStream(io.TextIOWrapper):
+    """A standard stream that remembers why it could not be written. `dropping`: it raises nothing then."""
+
+    def __init__(self, stream: io.TextIOWrapper, *, dropping: bool) -> None:
+        encoding, line_buffering = stream.encoding, stream.line_buffering
+        unbuffered = stream.write_through
+        super().__init__(
+            stream.detach(), encoding, "replace", line_buffering=line_buffering, write_through=unbuffered
+        )
+        self.problem: OSError | None = None
+        self._drops = dropping
+
+    def write(self, text: str) -> int:
+        with self._watched():
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._watched():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.problem = error
+            if not self._drops:
+                raise
+            # What is left in the buffer goes there too.
+            discard(self.fileno())
+
+
+def watch_streams() -> None:
+    """Have a broken standard output be told from other errors, and a broken standard error harm nothing."""
+    if type(sys.stdout) is io.TextIOWrapper:
+        sys.stdout = StandardStream(sys.stdout, dropping=False)
+    if type(sys.stderr) is io.TextIOWrapper:
+        sys.stderr = StandardStream(sys.stderr, dropping=True)
+
+
+def broken_output() -> str | None:
+    """Why standard output cannot be written, if it cannot; what is still to be written is dropped then."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    problem = getattr(sys.stdout, "problem", None)
+    if problem is None:
+        return None
+    discard(sys.stdout.fileno())
+    return problem.strerror or str(problem)
+
+
+def discard(descriptor: int) -> None:
+    """Have a descriptor write to the null device from now on."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from chatcli.text import clean
 
 # What the environment may say of a screen's size. rich would take 0 columns, or a million, at their word.
 SIZE_VARIABLES = ("COLUMNS", "LINES")
-MAX_SIZE = 2000
+MIN_SIZE, MAX_SIZE = 10, 2000
 
 
 def open_console(file: TextIO | None = None, **options: Any) -> Console:
@@ -20,7 +20,7 @@ def open_console(file: TextIO | None = None, **options: Any) -> Console:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in SIZE_VARIABLES or (value.isdecimal() and 0 < int(value) <= MAX_SIZE)
+        if name not in SIZE_VARIABLES or (value.isdecimal() and MIN_SIZE <= int(value) <= MAX_SIZE)
     }
     console = Console(file=file, highlight=False, markup=False, emoji=False, _environ=environment, **options)
     console.push_render_hook(CleanText())

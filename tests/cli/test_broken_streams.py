@@ -1,0 +1,53 @@
+"""A full or closed standard stream, and a screen's size that cannot be: a sentence or a right screen each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import Program
+
+FULL = Path("/dev/full")
+pytestmark = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full")
+
+
+def run_on(program: Program, *args: object, stdout: int | Path = -1, stderr: int | Path = -1, **more: str):  # type: ignore[no-untyped-def]
+    files = [path.open("wb") if isinstance(path, Path) else path for path in (stdout, stderr)]
+    process = program.start(*args, stdout=files[0], stderr=files[1], env=program.environment(**more))
+    out, err = process.communicate(timeout=60)
+    return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("args", [("list",), ("list", "--json"), ("--help",), ("config",), ("--version",)])
+def test_a_full_output_is_one_sentence(chatcli: Program, args: tuple[str, ...], unbuffered: str) -> None:
+    code, _, errors = run_on(chatcli, *args, stdout=FULL, PYTHONUNBUFFERED=unbuffered)
+    assert (1, "chatcli: The output cannot be written: No space left on device.\n") == (code, errors)
+
+
+def test_a_full_output_loses_no_reply(chatcli: Program) -> None:
+    code, _, errors = run_on(chatcli, "ask", "hi", "-n", "8", "--no-think", "-S", "talk", stdout=FULL)
+    assert 1 == code and errors.endswith("The output cannot be written: No space left on device.\n")
+    assert "Traceback" not in errors and "unexpected" not in errors
+    assert 1 == len(chatcli.run("show", "talk", "--json").json()["turns"])
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_error_harms_nothing(chatcli: Program, unbuffered: str) -> None:
+    options = ("ask", "hi", "-n", "8", "--no-cache", "--json")
+    code, out, _ = run_on(chatcli, *options, stderr=FULL, PYTHONUNBUFFERED=unbuffered)
+    assert 0 == code and out.startswith("{")
+    code, out, _ = run_on(chatcli, "show", "nobody", stderr=FULL, PYTHONUNBUFFERED=unbuffered)
+    assert (1, "") == (code, out)
+    code, _, _ = run_on(chatcli, "list", stdout=FULL, stderr=FULL, PYTHONUNBUFFERED=unbuffered)
+    assert 1 == code
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "1", "many", "99999999999999999999"])
+@pytest.mark.parametrize("args", [("models",), ("--help",), ("doctor", "--quick")])
+def test_an_absurd_size_is_not_taken_at_its_word(chatcli: Program, args: tuple[str, ...], size: str) -> None:
+    code, out, errors = run_on(chatcli, *args, COLUMNS=size, LINES=size)
+    assert code in (0, 1) and "Traceback" not in errors and "unexpected" not in errors
+    lines = out.splitlines()
+    assert 10 < max(map(len, lines)) < 200
