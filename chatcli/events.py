@@ -125,6 +125,7 @@ class TurnRecord:
     and `settled_bytes`, of `checkpoint_bytes`, written.
     `avoided_seconds` is what prefilling the reused tokens took when they were run.
     `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
+    `thinking_tokens` of all were generated before its text (0: none, or not known of a reply that goes on).
     `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
     """
@@ -155,6 +156,7 @@ class TurnRecord:
     generated_tokens: int = 0
     draft_model: str | None = None
     draft_accepted_tokens: int = 0
+    thinking_tokens: int = 0
 
     def add(self, settled: Settled) -> None:
         """Count what was run and written after the reply."""

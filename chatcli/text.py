@@ -84,6 +84,15 @@ def file_size(count: int) -> str:
     return f"{value:.1f} TB"
 
 
+def duration(seconds: float) -> str:
+    """As a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def age(created: float, now: float | None = None) -> str:
     """How long ago `created` was (seconds since the epoch), in one unit."""
     passed = max((time.time() if now is None else now) - created, 0)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
-from chatcli.text import age, clean, clean_line, count
+from chatcli.text import age, clean, clean_line, count, duration
 from chatcli.tui.text.console import open_console
 from chatcli.tui.text.fit import fit, portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
@@ -37,6 +37,14 @@ def question_rows(text: str, width: int, mark: str = "› ") -> list[Text]:
     for line in wrap(Text(clean(text).expandtabs(TAB_WIDTH)), max(width - len(mark) - 1, MIN_COLUMNS)):
         rows.append(Text.assemble((" " * len(mark) if rows else mark, f"bold {ACCENT}"), line))
     return rows
+
+
+def thought(reply: Entry) -> str:
+    """What stands for the thinking of a saved reply; its time follows from the speed of the whole reply."""
+    tokens, speed = reply.record.get("thinking_tokens", 0), reply.record.get("generation_tps", 0)
+    if not (tokens and speed):
+        return f"{MARK} Thought"
+    return f"{MARK} Thought for {duration(tokens / speed)}, {count('token', tokens)}"
 
 
 def thinking_rows(text: str, width: int) -> list[Text]:
@@ -71,8 +79,7 @@ def turn_rows(
     if turn.reply.message.thinking and thinking_shown_by is None:
         yield from thinking_rows(turn.reply.message.thinking, console.width)
     elif turn.reply.message.thinking:
-        line = f"{INDENT}{MARK} Thought"
-        hint = f" · {thinking_shown_by}"
+        line, hint = INDENT + thought(turn.reply), f" · {thinking_shown_by}"
         yield Text(line + hint * (len(line + hint) < console.width), DIM)
     yield from reply_rows(turn.reply, console, note=finish.saved_note(turn.reply) if is_last else None)
 

@@ -37,6 +37,9 @@ class ReplyCollector:
         self.record.tokens = list(tokens)
         for _ in self._deltas(self._splitter.feed(text)):
             pass
+        if self._stop.characters:
+            # All tokens were there before the first of these deltas.
+            self.record.thinking_tokens = 0
         self._characters = [self._stop.characters]
 
     def take(self, token: Token) -> Iterator[Event]:
@@ -74,7 +77,8 @@ class ReplyCollector:
             text = part.text if has_begun else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
-                yield ThinkingDelta(text, len(record.tokens))
+                record.thinking_tokens = len(record.tokens)
+                yield ThinkingDelta(text, record.thinking_tokens)
             elif part.calls and text:
                 # A tool call is not searched for stop texts; text that was held back comes before it.
                 yield from self._emit(stop.finish())

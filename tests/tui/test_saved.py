@@ -119,6 +119,13 @@ def test_a_short_session_is_shown_whole_with_its_thinking_folded() -> None:
     assert ["talk · no turns yet"] == printed(results.Opened("talk", Conversation("2031-11-03")), 80, 24)
 
 
+def test_folded_thinking_is_told_as_it_was_when_it_came() -> None:
+    conversation = conversation_of("Hi.", thinking="hm")
+    conversation.note("a1", {"thinking_tokens": 20, "generation_tps": 10.0})
+    rows = printed(results.Opened("talk", conversation), 80, 24)
+    assert "  ✻ Thought for 2.0 s, 20 tokens · Ctrl-T shows it" == rows[3]
+
+
 def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:
     conversation = conversation_of("Hi.", thinking="one\ntwo")
     rows = printed(results.Transcript("talk", conversation), 80, 24)

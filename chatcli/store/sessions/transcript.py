@@ -385,6 +385,7 @@ COUNTS = (
     "reused_settled_tokens",
     "generated_tokens",
     "draft_accepted_tokens",
+    "thinking_tokens",
 )
 NUMBERS = ("hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps", "avoided_seconds")
 CHECKS: dict[str, Callable[[Any], bool]] = {

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from chatcli.commands import results
 from chatcli.events import TurnRecord
-from chatcli.text import clean_line, count, file_size, percent
+from chatcli.text import clean_line, count, duration, file_size, percent
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
 
@@ -185,15 +185,6 @@ def bar(parts: Sequence[int], width: int, fills: Sequence[tuple[str, str]] = BAR
     return Text.assemble(
         *((sign * length, style) for (sign, style), length in zip(fills, columns, strict=True))
     )
-
-
-def duration(seconds: float) -> str:
-    """As a person reads it: 3 ms, 210 ms, 1.2 s, 12 s, 3 min."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from chatcli.events import (
     ToolCalled,
     TurnDone,
 )
-from chatcli.text import clean, count
-from chatcli.tui.render.panel import bar, duration
+from chatcli.text import clean, count, duration
+from chatcli.tui.render.panel import bar
 from chatcli.tui.text.styles import DIM, INDENT
 from chatcli.tui.text.wrap import rows, wrap
 

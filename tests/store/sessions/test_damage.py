@@ -36,6 +36,7 @@ RECORD = {
     "draft_model": "tiny",
     "draft_segments": ["ef" * 32],
     "draft_accepted_tokens": 2,
+    "thinking_tokens": 2,
     "generated_tokens": 3,
     "generated": [5, 6, 7],
     "boundaries": {"before": 12, "question": 30, "reply": 41},
