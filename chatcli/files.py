@@ -30,7 +30,6 @@ UNNAMED = ".new"
 # Names of files that are being written, and of nothing else.
 UNNAMED_FILE = re.compile(rf"\.[0-9a-f]{{32}}{re.escape(UNNAMED)}")
 TEMPORARY_FILE = re.compile(r"\d{1,10}-[0-9a-f]{32}")
-READ_BYTES = 64 << 20
 # A content hash, wherever a text names one.
 SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 # What `O_NOFOLLOW` gives for a link: FreeBSD has an error of its own.
@@ -344,8 +343,8 @@ def _check_owner(facts: os.stat_result, owner: int) -> None:
 def read_all(descriptor: int) -> bytes:
     """A file from its beginning to its end, however much a system gives at a time. Raises `OSError`."""
     parts: list[bytes] = []
-    offset = 0
-    while part := os.pread(descriptor, READ_BYTES, offset):
+    offset, size = 0, os.fstat(descriptor).st_size
+    while part := os.pread(descriptor, max(size - offset, 0) + 1, offset):
         parts.append(part)
         offset += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -41,6 +41,8 @@ def typed_text(message: str) -> str:
     blocks: list[re.Match[str]] = []
     while len(blocks) < MAX_FILES and (match := BLOCK.match(message, _end(blocks))) is not None:
         blocks.append(match)
+    if not blocks:
+        return message
     names = _names(message[_end(blocks) :])
     while blocks and not all(block[1] in names for block in blocks):
         names |= _names(blocks.pop()[0])  # not mentioned: the person typed it

@@ -299,12 +299,15 @@ def remove(removals: Iterable[Removal]) -> int:
 
     Returns the bytes that came free. Raises the first `OSError`, after everything has been tried.
     """
-    freed, problems = 0, []
+    removals, freed, problems = list(removals), 0, []
     for removal in sorted(removals, key=lambda removal: removal.keep > 0):
         try:
             freed += _shortened(removal) if removal.keep else _deleted(removal.path)
         except OSError as error:
             problems.append(error)
+    for folder in {removal.path.parent for removal in removals}:
+        with contextlib.suppress(OSError):  # it may be gone
+            folder.flush()
     if problems:
         raise problems[0]
     return freed

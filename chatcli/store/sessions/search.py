@@ -150,6 +150,8 @@ class Query:
             for number, pattern in enumerate(self.patterns)
             for match in islice(pattern.finditer(folded), MAX_MATCHES)
         )
+        if len(self.patterns) == 1:
+            return starts[0][0] if starts else 0
         seen = [
             len({number for at, number in starts[index:] if at < start + EXCERPT_LENGTH - EXCERPT_LEAD})
             for index, (start, _) in enumerate(starts)
@@ -252,7 +254,9 @@ def _excerpt(text: str, query: Query) -> str:
     """One clean line of at most `EXCERPT_LENGTH` characters around the first match."""
     at = query.place(fold(text))
     # Folding changes lengths: as many characters as make what comes before it.
-    middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1
+    middle = at
+    if not text.isascii():
+        middle = bisect_right(range(len(text) + 1), at, key=lambda end: len(fold(text[:end]))) - 1
     start = max(middle - EXCERPT_LEAD, 0)
     before, after = text[start:middle], text[middle : middle + 2 * EXCERPT_LENGTH]
     if start:
@@ -264,8 +268,9 @@ def _excerpt(text: str, query: Query) -> str:
 
 def _marks(excerpt: str, query: Query) -> Iterator[tuple[int, int]]:
     """The places of the words in an excerpt, in order, none within another."""
-    origins = [index for index, char in enumerate(excerpt) for _ in fold(char)]
-    folded = "".join(map(fold, excerpt))
+    folds = [char.lower() if char.isascii() else fold(char) for char in excerpt]
+    origins = [index for index, letters in enumerate(folds) for _ in letters]
+    folded = "".join(folds)
     spans = sorted(match.span() for pattern in query.patterns for match in pattern.finditer(folded))
     done = 0
     for begin, end in spans:
