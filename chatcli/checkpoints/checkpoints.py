@@ -25,7 +25,7 @@ from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.container import Tensor
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
-from chatcli.store.segments.token_path import TokenPath, common_prefix, root_id
+from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id, segment_id
 from chatcli.threads.mlx_thread import Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
@@ -150,6 +150,9 @@ class Checkpoints:
         self._live: list[str] = []
         self._ahead: list[int] = []
         self._ahead_typed = 0
+        # What the last reply has run after the checkpoint, and the tokens of that before the reply's first.
+        self._reply: list[int] = []
+        self._reply_start = 0
         self._unsaved: str | None = None
         self._typeahead: dict[str, TypeaheadResult] = {}
         self._marks: list[TypeaheadMark] = []
@@ -279,9 +282,23 @@ class Checkpoints:
 
     def _goes_on(self, path: TokenPath, depth: int) -> bool:
         """Whether the next segment begins with what was run after the live path's last checkpoint."""
-        if not self._ahead or depth != len(self._live) or depth == len(path):
+        if not self._ahead or depth != len(self._live) or depth == len(path) or self.store is None:
             return False
-        return self.store is not None and begins_with(path.after(depth), self._ahead)
+        return begins_with(path.after(depth), self._ahead) or self._cut_reply(path.after(depth))
+
+    def _cut_reply(self, rest: TokenPath) -> bool:
+        """Go back to where history shows the reply otherwise than it was generated.
+
+        Not where that is before its first token, as without thinking: then all of it is run, and the rows
+        are those of a prefill.
+        """
+        common = common_prefix(rest.tokens_of(rest[0]), self._ahead)
+        if self._ahead is not self._reply or common <= self._reply_start or not self._rewinds_by_offset:
+            return False
+        position = rest[0].start + common
+        self._worker.call(prompt_cache.rewind, self._cache, prompt_cache.snapshot_at(self._cache, position))
+        self._ahead = self._ahead[:common]
+        return True
 
     def _back_to_mark(self, path: TokenPath, depth: int) -> bool:
         """Go back to where the last typeahead and this prompt agree, if that is past the checkpoint."""
@@ -497,6 +514,20 @@ class Checkpoints:
 
     # Generate
 
+    def borrow_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
+        """Take rows of the beginning of `tail` from where it was settled; `generate` goes on after them.
+
+        The live cache is at the end of `path`. Returns how many tokens these are: whole chunks, so that the
+        rest is run as if all were.
+        """
+        if self.store is None or self._stateful or self._live != path.ids:
+            return 0
+        self.store.flush()
+        end = path.end + len(tail) - 1
+        tokens = [*path.tokens[: path.end], *tail]
+        segment = Segment(segment_id(path.id, tokens[path.end : end]), path.id, path.end, end)
+        return self._borrow(TokenPath(path.id, tokens, (segment,)))
+
     def generate(
         self,
         request: Request,
@@ -511,8 +542,12 @@ class Checkpoints:
         run_model = generate.generate
         if speculator is not None:
             run_model = partial(speculative.generate_with_draft, speculator)
-        run = list(request.tail)
-        with self.lent(run) as (cache, log):
+        run, done, log_so_far = list(request.tail), len(self._ahead), RowLog()
+        if done:
+            # A reply that goes on has some of its rows already.
+            request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
+            log_so_far = self._log
+        with self.lent(run, log_so_far) as (cache, log):
             tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
@@ -520,14 +555,18 @@ class Checkpoints:
                     yield token
 
     @contextlib.contextmanager
-    def lent(self, run: list[int]) -> Iterator[tuple[PromptCache, RowLog]]:
-        """The live cache, at the last checkpoint, for a reply; `run` is what it holds afterwards."""
-        log, self._ahead = RowLog(), []
+    def lent(self, run: list[int], log: RowLog | None = None) -> Iterator[tuple[PromptCache, RowLog]]:
+        """The live cache, for a reply. `run` is what it holds afterwards beyond the last checkpoint.
+
+        `log` has the windows' rows that it holds beyond it already, if there are any.
+        """
+        log, self._ahead = log or RowLog(), []
+        self._reply, self._reply_start = run, len(run)
         with self._reset_if_out_of_memory():
             yield self._cache, log
         if self._may_go_on(run, log):
             self._worker.call(prompt_cache.reorder_windows, self._cache)
-            self._ahead, self._log, self._ahead_is_typeahead = run, log, False
+            self._ahead, self._ahead_typed, self._log = run, 0, log
 
     def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:
         """Whether the next prefill can begin after a reply that came to its end.

@@ -549,9 +549,12 @@ def edit(chat: LiveChat, argument: str) -> Result:
     "",
     "take back the last turn",
     group="Conversation",
-    details="Go back to before the last turn. It stays in /tree.",
+    details="Go back to before the last turn. It stays in /tree. Right after /compact: go back to before it.",
 )
 def undo(chat: LiveChat, argument: str) -> Result:
+    if (name := chat.undo_compaction()) is not None:
+        sentence = f"The conversation continues in '{name}', as it was."
+        return HeadMoved(sentence, name, chat.session.conversation)
     return _moved(chat, chat.session.rewind(None))
 
 
@@ -631,7 +634,8 @@ def context(chat: LiveChat, argument: str) -> Result:
     "",
     "summarize to make room",
     group="Conversation",
-    details="Continue in a new session that begins with a summary. This session stays as it is.",
+    details="Continue in a new session that begins with a summary, with the last turns word for word. "
+    "This session stays as it is, and /undo goes back to it.",
 )
 def compact(chat: LiveChat, argument: str) -> Result:
     if not chat.session.conversation.turns():

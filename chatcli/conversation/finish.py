@@ -10,6 +10,7 @@ from chatcli.text import count
 WORDS = {"cancelled": "stopped", "length": "cut"}
 # How a notice begins that reports that the reply was cut, and why.
 CUT = "The reply was cut"
+SUMMARY_CUT = "The summary was not finished"
 GOES_ON = "/continue goes on"
 STOPPED = f"(stopped: what came is kept, {GOES_ON})"
 NEVER_BEGAN = "(stopped before the first word: /regenerate answers it)"
@@ -39,7 +40,7 @@ def shown(entry: Entry) -> str:
 
 def reports_cut(notice: Notice) -> bool:
     """Whether a notice reports already that the reply was cut."""
-    return notice.text.startswith(CUT)
+    return notice.text.startswith((CUT, SUMMARY_CUT))
 
 
 def note(done: TurnDone, context: int | None) -> str | None:

@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from chatcli.conversation.finish import SUMMARY_CUT
 from chatcli.conversation.tree import Message, Turn, new_id
-from chatcli.errors import ContextFull
+from chatcli.errors import ContextFull, UsageError
 from chatcli.events import Event, Notice, TurnDone
 from chatcli.session import opening
 from chatcli.session.live_chat import LiveChat
@@ -19,6 +20,8 @@ INSTRUCTION = (
     "Summarize our conversation so far for yourself, so that you can go on without it: the facts, "
     "names, numbers and decisions, what was asked for, and what is still open. Only the summary."
 )
+# The last turns stay word for word, as many of these as fit: a model may summarize badly.
+KEPT_TURNS = 2
 # What stays free for a summary (with its thinking) or for the next turn: one part in so many of the
 # context, at most so many tokens.
 FREE_SHARE, MAX_FREE_TOKENS = 4, 4096
@@ -27,8 +30,8 @@ FREE_SHARE, MAX_FREE_TOKENS = 4, 4096
 def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     """Go on in a new session that has a summary in place of the turns. This one stays as it is.
 
-    The last turns are left out of the summary if the context is too full for all, and kept after it
-    if they fit. Raises `ContextFull` if not even the first turn leaves room for a summary.
+    The last turns stay word for word after the summary, and `LiveChat.undo_compaction` goes back. Raises
+    `ContextFull` if not even the first turn leaves room for a summary, and `UsageError` if there is only one.
     """
     chat.model.wait(cancelled)  # nothing is copied before there is a model
     session, source, name = chat.session, chat.session.conversation, str(chat.session.name)
@@ -41,6 +44,13 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
             "Not even the first turn leaves the model room for a summary: /rewind goes back to an "
             "earlier place, /new begins a new conversation."
         )
+    if len(turns) < 2:
+        raise UsageError("There is nothing to summarize yet: the last turn stays as it is.")
+    kept = _largest(
+        min(KEPT_TURNS, len(turns) - 1),
+        lambda count: _fits(chat, source.system, turns[-count:], INSTRUCTION, cancelled, answers=2),
+    )
+    count = min(count, len(turns) - kept)
     end = source.head if count == len(turns) else source.end_of_turn(count)
     compacted = opening.branch_from(session.folder, name, replace(source, head=end), None, None)
     yield from map(Notice, session.switch(compacted))
@@ -49,11 +59,15 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
         context = chat.begin(name, cancelled)
         from chatcli.turn import turn
 
-        # A stop text would cut the summary.
-        context = replace(context, sampling=replace(context.sampling, stop=None))
+        # A stop text, or the longest reply that was set, would cut the summary.
+        longest = _free(context.checkpoints.loaded.context)
+        context = replace(context, sampling=replace(context.sampling, stop=None, max_tokens=longest))
         for event in turn.take(context, INSTRUCTION, cancelled):
-            if isinstance(event, TurnDone) and event.record.finish_reason == "stop":
-                summary = event.record.text
+            if isinstance(event, TurnDone):
+                if event.record.finish_reason == "stop":
+                    summary = event.record.text.strip()
+                if not summary:
+                    yield Notice(f"{SUMMARY_CUT}: the conversation is as it was.")
             yield event
     finally:
         if not summary:
@@ -63,13 +77,13 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
             session.switch(original)
             session.folder.delete(compacted.name)
     if not summary:
-        yield Notice("The summary was not finished: the conversation is as it was.")
         return
     before = without_summary(source.system)
     compacted.set_system("\n\n".join(part for part in (before, f"{SUMMARY_HEADING}\n{summary}") if part))
     compacted.move_head(None)
     yield from map(Notice, _keep(chat, compacted, turns[count:], cancelled))
-    yield Notice(f"'{compacted.name}' goes on from the summary; the session before is untouched.")
+    session.compacted(name)
+    yield Notice(f"'{compacted.name}' goes on from this summary. /undo goes back to '{name}'.")
 
 
 def _keep(
@@ -92,18 +106,14 @@ def _keep(
             parent = compacted.conversation.head
             compacted.copy(replace(entry, id=new_id(), parent=parent, record={}))
     if kept:
-        yield f"{_subject(turns[left_out:])} left out of the summary and stands after it as it was."
+        yield f"Word for word after it: {_numbers(turns[left_out:])}."
     if left_out:
-        yield (
-            f"{_subject(turns[:left_out])} left out of the summary and is not in the new session: it "
-            "does not fit. The session before has it."
-        )
+        yield f"Neither in it nor after it, for want of room: {_numbers(turns[:left_out])}."
 
 
-def _subject(turns: Sequence[Turn]) -> str:
-    """Which turns these are, as the subject of a sentence in the singular."""
+def _numbers(turns: Sequence[Turn]) -> str:
     first, last = turns[0].number, turns[-1].number
-    return f"Turn {first} was" if first == last else f"What was said in turns {first} to {last} was"
+    return f"turn {first}" if first == last else f"turns {first} to {last}"
 
 
 def _largest(limit: int, fits: Callable[[int], bool]) -> int:
@@ -114,9 +124,14 @@ def _largest(limit: int, fits: Callable[[int], bool]) -> int:
 
 
 def _fits(
-    chat: LiveChat, system: str | None, turns: Sequence[Turn], question: str, cancelled: threading.Event
+    chat: LiveChat,
+    system: str | None,
+    turns: Sequence[Turn],
+    question: str,
+    cancelled: threading.Event,
+    answers: int = 1,
 ) -> bool:
-    """Whether a question after these turns leaves the model room for an answer."""
+    """Whether a question after these turns leaves the model room for an answer, or for several."""
     context = chat.turn_context(cancelled)
     messages = [Message("system", system)] if system else []
     for turn in turns:
@@ -125,4 +140,9 @@ def _fits(
         messages += [turn.user.message, reply]
     tokens = len(context.template.prompt([*messages, Message("user", question)]))
     size = context.checkpoints.loaded.context
-    return tokens + min(size // FREE_SHARE, MAX_FREE_TOKENS) <= size
+    return tokens + answers * _free(size) <= size
+
+
+def _free(context: int) -> int:
+    """Tokens of a context of this size that are an answer's."""
+    return min(context // FREE_SHARE, MAX_FREE_TOKENS)

@@ -145,6 +145,18 @@ class LiveChat:
             raise
         return self.switch(file)
 
+    def undo_compaction(self) -> str | None:
+        """Go back to the session that was compacted into this one, which is deleted; not once it has gone on.
+
+        Returns that session's name; None if there is nothing to undo.
+        """
+        source, summary = self.session.compacted_from, self.session.name
+        if source is None:
+            return None
+        self.session.switch(self.session.folder.open(source))
+        self.session.folder.delete(str(summary))
+        return source
+
     @property
     def abandoned(self) -> bool:
         """Whether it was closed while a model was still loading, which nothing can end."""

@@ -68,6 +68,8 @@ class OpenSession:
         self._request = request
         self._edit: Edit | None = None
         self._alternatives: tuple[str, ...] = ()
+        # The session that was compacted into this one, and where this one's head was then.
+        self._compacted: tuple[str, SessionFile, str | None] | None = None
 
     @property
     def name(self) -> str | None:
@@ -146,6 +148,19 @@ class OpenSession:
         """
         source = self.conversation
         return self.switch(opening.branch_from(self.folder, str(self.name), source, at, name))
+
+    def compacted(self, source: str) -> None:
+        """The open session goes on from a summary of the session `source`."""
+        assert self.file is not None
+        self._compacted = source, self.file, self.file.conversation.head
+
+    @property
+    def compacted_from(self) -> str | None:
+        """The session that this one is a summary of, as long as it has not gone on; else None."""
+        if self._compacted is None or self.file is None:
+            return None
+        source, file, head = self._compacted
+        return source if self.file is file and head == file.conversation.head else None
 
     def rename(self, name: str) -> str:
         """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""

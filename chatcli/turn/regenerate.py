@@ -55,7 +55,7 @@ def cut_reply(chat: TurnContext) -> Entry:
         raise NothingToRepeat("There is no reply to go on with yet: say something first.")
     reply = turns[-1].reply
     if reply is not None and reply.finish_reason not in WORDS:
-        raise NothingToRepeat("The last reply came to its end: there is nothing to go on with.")
+        raise NothingToRepeat("The last reply is complete; nothing to continue.")
     if reply is None or not (reply.record.get("generated") or reply.message.content):
         raise NothingToRepeat("The last reply never began: /regenerate answers the message.")
     if not reply.record.get("generated"):

@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 
 from chatcli.chat_format.markers import ReplySplitter
 from chatcli.checkpoints.checkpoints import Prefilled
@@ -104,6 +105,8 @@ def prefill(
     """Match, restore, prefill, checkpoint: bring the live cache to the end of the stable prefix."""
     path, started = prompt.path, time.perf_counter()
     match, steps = chat.checkpoints.advance(path, cancelled)
+    if prompt.reply_start and match.depth == len(path) and chat.speculation is None:
+        match = replace(match, ahead=chat.checkpoints.borrow_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)

@@ -16,16 +16,17 @@ import pytest
 import chatcli.commands.handlers  # noqa: F401  (registers what a line may run)
 from chatcli import pocket
 from chatcli.commands import registry
-from chatcli.commands.results import Opened, PlainText, Stream
-from chatcli.errors import ContextFull, FolderError, SessionNotFound
-from chatcli.events import Event, Notice
+from chatcli.commands.results import HeadMoved, Opened, PlainText, Stream
+from chatcli.conversation import finish
+from chatcli.errors import ContextFull, FolderError, SessionNotFound, UsageError
+from chatcli.events import Event, Notice, TurnDone
 from chatcli.session.live_chat import LiveChat
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from tests.support.harness import RecordedWork
 from tests.support.program import folder_contents
-from tests.support.tiny import write_model
+from tests.support.tiny import SPECIAL, write_model
 from tests.support.waiting import wait_until
 
 TIMEOUT_SECONDS = 20.0
@@ -199,8 +200,8 @@ def test_compaction_summarizes_what_fits_and_keeps_the_last_turns(
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert "talk-2" == full.session.name
     assert notices == [
-        "Turn 4 was left out of the summary and stands after it as it was.",
-        "'talk-2' goes on from the summary; the session before is untouched.",
+        "Word for word after it: turn 4.",
+        "'talk-2' goes on from this summary. /undo goes back to 'talk'.",
     ]
     assert [MESSAGES[3]] == messages(full)
     assert "Summary of the conversation so far:" in str(full.session.system)
@@ -217,10 +218,7 @@ def test_compaction_names_a_turn_that_fits_nowhere(small: Path, tmp_path: Path) 
     for message in (*MESSAGES[:2], "Remember it well. " * 60):
         say(chat, message)
     notices = [event.text for event in stream(chat, "/compact") if isinstance(event, Notice)]
-    assert notices[0] == (
-        "Turn 3 was left out of the summary and is not in the new session: it does not fit. "
-        "The session before has it."
-    )
+    assert "Neither in it nor after it, for want of room: turn 3." == notices[0]
     assert "talk-2" == chat.session.name and [] == messages(chat)
     chat.close()
 
@@ -235,13 +233,59 @@ def test_a_conversation_without_room_for_a_summary_is_not_compacted(small: Path,
     chat.close()
 
 
+def test_the_last_turns_stay_word_for_word_and_undo_goes_back(tmp_path: Path) -> None:
+    chat = LiveChat(settings(tmp_path, 20), SessionRequest("talk"), "pocket")
+    for message in MESSAGES[:3]:
+        say(chat, message)
+    replies = [turn.reply for turn in chat.session.conversation.turns()]
+    stream(chat, "/compact")
+    assert ("talk-2", list(MESSAGES[1:3])) == (chat.session.name, messages(chat))
+    kept = [turn.reply for turn in chat.session.conversation.turns()]
+    assert [each and each.message for each in replies[1:]] == [each and each.message for each in kept]
+    undone = registry.run(chat, "/undo")
+    assert isinstance(undone, HeadMoved)
+    assert "The conversation continues in 'talk', as it was." == undone.text
+    assert ("talk", list(MESSAGES[:3])) == (chat.session.name, messages(chat))
+    assert ["talk"] == chat.session.folder.names()
+    stream(chat, "/compact")
+    say(chat, MESSAGES[1])
+    registry.run(chat, "/undo")
+    assert ("talk-2", list(MESSAGES[1:3])) == (chat.session.name, messages(chat))
+    chat.close()
+
+
+def test_a_model_that_finishes_no_summary_does_no_harm(chat: LiveChat) -> None:
+    chat.model.set_sampling(Sampling(max_tokens=4, logit_bias=((SPECIAL.index("<|im_end|>"), -1000.0),)))
+    for message in MESSAGES[:2]:
+        say(chat, message)
+    name, before = chat.session.name, [entry.message for entry in chat.session.conversation.path()]
+    events = stream(chat, "/compact")
+    shown = [type(event) for event in events if isinstance(event, Notice | TurnDone)]
+    assert [Notice, TurnDone] == shown
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert "The summary was not finished: the conversation is as it was." == notice.text
+    assert finish.reports_cut(notice)
+    assert (name, before) == (
+        chat.session.name,
+        [entry.message for entry in chat.session.conversation.path()],
+    )
+    assert [name] == chat.session.folder.names()
+
+
+def test_one_turn_is_not_summarized(chat: LiveChat) -> None:
+    say(chat, MESSAGES[0])
+    with pytest.raises(UsageError, match="nothing to summarize yet"):
+        stream(chat, "/compact")
+
+
 @pytest.mark.slow
 def test_a_stop_text_cuts_no_summary(small: Path, tmp_path: Path) -> None:
     summaries = []
     for stop in (None, ("e", "a", " ")):
         chat = LiveChat(settings(tmp_path / str(stop), None), SessionRequest("talk"), str(small))
-        say(chat, MESSAGES[0])
-        chat.model.set_sampling(Sampling(stop=stop))
+        for message in MESSAGES[:2]:
+            say(chat, message)
+        chat.model.set_sampling(Sampling(stop=stop, max_tokens=None if stop is None else 1))
         stream(chat, "/compact")
         summaries.append(str(chat.session.system).partition("so far:")[2].strip())
         chat.close()

@@ -118,7 +118,7 @@ def test_a_refusal_to_continue_names_its_reason(model: Path, tmp_path: Path) -> 
         chat.saved.append(Message("assistant", "Yes, bu"), user.id, finish_reason="cancelled")
         assert "tokens are not kept: /regenerate makes it anew" in refusal()
         chat.saved.append(Message("assistant", "Yes."), user.id, finish_reason="stop")
-        assert "came to its end" in refusal()
+        assert "is complete; nothing to continue" in refusal()
 
 
 # Cut

@@ -12,9 +12,12 @@ from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings.values import Sampling
+from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn import regenerate, turn
-from chatcli.turn.prompt import history
+from chatcli.turn.prompt import history, render, render_history
 from tests.support.harness import MESSAGES, Harness, finish, outcome
+from tests.support.scripted import PLAIN
+from tests.support.tiny import SPECIAL, restrict_to_tokens, write_model
 
 
 def regenerated_record(chat: turn.TurnContext) -> TurnRecord:
@@ -164,3 +167,52 @@ def test_the_first_new_word_keeps_the_space_before_it(models: Path, tmp_path: Pa
             continued = finish(regenerate.go_on(chat, threading.Event()))
     assert " " in whole.text.strip()
     assert (whole.tokens, whole.text) == (continued.tokens, continued.text)
+
+
+ENDLESS = Sampling(logit_bias=((SPECIAL.index("<|im_end|>"), -1000.0),))
+
+
+@pytest.fixture(scope="module", params=["qwen3", pytest.param("gpt_oss", marks=pytest.mark.slow)])
+def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose replies are digits, which spell the same tokens again, and which history keeps."""
+    folder = tmp_path_factory.mktemp("digits")
+    write_model(folder, request.param, template=PLAIN, tie_word_embeddings=False)
+    return restrict_to_tokens(folder, ["1", "3", "2", "4"])
+
+
+def continued(model: Path, sessions: Path, *, cache: bool = True, settle: bool = True) -> TurnRecord:
+    """The record of a reply of 200 tokens that goes on for 60, and is settled between."""
+    with Harness(model, sessions, tokens=200, cache=cache, sampling=ENDLESS) as harness:
+        chat = harness.chat("talk")
+        assert 200 == len(harness.say(chat, MESSAGES[0], settle=settle).tokens)
+        chat.sampling = replace(chat.sampling, max_tokens=60)
+        return finish(regenerate.go_on(chat, threading.Event()))
+
+
+def test_a_settled_reply_goes_on_without_being_run_again(digits: Path, tmp_path: Path) -> None:
+    uncached = continued(digits, tmp_path / "uncached", cache=False)
+    unsettled = continued(digits, tmp_path / "unsettled", settle=False)
+    settled = continued(digits, tmp_path / "settled")
+    assert settled.prefilled_tokens < 64 < unsettled.prefilled_tokens
+    assert settled.prefilled_tokens + settled.reused_tokens == settled.prompt_tokens
+    assert uncached.tokens == unsettled.tokens == settled.tokens
+    assert (uncached.text, 60) == (settled.text, settled.generated_tokens)
+    assert uncached.logprobs == unsettled.logprobs
+    assert settled.logprobs == pytest.approx(uncached.logprobs, abs=1e-4)
+
+
+def test_settling_keeps_what_history_spells_alike(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "qwen3", template=PLAIN, tie_word_embeddings=False)
+    restrict_to_tokens(model, ["1", 0x0A, "2"])
+    with Harness(model, tmp_path / "cached", tokens=60, sampling=ENDLESS) as harness:
+        chat = harness.chat("talk")
+        first = harness.say(chat, MESSAGES[0])
+        run = [*render(chat, question(chat)).tokens, *first.tokens]
+        path = render_history(chat, chat.conversation.path()[-1]).path
+        shared = common_prefix(run, path.tokens[: path.end])
+        assert first.prompt_tokens < shared < len(run)
+        assert path.end - shared == first.settled_tokens
+        second = harness.say(chat, MESSAGES[1])
+    with Harness(model, tmp_path / "uncached", tokens=60, sampling=ENDLESS, cache=False) as harness:
+        chat = harness.chat("talk")
+        assert [first.tokens, second.tokens] == [harness.say(chat, each).tokens for each in MESSAGES[:2]]
