@@ -89,6 +89,16 @@ def test_replies_stand_side_by_side_where_there_is_room(width: int, rows: int) -
     assert "1 is chosen; 2 to 4 and Enter chooses another." == lines[-1]
 
 
+def test_replies_beside_each_other_are_markdown() -> None:
+    text = "A **word**:\n\n```py\nx = 1\n```\n- one"
+    records = (TurnRecord("talk", 1, text=text), TurnRecord("talk", 1, text="Short."))
+    console = Console(width=120, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(alternatives.renderable(Alternatives(records, ()), 120))
+    rows = [" ".join(row.split()) for row in captured.get().splitlines()]
+    assert ["A word: Short.", "", "```py", "x = 1", "```", "", "• one"] == rows[1:8]
+
+
 def test_fewer_replies_than_were_asked_for_are_told_as_they_are() -> None:
     assert "1 is chosen; 2 and Enter chooses the other." == shown(80, 2)[-1]
     assert "Only one reply came." == shown(80, 1)[-1]

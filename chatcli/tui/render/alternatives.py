@@ -8,7 +8,9 @@ from rich.text import Text
 
 from chatcli.conversation import finish
 from chatcli.events import Alternatives, TurnRecord
-from chatcli.text import clean, count
+from chatcli.text import count
+from chatcli.tui.saved import layout_console
+from chatcli.tui.text.fit import portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 
 # Terminal columns from which on replies stand side by side, and those that each takes at least.
@@ -29,22 +31,26 @@ def renderable(event: Alternatives, width: int) -> RenderableType:
         rows = -(-count // min(count, width // (MIN_WIDTH + GAP)))
         columns = -(-count // rows)
     table = Table.grid(padding=(0, GAP, 1, 0))
+    cell_width = (width - len(INDENT)) // columns - GAP
     for _ in range(columns):
-        table.add_column(width=(width - len(INDENT)) // columns - GAP)
-    cells = [_cell(number, record) for number, record in enumerate(event.records, start=1)]
+        table.add_column(width=cell_width)
+    cells = [_cell(number, record, cell_width) for number, record in enumerate(event.records, start=1)]
     for start in range(0, count, columns):
         table.add_row(*cells[start : start + columns])
     return Group(table, Text(_hint(count), DIM))
 
 
-def _cell(number: int, record: TurnRecord) -> RenderableType:
+def _cell(number: int, record: TurnRecord, width: int) -> RenderableType:
+    from chatcli.tui.markdown.stream import rendered
+
     facts = count("token", len(record.tokens))
     if record.thinking:
         facts += " · thought first"
     if cut := finish.word(record.finish_reason):
         facts += f" · {cut}"
     head = Text(str(number), f"bold {ACCENT}").append(f"  {facts}", f"not bold {DIM}")
-    return Group(head, Text(clean(record.text)))
+    # Beside other replies each sign has to be as wide in every terminal; one column more stays free.
+    return Group(head, *rendered(portable(record.text), layout_console(width + 1), indent=""))
 
 
 def lines(event: Alternatives) -> str:
