@@ -56,7 +56,7 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
     """Fill `folder`, then time what reads it."""
     empty = folder / "empty"
     empty.mkdir()
-    _write_sessions(folder, sessions)
+    write_sessions(folder, sessions)
     paths = list(_write_segments(folder, max(sessions, 1), segments))
     chooser = random.Random(seed)
     stored = [chooser.choice(paths) for _ in range(FAST_ROUNDS)]
@@ -81,7 +81,7 @@ def _process(*args: str) -> Spread:
     return timed(lambda: subprocess.run(command, check=True, capture_output=True), PROCESS_ROUNDS)
 
 
-def _write_sessions(folder: Path, count: int) -> None:
+def write_sessions(folder: Path, count: int) -> None:
     """Session files as a conversation writes them."""
     header = {
         "type": "session",

@@ -203,3 +203,17 @@ def store(
     else:
         for table in store_bench.tables(measured):
             show_result(table)
+
+
+@app.command(cls=help.Command)
+def start(repeats: RepeatsOption = 15, as_json: JsonOption = False) -> None:
+    """Time from the start to the help, the list and a letter typed into the prompt."""
+    from chatcli.bench import start as start_bench
+    from chatcli.tui.render import progress
+
+    with progress.bar("start") as report_progress:
+        measured = start_bench.measure(repeats, report_progress)
+    if as_json:
+        print_json({"machine": _machine(), "start": measured.as_json()})
+    else:
+        show_result(start_bench.table(measured))
