@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -18,11 +19,16 @@ from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id
 from chatcli.errors import BadName, NotImportable
 from chatcli.exchange.export import FORMAT, VERSION
+from chatcli.exchange.thinking import split_thinking
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import arguments_of, picture_of
 from chatcli.text import clean_line, decodable
 
+# What other programs call the thinking of a reply.
+THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
+# Seconds since the epoch of the year 5138: what is later is no time.
+MAX_TIME = 1e11
 ID = re.compile(r"\w{1,128}", re.ASCII)
 
 
@@ -73,34 +79,43 @@ def _json(text: str) -> Any:
 def _from_export(exported: Mapping[str, Any]) -> Imported:
     """A conversation from what `export.to_dict` made."""
     version = exported.get("version")
-    if isinstance(version, int) and version > VERSION:
+    if type(version) is not int or version < 1:
+        raise NotImportable("This export is damaged: its version is not a number.")
+    if version > VERSION:
         raise NotImportable(
             f"This was exported by a newer chatcli (format {version}): upgrade chatcli to import it."
         )
     try:
+        name = _text_or_none(exported.get("session"), "the session's name")
         conversation = _tree(exported)
         images = tuple(_images(exported["entries"]))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise NotImportable(f"This export is damaged: {_damage(error)}.") from error
     if not conversation.entries:
         raise NotImportable("There are no messages in this export.")
-    return Imported(conversation, _text_or_none(exported.get("session")), images)
+    return Imported(conversation, name, images)
 
 
 def _tree(exported: Mapping[str, Any]) -> Conversation:
     """Raises `ValueError` with what is wrong, `KeyError` or `TypeError`."""
-    date = datetime.date.fromisoformat(exported["date"]).isoformat()
-    tree = Conversation(date, _text_or_none(exported["system"]), _text_or_none(exported["model"]))
+    date = datetime.date.fromisoformat(_text(exported["date"], "the date")).isoformat()
+    system = _text_or_none(exported["system"], "the system prompt")
+    tree = Conversation(date, system, _text_or_none(exported["model"], "the model's name"))
+    if not isinstance(exported["entries"], list):
+        raise ValueError("'entries' is not a list")
     for number, fields in enumerate(exported["entries"], start=1):
         entry = _entry(number, fields)
         if entry.id in tree.entries or not (entry.parent is None or entry.parent in tree.entries):
             raise ValueError(f"entry {number} has no place in the tree")
         tree.add(entry)
-    for identifier, label in dict(exported.get("labels", {})).items():
-        tree.labels[tree.entries[identifier].id] = _text(label)
+    labels = exported.get("labels", {})
+    if not isinstance(labels, dict):
+        raise ValueError("'labels' is not an object")
+    for identifier, label in labels.items():
+        tree.labels[tree.entries[identifier].id] = _text(label, "a label")
     head = exported["head"]
     tree.head = None if head is None else tree.entries[head].id
-    tree.effort = _text_or_none(exported.get("effort"))
+    tree.effort = _text_or_none(exported.get("effort"), "the effort")
     tree.template_args = arguments_of(exported.get("template_args", {}))
     tree.settings = arguments_of(exported.get("settings", {}))
     return tree
@@ -119,14 +134,24 @@ def _entry(number: int, fields: Any) -> Entry:
     is_entry = isinstance(fields, dict) and fields.get("role") in ("user", "assistant")
     if not is_entry or not isinstance(fields["id"], str) or not ID.fullmatch(fields["id"]):
         raise ValueError(f"entry {number} is no message")
-    created = float(fields["time"])
-    if not abs(created) < 1e300:
-        raise ValueError(f"entry {number} has no time")
-    thinking = _text(fields.get("thinking", "")) if fields["role"] == "assistant" else ""
-    images = tuple(map(picture_of, fields.get("images", ())))
-    message = Message(fields["role"], _text(fields["content"]), thinking, images)
-    reason = _text_or_none(fields.get("finish_reason"))
-    return Entry(fields["id"], _text_or_none(fields["parent"]), message, created, reason)
+    where = f"of entry {number}"
+    created = fields["time"]
+    if type(created) not in (int, float) or not 0 <= created < MAX_TIME:
+        raise ValueError(f"the time {where} is not one")
+    thinking = fields.get("thinking", "") if fields["role"] == "assistant" else ""
+    pictures = fields.get("images", [])
+    if not isinstance(pictures, list) or not all(isinstance(picture, dict) for picture in pictures):
+        raise ValueError(f"'images' {where} is not a list of images")
+    message = Message(
+        fields["role"],
+        _text(fields["content"], f"the content {where}"),
+        _text(thinking, f"the thinking {where}"),
+        tuple(map(picture_of, pictures)),
+    )
+    reason = _text_or_none(fields.get("finish_reason"), f"the finish_reason {where}")
+    return Entry(
+        fields["id"], _text_or_none(fields["parent"], f"the parent {where}"), message, float(created), reason
+    )
 
 
 def _damage(error: Exception) -> str:
@@ -135,18 +160,21 @@ def _damage(error: Exception) -> str:
     return clean_line(str(error)) if isinstance(error, ValueError) else "a part is not what it should be"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, what: str) -> str:
+    """Raises `ValueError` with `what` is wrong."""
     if not isinstance(value, str):
-        raise TypeError(value)
+        raise ValueError(f"{what} is not text")
     return decodable(value)
 
 
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else _text(value)
+def _text_or_none(value: Any, what: str) -> str | None:
+    return None if value is None else _text(value, what)
 
 
 def _from_messages(given: Any, system: Any) -> Conversation:
     """A conversation from messages as OpenAI's interface has them."""
+    if not (system is None or isinstance(system, str)):
+        raise NotImportable("The system prompt is not text.")
     if not isinstance(given, list) or not all(isinstance(fields, dict) for fields in given):
         raise NotImportable("This is no list of messages: each must be an object with a role.")
     if any("messages" in fields for fields in given):
@@ -173,8 +201,11 @@ def _message(number: int, fields: Mapping[str, Any]) -> Message:
         )
     thinking = ""
     if role == "assistant":
-        thinking = _content(number, fields.get("reasoning_content") or fields.get("thinking") or "")
+        given = next((fields[key] for key in THINKING_KEYS if fields.get(key)), "")
+        thinking = _content(number, given)
     content = _content(number, fields.get("content"), optional=bool(thinking))
+    if role == "assistant" and not thinking:
+        thinking, content = split_thinking(content)
     return Message(cast(Role, role), content, thinking)
 
 
@@ -219,6 +250,15 @@ def _joined(texts: Sequence[str]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
+def safe_name(name: str) -> str:
+    """A name from a file with letters, digits and marks of any script, `-`, `_` and `.` only."""
+    kept = "".join(
+        char if char.isalnum() or char in "-_." or unicodedata.category(char).startswith("M") else " "
+        for char in name
+    )
+    return "-".join(kept.split()).strip("-.")
+
+
 def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> SessionFile:
     """A new session with an imported conversation, called `name`, else as it was, else by its words.
 
@@ -229,7 +269,7 @@ def save(folder: SessionFolder, imported: Imported, name: str | None = None) -> 
         contents = (entry.message.content for entry in conversation.entries.values())
         name = slug(next(filter(str.strip, contents), ""))
         with contextlib.suppress(BadName):
-            name = files.check_name(imported.name) if imported.name is not None else name
+            name = files.check_name(safe_name(imported.name)) if imported.name is not None else name
         name = folder.free_name(name)
     with (
         Gallery(folder.location).keeping(imported.images),

@@ -131,10 +131,9 @@ def test_a_session_is_exported_and_imported(chatcli: Program) -> None:
     path = save(chatcli, "fruit salad", "two pears", "three plums", "four figs")
     chatcli.run("export", "fruit", "-o", "fruit.json")
     result = chatcli.run("import", "fruit.json")
-    resume = "To go on with it: chatcli resume 'fruit salad-2'"
-    assert f"Imported 2 turns as 'fruit salad-2'. {resume}\n" == result.text
+    assert "Imported 2 turns as 'fruit-salad'. To go on with it: chatcli resume fruit-salad\n" == result.text
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    copied = path.with_name("fruit salad-2.jsonl").read_bytes().splitlines()
+    copied = path.with_name("fruit-salad.jsonl").read_bytes().splitlines()
     assert lines[1:] == [json.loads(line) for line in copied][1:]
     piped = chatcli.run("export", "fruit salad", "--format", "json")
     assert piped.out.isascii()

@@ -14,6 +14,9 @@ from chatcli.exchange.importing import Imported
 from chatcli.store.sessions.folder import SessionFolder
 from tests.exchange.conftest import with_branches
 
+# A reply of gpt-oss, as its tokens spell it.
+HARMONY = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>"
+
 
 def exported(conversation: Conversation, name: str = "fruit") -> dict[str, Any]:
     return json.loads(export.to_json(export.to_dict(name, conversation)))
@@ -70,7 +73,7 @@ def test_an_imported_conversation_takes_a_given_name_or_none(folder: SessionFold
     hostile = Imported(imported.conversation, "../../etc/passwd")
     with importing.save(folder, hostile) as session:
         assert session.path.parent == folder.folder
-        assert session.name.startswith("a-quote-and-line")
+        assert "etc-passwd" == session.name
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,7 @@ def test_an_imported_conversation_takes_a_given_name_or_none(folder: SessionFold
         {"head": ["x"]},
         {"date": "someday"},
         {"model": 7},
+        {"system": ["x"]},
         {"labels": [1]},
         {"labels": {"nobody": "x"}},
     ],
@@ -131,7 +135,104 @@ def test_an_export_of_a_newer_program_is_refused(folder: SessionFolder) -> None:
         read({**exported(with_branches(folder)), "version": 2})
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"session": 5}, "the session's name is not text"),
+        ({"version": "1"}, "its version is not a number"),
+        ({"version": True}, "its version is not a number"),
+        ({"system": 5}, "the system prompt is not text"),
+        ({"model": {}}, "the model's name is not text"),
+        ({"date": 5}, "the date is not text"),
+        ({"labels": []}, "'labels' is not an object"),
+        ({"entries": {}}, "'entries' is not a list"),
+        ({"effort": 5}, "the effort is not text"),
+    ],
+)
+def test_a_damaged_export_is_refused_with_what_is_wrong(
+    folder: SessionFolder, change: dict[str, Any], says: str
+) -> None:
+    fields = exported(with_branches(folder))
+    with pytest.raises(NotImportable, match=f"^This export is damaged: {says}.$"):
+        read({**fields, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"content": 5}, "the content of entry 1 is not text"),
+        ({"time": "5"}, "the time of entry 1 is not one"),
+        ({"time": -1e200}, "the time of entry 1 is not one"),
+        ({"images": 5}, "'images' of entry 1 is not a list of images"),
+        ({"images": ["x"]}, "'images' of entry 1 is not a list of images"),
+        ({"finish_reason": 5}, "the finish_reason of entry 1 is not text"),
+        ({"thinking": 7, "role": "assistant"}, "the thinking of entry 1 is not text"),
+    ],
+)
+def test_a_damaged_entry_is_refused_with_its_number(
+    folder: SessionFolder, change: dict[str, Any], says: str
+) -> None:
+    fields = exported(with_branches(folder))
+    fields["entries"][0] |= change
+    with pytest.raises(NotImportable, match=f"^This export is damaged: {says}.$"):
+        read(fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("notes;touch x", "notes-touch-x"),
+        ("$(touch x)`y`", "touch-x-y"),
+        ("-rf ..", "rf"),
+        ("naïve 日本語 हिन्दी_v1.2", "naïve-日本語-हिन्दी_v1.2"),
+        ("\x1b[31m", "31m"),
+        ("🍎", "two-pears"),
+        ("|&;<>(){}*?'\"\\!#~", "two-pears"),
+    ],
+)
+def test_an_imported_name_keeps_what_no_shell_acts_on(
+    folder: SessionFolder, name: str, expected: str
+) -> None:
+    imported = importing.Imported(read([user("Two pears")]).conversation, name)
+    with importing.save(folder, imported) as session:
+        assert expected == session.name
+
+
 # Messages
+
+
+@pytest.mark.parametrize(
+    ("content", "thinking", "text"),
+    [
+        ("<think>\nhm\n</think>\n\nYes.", "hm", "Yes."),
+        ("\n<think></think>\n\nYes.", "", "Yes."),
+        ("hm\n</think>\n\nYes.", "hm", "Yes."),
+        ("<think>cut in its thinking", "cut in its thinking", ""),
+        (HARMONY, "hm", "Yes."),
+        ("<|channel>thought\nhm<channel|>Yes.", "hm", "Yes."),
+        ("[THINK]hm[/THINK]Yes.", "hm", "Yes."),
+        ("<seed:think>hm</seed:think>Yes.", "hm", "Yes."),
+        (
+            "The marker `<think>` opens, `</think>` closes.",
+            "",
+            "The marker `<think>` opens, `</think>` closes.",
+        ),
+        ("  Yes.\n", "", "  Yes.\n"),
+    ],
+)
+def test_thinking_is_split_off_by_the_markers_of_models(content: str, thinking: str, text: str) -> None:
+    imported = read([user("Well?"), reply(content)])
+    assert [("user", "Well?", ""), ("assistant", text, thinking)] == messages_of(imported)
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+def test_thinking_has_several_names(key: str) -> None:
+    imported = read([user("Well?"), reply("<think>is text here", **{key: "hm"})])
+    assert ("assistant", "<think>is text here", "hm") == messages_of(imported)[1]
+
+
+def test_a_person_may_write_markers() -> None:
+    assert ("user", "<think>x</think>", "") == messages_of(read([user("<think>x</think>")]))[0]
 
 
 def test_a_list_of_messages_becomes_a_conversation() -> None:
