@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from chatcli.tui.markdown.stream import MarkdownStream
+from chatcli.tui.markdown.stream import MarkdownStream, rendered
 from tests.support.live_part import LivePart
 from tests.support.markdown import FRAGMENTS, REPLY, chunks
 
@@ -539,3 +539,17 @@ def test_a_reply_that_goes_on_in_code_is_code_until_its_fence_ends(size: int) ->
 )
 def test_a_reply_goes_on_as_what_it_was_cut_in(before: str, after: str, rows: list[str], size: int) -> None:
     assert rows == continued(before, after, size)[-len(rows) :]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=14).map("".join),
+    st.floats(0, 1),
+    st.integers(1, 30),
+)
+def test_a_reply_that_goes_on_ends_as_if_it_had_never_been_cut(text: str, share: float, size: int) -> None:
+    at = int(share * len(text))
+    rows = continued(text[:at], text[at:], size)
+    whole = [row.plain for row in rendered(text, Console(width=60))]
+    # The first row may be the fence of a code block, printed again.
+    assert rows in (whole[len(whole) - len(rows) :], [*rows[:1], *whole[len(whole) - len(rows) + 1 :]])
