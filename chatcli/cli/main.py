@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import platformdirs
 import typer
 
 from chatcli import __version__
-from chatcli.cli import arguments, ask_each, bench, cache, config, doctor, help, models, sessions
+from chatcli.cli import arguments, ask_each, bench, cache, config, doctor, help, history, models, sessions
 from chatcli.cli.json_lines import JsonLines
 from chatcli.cli.options import Name, Options, brief, complete_session, with_options
 from chatcli.cli.output import print_json, warn
@@ -32,7 +31,6 @@ from chatcli.tui.terminal import startup
 if TYPE_CHECKING:
     from chatcli.conversation.images import Image
     from chatcli.session.live_chat import LiveChat
-    from chatcli.tui.shell import Shell
 
 # The commands that run a model on every rank; any other is rank 0's alone.
 ON_EVERY_RANK = ("chat", "resume", "branch", "ask")
@@ -85,6 +83,7 @@ app = typer.Typer(
 app.add_typer(sessions.app)
 app.add_typer(models.app)
 app.add_typer(cache.app, name="cache")
+app.add_typer(history.app, name="history")
 app.add_typer(bench.app, name="bench")
 
 
@@ -228,24 +227,27 @@ def run_shell(chat: LiveChat, text: str, *, plain: bool, behind_launcher: bool) 
     if behind_launcher:
         with launcher.terminal():
             # An editor would read what the launcher passes on.
-            shell(chat, editor=None).run(text)
+            run_drawn_shell(chat, text, editor=None)
     else:
         from chatcli.tui.composer.editor import find_editor
 
         startup.pass_on_typed()
-        shell(chat, find_editor(os.environ)).run(text)
+        run_drawn_shell(chat, text, find_editor(os.environ))
 
 
-def shell(chat: LiveChat, editor: str | None) -> Shell:
-    from chatcli.tui.composer.history import open_history
+def run_drawn_shell(chat: LiveChat, text: str, editor: str | None) -> None:
+    from chatcli.tui.composer.history import SessionHistory
     from chatcli.tui.live_region import LiveRegion
     from chatcli.tui.render.screen import Screen
     from chatcli.tui.shell import Shell
 
     live_region = LiveRegion(os.environ)
     screen = Screen.above_prompt(live_region, chat.model.settings.panel, chat.model.context_size)
-    history = open_history(platformdirs.user_state_path("chatcli") / "history")
-    return Shell(chat, screen, live_region, history, editor)
+    typed = SessionHistory(chat.session.folder.location, lambda: chat.session.name)
+    try:
+        Shell(chat, screen, live_region, typed, editor).run(text)
+    finally:
+        typed.close()
 
 
 def report(notes: Sequence[str]) -> None:

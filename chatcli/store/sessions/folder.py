@@ -32,7 +32,7 @@ from chatcli.errors import (
     SessionUnreadable,
 )
 from chatcli.files import Location
-from chatcli.store.sessions import listing, marker
+from chatcli.store.sessions import history, listing, marker
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import (
     SESSION_VERSION,
@@ -252,6 +252,7 @@ class SessionFolder:
             old.rename(new)
             if listing.last_written(self.location) == name:
                 listing.note_last_written(self.location, new_name)
+            history.rename(self.location, name, new_name)
             self.location.flush()
         return new_name
 
@@ -271,6 +272,7 @@ class SessionFolder:
                     parse(name, files.read_all(descriptor))
                 path.unlink()
                 listing.forget_last_written(self.location, name)
+                history.forget(self.location, name)
                 self.location.flush()
             finally:
                 os.close(descriptor)

@@ -1,28 +1,47 @@
-"""The history of messages and commands, for Up and Ctrl-R in later shells too."""
+"""The composer's history of messages and commands, for Up and Ctrl-R in later shells too."""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import History
 
-
-def open_history(path: Path | None) -> History:
-    """The history in a file that only its owner reads; in memory where it cannot be written."""
-    if path is None:
-        return InMemoryHistory()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-    except OSError:
-        return InMemoryHistory()
-    return MessageHistory(str(path))
+from chatcli.files import Location
+from chatcli.store.sessions import history
+from chatcli.store.sessions.history import Typed
 
 
-class MessageHistory(FileHistory):
-    """A file history that goes on in memory when its file cannot be written, as on a full disk."""
+class SessionHistory(History):
+    """What was typed in a folder of sessions. Where its file cannot be written, it goes on in memory.
+
+    What is typed before there is a session is written once there is one, or on `close`.
+    """
+
+    def __init__(self, folder: Location, session: Callable[[], str | None]) -> None:
+        """`session` gives the name of the session that is open."""
+        super().__init__()
+        self._folder, self._session = folder, session
+        self._unwritten: list[str] = []
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Newest first."""
+        with contextlib.suppress(OSError):
+            return [typed.text for typed in reversed(history.entries(self._folder))]
+        return []
 
     def store_string(self, string: str) -> None:
+        self._unwritten.append(string)
+        if self._session() is not None:
+            self._write()
+
+    def close(self) -> None:
+        """Write what has no session yet."""
+        if self._unwritten:
+            self._write()
+
+    def _write(self) -> None:
+        typed = [Typed(self._session(), text) for text in self._unwritten]
+        self._unwritten.clear()
         with contextlib.suppress(OSError):
-            super().store_string(string)
+            history.append(self._folder, typed)

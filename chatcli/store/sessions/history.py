@@ -1,0 +1,101 @@
+"""The history of what was typed in a folder of sessions: one file, which only its owner reads.
+
+Each line is one message or command with the session that it was typed in, so that it goes with the session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from chatcli import files
+from chatcli.files import Location
+from chatcli.text import decodable
+
+NAME = ".history"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A message or command; `session` is None where it belongs to none."""
+
+    session: str | None
+    text: str
+
+
+def entries(folder: Location) -> list[Typed]:
+    """What was typed, oldest first; damaged lines are left out. Raises `OSError`."""
+    with _opened(folder, os.O_RDONLY) as descriptor:
+        return list(_parsed(files.read_all(descriptor))) if descriptor is not None else []
+
+
+def append(folder: Location, typed: Sequence[Typed]) -> None:
+    """Add to the history. Raises `OSError`."""
+    with _opened(folder, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
+        assert descriptor is not None
+        _write(descriptor, typed)
+
+
+def forget(folder: Location, session: str) -> None:
+    """Remove what was typed in a session. Raises `OSError`."""
+    _rewrite(folder, lambda each: None if each.session == session else each)
+
+
+def rename(folder: Location, session: str, new_name: str) -> None:
+    """What was typed in a session belongs to its new name. Raises `OSError`."""
+    _rewrite(folder, lambda each: Typed(new_name, each.text) if each.session == session else each)
+
+
+def clear(folder: Location) -> int:
+    """Remove everything. Returns how many entries there were. Raises `OSError`."""
+    count = len(entries(folder))
+    (folder / NAME).unlink(missing_ok=True)
+    return count
+
+
+def _rewrite(folder: Location, change: Callable[[Typed], Typed | None]) -> None:
+    """In place, so that no copy of what is removed is left behind."""
+    with _opened(folder, os.O_RDWR) as descriptor:
+        if descriptor is None:
+            return
+        before = list(_parsed(files.read_all(descriptor)))
+        after = [changed for each in before if (changed := change(each)) is not None]
+        if after != before:
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            _write(descriptor, after)
+            os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(folder: Location, flags: int) -> Iterator[int | None]:
+    """The file, locked; None where there is none."""
+    try:
+        descriptor = (folder / NAME).open(flags)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        files.lock(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, typed: Sequence[Typed]) -> None:
+    lines = (json.dumps({"session": each.session, "text": each.text}) + "\n" for each in typed)
+    rest = memoryview("".join(lines).encode())
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _parsed(data: bytes) -> Iterator[Typed]:
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+            fields = json.loads(line)
+            session, text = fields["session"], fields["text"]
+            if isinstance(text, str) and (session is None or isinstance(session, str)):
+                yield Typed(session, decodable(text))
