@@ -294,7 +294,7 @@ def system(chat: LiveChat, argument: str) -> Result:
         return PlainText("That is already the system prompt." if text else "There is no system prompt.")
     chat.session.set_system(text)
     state = "changed" if text else "removed"
-    return PlainText(f"System prompt {state}. The next turn prefills the whole conversation.")
+    return PlainText(f"System prompt {state}. The conversation is prefilled again.")
 
 
 @command(
@@ -321,9 +321,7 @@ def date(chat: LiveChat, argument: str) -> Result:
     sentence = f"The date is {date_in_words(day)} from the next message on."
     if chat.session.file is None:
         return PlainText(sentence)
-    return PlainText(
-        f"{sentence} If the chat template prints it, the next turn prefills the whole conversation."
-    )
+    return PlainText(f"{sentence} If the chat template prints it, the conversation is prefilled again.")
 
 
 def _day(word: str) -> str:

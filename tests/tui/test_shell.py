@@ -74,22 +74,22 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "/home/me/notes.txt is a path" == third["user"]
         check_panel(panels(terminal)[-1], third)
         assert "" == third["thinking"]
-        run_command(terminal, "/branch 1 aside", "Session aside")
+        run_command(terminal, "/branch 1 aside", "aside · 1 turn")
         send_message(terminal, "on the side")
         assert ["hello there", "on the side"] == [turn["user"] for turn in turns_of(chatcli, "aside")]
-        run_command(terminal, "/resume greeting", "Session greeting")
+        run_command(terminal, "/resume greeting", "greeting · 3 turns")
         assert "/home/me/notes.txt is a path" in terminal.text()
         run_command(terminal, "/new", "A new conversation begins with your next message.")
         send_message(terminal, "brand new")
         check_panel(panels(terminal)[-1], turns_of(chatcli, "brand-new")[0])
-        run_command(terminal, "/resume greeting", "Session greeting")
+        run_command(terminal, "/resume greeting", "greeting · 3 turns")
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
         assert "chatcli resume greeting" in terminal.text()
         assert "Traceback" not in terminal.all_text()
         check_terminal_restored(terminal)
     with open_shell(chatcli, "resume", "greeting", "-n", "4", "--no-think") as terminal:
-        terminal.wait_for("Session greeting")
+        terminal.wait_for("greeting · 3 turns")
         terminal.wait_for("/home/me/notes.txt is a path")
         send_message(terminal, "back again")
         fourth = turns_of(chatcli, "greeting")[3]
@@ -138,7 +138,7 @@ def test_a_turn_after_a_changed_system_prompt_says_why_it_was_computed_again(
         new = token_count(
             rendered_message("user", third["user"]) + generation_prompt(chatcli.model), chatcli.model
         )
-        assert "why:" in terminal.text() or third["prefilled_tokens"] <= new
+        assert "changed at token" in terminal.text() or third["prefilled_tokens"] <= new
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
 
