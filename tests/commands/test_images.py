@@ -88,7 +88,7 @@ def test_what_a_model_cannot_be_shown_stays_in_the_box(program: Program, models:
         assert not list(program.sessions.glob("*.jsonl"))
         terminal.send("\x03")
         terminal.wait_for("› Say something")
-        run_command(terminal, "/image pictures/cat.png", "cannot be shown images")
+        run_command(terminal, "/image pictures/cat.png", "cannot see images: leave them out")
         terminal.send("\x03")
         terminal.wait_for("› Say something")
         leave(terminal)
