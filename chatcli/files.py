@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -12,7 +13,6 @@ import stat
 import unicodedata
 import uuid
 from collections.abc import Iterator, Sequence
-from functools import total_ordering
 from pathlib import Path
 from typing import IO
 
@@ -34,6 +34,9 @@ TEMPORARY_FILE = re.compile(r"\d{1,10}-[0-9a-f]{32}")
 SHA256_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 # What `O_NOFOLLOW` gives for a link: FreeBSD has an error of its own.
 LINK_ERRORS = (errno.ELOOP, errno.EMLINK)
+# What opening a socket, or a device that is not there, gives.
+DEVICE_ERRORS = (errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
+NO_FILE = "it is not a regular file"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Bytes of a disk that are left to the transcripts.
@@ -113,6 +116,7 @@ class _OpenFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.absolute = path.absolute()
+        self.owner = os.geteuid()
         self._descriptors: list[int] = []
 
     def descriptor(self) -> int:
@@ -120,6 +124,7 @@ class _OpenFolder:
         if not self._descriptors or not os.fstat(self._descriptors[-1]).st_nlink:
             # Another thread may be at work with the one before, so that stays open.
             self._descriptors.append(os.open(self.absolute, FOLDER_FLAGS))
+            self.owner = os.fstat(self._descriptors[-1]).st_uid
         return self._descriptors[-1]
 
     def __del__(self) -> None:
@@ -127,7 +132,7 @@ class _OpenFolder:
             os.close(descriptor)
 
 
-@total_ordering
+@functools.total_ordering
 class Location:
     """A place at or below a folder that somebody named, reached through that folder's descriptor.
 
@@ -139,7 +144,11 @@ class Location:
     def __init__(self, folder: _OpenFolder, names: tuple[str, ...] = ()) -> None:
         self._folder = folder
         self._names = names
-        self.path = folder.path.joinpath(*names)
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """The path, for sentences."""
+        return self._folder.path.joinpath(*self._names)
 
     @classmethod
     def of(cls, folder: Path | Location) -> Location:
@@ -159,7 +168,7 @@ class Location:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self._names[-1] if self._names else self.path.name
 
     @property
     def stem(self) -> str:
@@ -194,12 +203,14 @@ class Location:
     def opened(self) -> Iterator[int]:
         """The descriptor of this folder. Raises `OSError` for anything else, links too."""
         descriptor = self._folder.descriptor()
-        owner = os.fstat(descriptor).st_uid
+        if not self._names:
+            yield descriptor
+            return
         with contextlib.ExitStack() as held:
             for name in self._names:
                 descriptor = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
                 held.callback(os.close, descriptor)
-                _check_owner(os.fstat(descriptor), owner)
+                _check_owner(os.fstat(descriptor), self._folder.owner)
             yield descriptor
 
     def stat(self) -> os.stat_result:
@@ -248,14 +259,16 @@ class Location:
             except OSError as error:
                 if error.errno in LINK_ERRORS:
                     raise NotRegular(error.errno, "it is a link", str(self)) from error
+                if error.errno in DEVICE_ERRORS:
+                    raise NotRegular(error.errno, NO_FILE, str(self)) from error
                 raise
             try:
                 facts = os.fstat(descriptor)
                 if stat.S_ISDIR(facts.st_mode):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self))
                 if not stat.S_ISREG(facts.st_mode):
-                    raise NotRegular(errno.EINVAL, "it is not a regular file", str(self))
-                _check_owner(facts, os.fstat(self._folder.descriptor()).st_uid)
+                    raise NotRegular(errno.EINVAL, NO_FILE, str(self))
+                _check_owner(facts, self._folder.owner)
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -341,10 +354,10 @@ def _check_owner(facts: os.stat_result, owner: int) -> None:
 
 
 def read_all(descriptor: int) -> bytes:
-    """A file from its beginning to its end, however much a system gives at a time. Raises `OSError`."""
+    """A file as long as it is now, however much of it a system gives at a time. Raises `OSError`."""
     parts: list[bytes] = []
     offset, size = 0, os.fstat(descriptor).st_size
-    while part := os.pread(descriptor, max(size - offset, 0) + 1, offset):
+    while offset < size and (part := os.pread(descriptor, size - offset, offset)):
         parts.append(part)
         offset += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
