@@ -282,7 +282,7 @@ def draft_model(chat: LiveChat, argument: str) -> Result:
     "[TEXT|off]",
     "set the system prompt",
     group="Model",
-    details="Show, set or remove the system prompt. A changed one makes the next turn prefill everything.",
+    details="Show, set or remove the system prompt. After a change the conversation is prefilled again.",
     example="/system Answer in one sentence.",
 )
 def system(chat: LiveChat, argument: str) -> Result:
@@ -304,7 +304,7 @@ def system(chat: LiveChat, argument: str) -> Result:
     group="Model",
     details=(
         "Show or set the date that the model is told, if its chat template prints one. A session keeps the "
-        "date of its first turn, because another one makes the next turn prefill everything."
+        "date of its first turn, because after a change the conversation is prefilled again."
     ),
     example="/date today",
 )
