@@ -106,6 +106,22 @@ def test_a_model_that_fails_to_load_clears_the_activity(tmp_path: Path) -> None:
     assert ["loading broken…", ""] == work.reports[-2:]
 
 
+def test_a_model_that_is_put_off_is_loaded_by_who_waits_for_it(models: Path, tmp_path: Path) -> None:
+    settings, work = Settings(sessions=tmp_path), RecordedWork()
+    slot = ModelSlot(settings, str(models / "qwen3"), DEFAULTS, work, lambda _: None, load_at_once=False)
+    assert slot.loading and ["loading qwen3…"] == work.reports
+    assert slot.wait(threading.Event()).loaded.context
+    slot.close()
+
+
+def test_a_chat_whose_model_was_put_off_closes_at_once(models: Path, tmp_path: Path) -> None:
+    folder = str(models / "qwen3")
+    chat = LiveChat(Settings(sessions=tmp_path), SessionRequest(), folder, load_at_once=False)
+    assert chat.close() is None
+    with pytest.raises(KeyboardInterrupt):
+        chat.model.wait()
+
+
 # Reading the checkpoint ahead
 
 
