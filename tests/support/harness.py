@@ -93,8 +93,11 @@ class Harness:
 
 
 def finish(events: Iterator[Event]) -> TurnRecord:
-    """The record that ends a turn's events."""
+    """The record that ends a turn's events. Its counts add up, whatever the turn was."""
     (record,) = [event.record for event in events if isinstance(event, TurnDone)]
+    ahead = record.reused_tokens + record.typeahead_tokens
+    assert record.prompt_tokens == ahead + record.prefilled_tokens
+    assert 0 <= record.reused_settled_tokens <= record.reused_tokens
     return record
 
 
