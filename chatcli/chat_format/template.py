@@ -7,7 +7,6 @@ so any template will do. The template's clock stands at the session's date.
 
 from __future__ import annotations
 
-import copy
 import datetime
 import hashlib
 import json
@@ -136,7 +135,10 @@ class Template:
 
     def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
         # Copies, because a renderer in Python could change its arguments.
-        copies = [copy.deepcopy(message) for message in messages]
+        copies = [
+            {key: list(map(dict, value)) if isinstance(value, list) else value for key, value in each.items()}
+            for each in messages
+        ]
         return _rendered(self._tokenizer, copies, generation, self._options, self._stop)
 
     def encode(self, text: str) -> list[int]:
