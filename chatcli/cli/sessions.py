@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,12 +30,9 @@ STDIO = Path("-")
 app = typer.Typer()
 
 
-class Format(StrEnum):
-    """What a session can be exported as."""
-
-    md = "md"
-    json = "json"
-    html = "html"
+def export_format(word: str) -> str:
+    """Raises `UsageError`."""
+    return word if word in exporting.FORMATS else exporting.format_of(f".{word}")
 
 
 @app.command("list", cls=help.Command)
@@ -193,8 +189,10 @@ def question_of(folder: SessionFolder, names: Sequence[str]) -> str:
 def export(
     name: Name,
     format_: Annotated[
-        Format | None,
-        typer.Option("--format", metavar="md|html|json", help="Default: as FILE ends, else md."),
+        str | None,
+        typer.Option(
+            "--format", metavar="md|html|json", parser=export_format, help="Default: as FILE ends, else md."
+        ),
     ] = None,
     output: Annotated[
         Path,
@@ -211,7 +209,7 @@ def export(
     transcript, bytes_of = folder.read(name), Gallery(folder.folder).data
     for problem in transcript.problems:
         warn(problem)
-    form = exporting.format_of(output.suffix) if format_ is None else format_.value
+    form = exporting.format_of(output.suffix) if format_ is None else format_
     conversation = transcript.conversation
     if form == "json" and output == STDIO:
         print_json(exporting.to_dict(transcript.name, conversation, bytes_of))

@@ -155,7 +155,10 @@ def test_the_format_follows_the_suffix_unless_it_is_given(chatcli: Program) -> N
         assert b"" == chatcli.run("export", "fruit", "-o", name, *arguments).out
         assert (chatcli.home / name).read_text().startswith(beginning)
     assert chatcli.run("export", "fruit").text == (chatcli.home / "a.md").read_text()
-    chatcli.run("export", "fruit", "--format", "pdf", expect=2)
+    for args in (("--format", "pdf"), ("-o", "a.pdf")):
+        result = chatcli.run("export", "fruit", *args, expect=2)
+        assert "chatcli: Cannot export to .pdf. The formats are md, html and json.\n" == result.errors
+    assert not (chatcli.home / "a.pdf").exists()
 
 
 def test_a_file_is_overwritten_only_by_force(chatcli: Program) -> None:
