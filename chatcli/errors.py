@@ -83,6 +83,14 @@ class ModelBroken(ModelError):
     pass
 
 
+class CodeNotTrusted(ModelBroken):
+    """`model` needs code of its own with this `digest` (empty: it cannot be approved)."""
+
+    def __init__(self, message: str, model: str, digest: str) -> None:
+        super().__init__(message)
+        self.model, self.digest = model, digest
+
+
 class NoChatTemplate(ModelError):
     pass
 

@@ -15,6 +15,8 @@ from chatcli.store.segments.token_path import common_prefix
 
 # A noncharacter: the text on its two sides is tokenized apart. No tokenizer ever sees it.
 SEAM = "\ufdd0"
+# Characters that hardly any tokenizer merges with what follows, and a text to try that with.
+ANCHORS, PROBE = ("\n", "\x01", "\u2603"), "|"
 # First characters of a message, of every kind that a tokenizer may merge with what comes before.
 FIRST_CHARACTERS = (*"aSéи日3!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "👍", "\u0301", "\u200b")
 # How much of a text's end may merge with what follows.
@@ -219,5 +221,29 @@ def _common(left: str, right: str) -> int:
 
 
 def _tokenize(tokenizer: Any, text: str) -> list[int]:
-    pieces = (tokenizer.encode(piece, add_special_tokens=False) for piece in text.split(SEAM))
-    return [token for piece in pieces for token in piece]
+    first, *rest = text.split(SEAM)
+    tokens = list(tokenizer.encode(first, add_special_tokens=False))
+    for piece in rest:
+        tokens += _tokenize_after_text(tokenizer, piece)
+    return tokens
+
+
+def _tokenize_after_text(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text that others come before.
+
+    Sentencepiece puts a space before the first word of whatever it is given, so a character that merges
+    with nothing is given first, and its tokens are taken away.
+    """
+    if not text:
+        return []
+    tokens = list(tokenizer.encode(text, add_special_tokens=False))
+    for anchor in ANCHORS:
+        before = list(tokenizer.encode(anchor, add_special_tokens=False))
+        probe = list(tokenizer.encode(f"{anchor}{PROBE}", add_special_tokens=False))
+        alone = list(tokenizer.encode(PROBE, add_special_tokens=False))
+        if probe[: len(before)] != before or probe[len(before) :] == alone:
+            continue  # they merge, or nothing is put before a first word
+        both = list(tokenizer.encode(f"{anchor}{text}", add_special_tokens=False))
+        if both[: len(before)] == before:
+            return both[len(before) :]
+    return tokens

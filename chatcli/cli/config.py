@@ -19,7 +19,7 @@ from chatcli.errors import UsageError
 from chatcli.settings import config_file
 from chatcli.settings.config_file import MODELS
 from chatcli.settings.declaration import Folder, Value
-from chatcli.settings.values import POCKET, SETTINGS
+from chatcli.settings.values import SETTINGS, names_folder
 from chatcli.text import clean, clean_line, decodable
 
 
@@ -172,8 +172,7 @@ def absolute(path: Path, key: str, word: str) -> str:
         return str(folder.absolute()) if word.strip() else word
     if key in SETTINGS and key not in ("model", "draft_model"):
         return word
-    is_name = word == POCKET or ("/" not in word and word in config_file.read(path).models)
-    return word if is_name or not word.strip() or not folder.is_dir() else str(folder.absolute())
+    return str(folder.absolute()) if names_folder(word) and folder.is_dir() else word
 
 
 def forget(path: Path, given: str, as_json: bool) -> None:

@@ -21,8 +21,15 @@ from chatcli.cli import arguments, ask_each, bench, cache, config, doctor, help,
 from chatcli.cli.json_lines import JsonLines
 from chatcli.cli.options import Name, Options, brief, complete_session, with_options
 from chatcli.cli.output import print_json, warn
-from chatcli.cli.process import INTERRUPTED, close, is_follower, leave_at_once, our_ranks
-from chatcli.errors import ChatcliError, EmptyPrompt, RankLost, UsageError
+from chatcli.cli.process import (
+    INTERRUPTED,
+    approve_and_start_again,
+    close,
+    is_follower,
+    leave_at_once,
+    our_ranks,
+)
+from chatcli.errors import ChatcliError, CodeNotTrusted, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
 from chatcli.text import clean, decodable
@@ -55,6 +62,10 @@ class ChatByDefault(help.Group):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except CodeNotTrusted as error:
+            warn(str(error))
+            approve_and_start_again(error)
+            raise typer.Exit(error.exit_code) from error
         except ChatcliError as error:
             warn(str(error))
             raise typer.Exit(error.exit_code) from error

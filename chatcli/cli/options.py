@@ -246,6 +246,14 @@ class Options:
             "preserve_thinking=true (JSON, else text; null takes it back). The session keeps it.",
         ),
     ] = None
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code",
+            help="Run Python code that comes with the model, this time. It can do whatever you can: read "
+            "and delete your files, use your network. Only for makers you trust.",
+        ),
+    ] = False
     plain: Annotated[bool, typer.Option("--plain", help="Line by line: no Markdown, colours or drawing.")] = (
         False
     )
@@ -270,7 +278,11 @@ class Options:
         settings = Settings.loaded(
             {key: value_of(key, flags.get(key)) for key in SETTINGS}, configured().file.models
         )
-        return replace(settings, sessions_flag=sessions_flag(self.flags.get("sessions")))
+        return replace(
+            settings,
+            trust_remote_code=self.trust_remote_code,
+            sessions_flag=sessions_flag(self.flags.get("sessions")),
+        )
 
     def session_folder(self) -> SessionFolder:
         return session_folder(self.flags.get("sessions"))

@@ -11,8 +11,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+import typer
+
 from chatcli.cli.output import warn
-from chatcli.errors import RankLost
+from chatcli.errors import CodeNotTrusted, RankLost
+from chatcli.text import clean_line
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
@@ -103,6 +106,19 @@ def our_ranks() -> Ranks:
     from chatcli.model.ranks import Place, Ranks
 
     return Ranks(Place.from_environment(os.environ))
+
+
+def approve_and_start_again(error: CodeNotTrusted) -> None:
+    """Ask, in a terminal, whether a model's own code may run. If so the command begins anew."""
+    in_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not (error.digest and in_terminal and our_ranks().size == 1):
+        return
+    question = f"Run the code of {clean_line(error.model)} on this machine, until it changes?"
+    if typer.confirm(question, err=True):
+        from chatcli.model import trust
+
+        trust.approve(error.model, error.digest)
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def is_follower() -> bool:

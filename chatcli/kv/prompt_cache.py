@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,8 @@ from chatcli.store.segments.rows import Rows
 UNQUANTIZED = (
     "leave out --kv-bits (kv_bits in the settings), and name the model with -m where a session keeps it."
 )
+# What MLX says of rows that groups do not divide, with their length.
+INDIVISIBLE = re.compile(r"divisible by the quantization group size.*,\s*(\d+)\)")
 PromptCache = list[Any]
 # A leaf's arrays with their names inside it, such as `values.1`.
 NamedArrays = list[tuple[str, mx.array]]
@@ -100,9 +103,11 @@ def check_quantized(model: Any, options: ModelOptions) -> None:
             evaluate(cache)
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        if indivisible := INDIVISIBLE.search(reason):
+            reason = f"its keys and values are {indivisible[1]} numbers long, no multiple of that"
         raise CacheRefused(
             f"This model cannot use a cache of {options.kv_bits} bits in groups of "
-            f"{options.kv_group_size} ({reason}): try another --kv-group-size or --kv-bits, or "
+            f"{options.kv_group_size}: {reason}. Try another --kv-group-size or --kv-bits, or "
             f"{UNQUANTIZED}"
         ) from error
 

@@ -49,7 +49,7 @@ class About:
 
 def about(folder: Path) -> About:
     """What the files in `folder` say about the model. Files that cannot be read say nothing."""
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     weights = [path.stat().st_size for path in folder.glob("model*.safetensors") if path.exists()]
     template = chat_template(folder)
     kind = str(config.get("model_type") or "")
@@ -68,8 +68,8 @@ def about(folder: Path) -> About:
 
 def own_code(folder: Path) -> bool:
     """Whether Python code came with the model, which it may need."""
-    config = _json(folder / "config.json")
-    return "model_file" in config or "auto_map" in _json(folder / "tokenizer_config.json")
+    config = read_json(folder / "config.json")
+    return "model_file" in config or "auto_map" in read_json(folder / "tokenizer_config.json")
 
 
 def _missing(folder: Path, kind: str, supported: bool, template: bool) -> str:
@@ -85,7 +85,7 @@ def _missing(folder: Path, kind: str, supported: bool, template: bool) -> str:
 def lacking_weights(folder: Path) -> str:
     """Which weights are missing, in a few words; empty if none are."""
     files = {path.name for path in folder.glob("model*.safetensors") if path.exists()}
-    named = _json(folder / "model.safetensors.index.json").get("weight_map")
+    named = read_json(folder / "model.safetensors.index.json").get("weight_map")
     wanted = set(named.values()) if isinstance(named, dict) else set()
     if lacking := len(wanted - files):
         return f"{lacking} of {len(wanted)} weight files missing"
@@ -113,12 +113,12 @@ def chat_template(folder: Path) -> str:
     except OSError:
         pass
     for name in ("chat_template.json", "tokenizer_config.json"):
-        if template := _json(folder / name).get("chat_template"):
+        if template := read_json(folder / name).get("chat_template"):
             return template if isinstance(template, str) else json.dumps(template)
     return ""
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an empty one for anything else."""
     try:
         value = json.loads(read_regular(path))

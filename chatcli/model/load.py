@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from chatcli.errors import (
     BackendMissing,
     ChatcliError,
+    CodeNotTrusted,
     ModelBroken,
     ModelNotFound,
     NoChatTemplate,
@@ -31,14 +33,14 @@ except ImportError as error:
 import mlx_lm
 from mlx_lm.utils import load_adapters, tree_flatten
 
-from chatcli import pocket
+from chatcli import files, pocket
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
-from chatcli.model import adapter, fingerprint, hub, inspect, own_code, sharding
+from chatcli.model import adapter, fingerprint, hub, inspect, own_code, sharding, trust
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
-from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sampling
+from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sampling, names_folder
 
 MLX_LM_VERSION = str(mlx_lm.__version__)
 # Tokens of context where the configuration does not say.
@@ -82,14 +84,16 @@ def load(
     model_options: ModelOptions = DEFAULTS,
     needs_chat_template: bool = True,
     ranks: Ranks = SINGLE_PROCESS,
+    from_session: bool = False,
 ) -> LoadedModel:
     """Load `pocket`, a folder or a hub name through mlx-lm; of several ranks, this one's shard.
 
-    `trust_remote_code` lets code that came with the model run. What `on_progress` or `on_download`
+    `trust_remote_code` lets code that came with the model run; without it, code that was approved does.
+    A name that comes `from_session` is not downloaded. What `on_progress` or `on_download`
     raises ends it. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
-    folder = resolve(name, on_download)
     with _loadable(name):
+        folder = resolve(name, on_download, from_session=from_session)
         return _load(name, folder, on_progress, trust_remote_code, model_options, needs_chat_template, ranks)
 
 
@@ -107,7 +111,8 @@ def _load(
     _check_files(folder, name)
     _check_config(folder, name)
     code = own_code.digest(folder)
-    with _own_code_explained(name, folder, trust_remote_code):
+    trust_remote_code = trust_remote_code or (trust.is_approved(name, code) and own_code.is_all_here(folder))
+    with _own_code_explained(name, folder, code, trust_remote_code):
         model, tokenizer, config, sharing = sharding.load(
             ranks, folder, name, trust_remote_code, model_options.pipeline
         )
@@ -171,14 +176,32 @@ def _load(
     )
 
 
-def resolve(name: str, on_download: hub.DownloadCallback = lambda _: None) -> Path:
-    """The folder of a model, downloaded if it is a hub name. Raises `ModelNotFound`."""
+def resolve(
+    name: str, on_download: hub.DownloadCallback = lambda _: None, *, from_session: bool = False
+) -> Path:
+    """The folder of a model, downloaded if it is a hub name that nobody but the person here gave.
+
+    Raises `ModelNotFound`.
+    """
     if name == POCKET:
         return pocket.FOLDER
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder = files.from_home(name)
+    if names_folder(name) and folder.is_dir() and (folder.is_absolute() or not from_session):
         return folder
-    if not hub.HUB_NAME.fullmatch(name):
+    is_hub_name = not names_folder(name) and hub.HUB_NAME.fullmatch(name)
+    if is_hub_name and (cached := hub.find_cached(name)):
+        return cached
+    if from_session:
+        raise ModelNotFound(
+            f"The session's model '{name}' is not on this machine: start with -m {shlex.quote(name)} to "
+            "download it, or with -m MODEL to continue with another."
+        )
+    if not names_folder(name) and folder.is_dir():
+        raise ModelNotFound(
+            f"There is no model '{name}' on this machine, but a folder of that name: for that, give "
+            f"-m {shlex.quote(f'./{name}')}."
+        )
+    if not is_hub_name:
         raise ModelNotFound(
             f"There is no model folder '{name}': give a folder, a hub name such as "
             "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
@@ -203,7 +226,7 @@ def _loadable(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_code_explained(name: str, folder: Path, trust_remote_code: bool) -> Iterator[None]:
+def _own_code_explained(name: str, folder: Path, code: str, trust_remote_code: bool) -> Iterator[None]:
     """Translate what mlx-lm and transformers raise for a model whose own code may not run."""
     try:
         yield
@@ -212,9 +235,11 @@ def _own_code_explained(name: str, folder: Path, trust_remote_code: bool) -> Ite
         lacks_tokenizer = "tokenizer" in reason and inspect.own_code(folder)
         if trust_remote_code or not ("trust_remote_code" in reason or lacks_tokenizer):
             raise
-        raise ModelBroken(
+        raise CodeNotTrusted(
             f"The model '{name}' needs code that comes with it, which can do on this machine "
-            "whatever you can: if you trust whoever made it, give --trust-remote-code."
+            "whatever you can: if you trust whoever made it, give --trust-remote-code.",
+            name,
+            code if own_code.is_all_here(folder) else "",
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from chatcli.errors import ModelBroken
@@ -33,3 +34,21 @@ def digest(folder: Path) -> str:
         hasher.update(f"{name}\0{len(data)}\0".encode())
         hasher.update(data)
     return hasher.hexdigest()
+
+
+def is_all_here(folder: Path) -> bool:
+    """Whether the code that a model names lies in its folder, so that its digest says what will run."""
+    return all(
+        "--" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
+        for name in _named(folder)
+    )
+
+
+def _named(folder: Path) -> Iterator[str]:
+    """The files and classes of its own that a model's configurations name."""
+    for file in ("config.json", "tokenizer_config.json"):
+        config = inspect.read_json(folder / file)
+        yield str(config.get("model_file", ""))
+        auto_map = config.get("auto_map")
+        for value in auto_map.values() if isinstance(auto_map, dict) else ():
+            yield from map(str, value if isinstance(value, list) else [value])

@@ -20,7 +20,7 @@ from chatcli.session.model_slot import ModelSlot, absolute
 from chatcli.session.open_session import NO_CONVERSATION, OpenSession
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.declaration import Value
-from chatcli.settings.values import SETTINGS, Sampling, Settings
+from chatcli.settings.values import SETTINGS, Sampling, Settings, aliased
 from chatcli.store.segments import readahead
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
@@ -68,17 +68,25 @@ class LiveChat:
         self.session.resume_think(request.flags)
         self._overriding = self._differences(settings, request.flags)
         saved = self.session.file.conversation if self.session.file is not None else None
-        options = settings.model_options
+        options, from_session = settings.model_options, False
         if model:
             name = absolute(model)
         elif saved is None:
             name = absolute(settings.model)
         else:
-            name = saved.model or absolute(settings.model)
+            from_session = bool(saved.model)
+            name = aliased(saved.model, settings.models) if saved.model else absolute(settings.model)
             options = options.resumed(saved.model_options, request.model_options)
         check = self.session.check_template_args
         self.model = ModelSlot(
-            settings, name, options, self.background, check, ranks, load_at_once=load_at_once
+            settings,
+            name,
+            options,
+            self.background,
+            check,
+            ranks,
+            load_at_once=load_at_once,
+            from_session=from_session,
         )
         if saved is not None:
             self._read_ahead(saved, name)
@@ -139,7 +147,7 @@ class LiveChat:
         try:
             if model := file.conversation.model:
                 self._read_ahead(file.conversation, model)
-                self.model.change(model, file.conversation.model_options)
+                self.model.change(model, file.conversation.model_options, from_session=True)
         except (ChatcliError, KeyboardInterrupt):
             file.close()
             raise

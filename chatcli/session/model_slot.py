@@ -16,7 +16,7 @@ from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.events import Download
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
-from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased
+from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased, names_folder
 from chatcli.text import clean_line
 from chatcli.threads.mlx_thread import Worker
 
@@ -44,10 +44,12 @@ class ModelSlot:
         ranks: Ranks = SINGLE_PROCESS,
         *,
         load_at_once: bool = True,
+        from_session: bool = False,
     ) -> None:
         """Begin to load model `name` with `options`, which may be those that a session has kept.
 
         Unless `load_at_once`, that begins with `load`, or when the model is waited for.
+        A name that comes `from_session` is not downloaded.
 
         `check_variables` is called with the variables that the model's chat template reads, and raises
         `UsageError` to refuse the model. `ranks` are the processes with a shard of the model each.
@@ -69,13 +71,15 @@ class ModelSlot:
         if load_at_once:
             self._may_load.set()
         self._abandon_loading = threading.Event()
-        self._loading = self._load(name, self.settings, self._abandon_loading)
+        self._loading = self._load(name, self.settings, self._abandon_loading, from_session)
 
-    def _load(self, name: str, settings: Settings, cancelled: threading.Event) -> Future[Runtime]:
+    def _load(
+        self, name: str, settings: Settings, cancelled: threading.Event, from_session: bool
+    ) -> Future[Runtime]:
         self._background.report(f"loading {base_name(name)}…")
-        return self._worker.submit(self._open, name, settings, cancelled)
+        return self._worker.submit(self._open, name, settings, cancelled, from_session)
 
-    def _open(self, name: str, settings: Settings, cancelled: threading.Event) -> Runtime:
+    def _open(self, name: str, settings: Settings, cancelled: threading.Event, from_session: bool) -> Runtime:
         """Raises `ModelError`, `UsageError`, and `KeyboardInterrupt` once `cancelled` is set."""
         try:
             self._may_load.wait()
@@ -92,6 +96,7 @@ class ModelSlot:
                 progress.download,
                 progress.begin,
                 self._ranks,
+                from_session=from_session,
             )
             try:
                 self._check_variables(runtime.variables)
@@ -191,13 +196,17 @@ class ModelSlot:
         """Let `cancelled` end what waits for a model in here: `change`, `change_draft_model` and others."""
         self._cancelled = cancelled
 
-    def change(self, name: str, kept: Mapping[str, Any] = NO_OPTIONS) -> None:
+    def change(self, name: str, kept: Mapping[str, Any] = NO_OPTIONS, *, from_session: bool = False) -> None:
         """Load another model, or the same one with the options that a session has `kept`.
 
+        One whose name comes `from_session` is not downloaded, and its code does not run because this run's
+        first model may.
         Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled; then the model
         before stays.
         """
-        name = absolute(aliased(name, self.settings.models))
+        name = aliased(name, self.settings.models)
+        if not from_session:
+            name = absolute(name)
         options = self._asked_options.resumed(kept, NO_OPTIONS)
         if (name, options) == (self.name, self.settings.model_options):
             return
@@ -205,7 +214,10 @@ class ModelSlot:
             raise UsageError("Ranks share one model: leave, and start them with another -m.")
         self._background.stop()
         cancelled = threading.Event()
-        loading = self._load(name, replace(self.settings, model_options=options), cancelled)
+        settings = replace(self.settings, model_options=options)
+        if from_session:
+            settings = replace(settings, trust_remote_code=False)
+        loading = self._load(name, settings, cancelled, from_session)
         self._changing = loading
         try:
             _result(loading, self._cancelled)
@@ -290,7 +302,7 @@ def absolute(name: str) -> str:
     """A model folder's absolute path, so that its session opens from anywhere; other names stay."""
     folder = files.from_home(name)
     try:
-        is_folder = name != "pocket" and folder.is_dir()
+        is_folder = names_folder(name) and folder.is_dir()
     except OSError:
         is_folder = False
     return str(folder.resolve()) if is_folder else name

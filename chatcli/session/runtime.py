@@ -57,8 +57,12 @@ class Runtime:
         downloading: hub.DownloadCallback = lambda _: None,
         loading: Callable[[str], None] = lambda _: None,
         ranks: Ranks = SINGLE_PROCESS,
+        *,
+        from_session: bool = False,
     ) -> None:
         """Load model `name`, of several `ranks` its shard, and before it the draft model of `settings`.
+
+        A name that comes `from_session` is not downloaded.
 
         `loading` is called with a model's name before it is loaded, `downloading` with the state of its
         download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
@@ -83,6 +87,7 @@ class Runtime:
                 trust_remote_code=settings.trust_remote_code,
                 model_options=settings.model_options,
                 ranks=ranks,
+                from_session=from_session,
             )
         check_logit_bias(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:

@@ -308,12 +308,12 @@ DEFAULTS = ModelOptions()
 class Settings:
     """What a run was asked for. `think` None leaves it to the model's template.
 
-    `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows.
-    `memory_limit` is the most that the model and its cache may take in memory, in bytes; None: what
-    the device recommends. `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with
-    a model run. `model` and `system` are those of a session that is begun; one that goes on keeps
-    its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must say in
-    a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
+    `cache_limit` is the most that checkpoints may take, in bytes; None: as the disk allows. `memory_limit`
+    is the most that the model and its cache may take in memory, in bytes; None: what the device recommends.
+    `panel` is one of `PANELS`. `trust_remote_code` lets code that comes with a model run, this time: no
+    file or variable says so. `model` and `system` are those of a session that is begun; one that goes on
+    keeps its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must
+    say in a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
     proposes a reply's tokens, `num_draft_tokens` at a time.
     """
 
@@ -373,13 +373,7 @@ class Settings:
     panel: Annotated[
         str, Choice("How each turn's numbers are shown in a chat (default: full).", choices=PANELS)
     ] = "full"
-    trust_remote_code: Annotated[
-        bool,
-        Switch(
-            "Run Python code that comes with the model. It can do whatever you can: read and "
-            "delete your files, use your network. Only for makers you trust (default: off)."
-        ),
-    ] = False
+    trust_remote_code: bool = False
     system: Annotated[str | None, Text("System prompt.", "none", short="-s")] = None
     models: Mapping[str, str] = field(default_factory=dict)
     sessions_flag: str | None = None
@@ -421,6 +415,13 @@ IN_SHELL = {key: setting for key, setting in SETTINGS.items() if setting.in_shel
 
 
 def aliased(name: str, models: Mapping[str, str]) -> str:
-    """The model behind an alias. A folder that is given with a slash is that folder."""
-    is_folder = "/" in name and Path(name).expanduser().is_dir()
-    return name if is_folder else models.get(name, name)
+    """The model behind an alias. A folder is no alias."""
+    return name if names_folder(name) else models.get(name, name)
+
+
+def names_folder(name: str) -> bool:
+    """Whether a model's name is a folder's: absolute, of the home, or relative with ./ or ../.
+
+    Any other is an alias or a hub's, so that no folder that lies about can take its place.
+    """
+    return name.startswith(("/", "~", "./", "../")) or name in (".", "..")

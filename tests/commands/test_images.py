@@ -21,13 +21,14 @@ def program(tmp_path: Path) -> Program:
     opened = Program(tmp_path / "home", write_seeing(tmp_path / "seer"))
     write_picture(opened.home / "pictures" / "cat.png", 1)
     write_picture(opened.home / "pictures" / "my dog.png", 2)
+    opened.approve_code()
     (opened.home / "pictures" / "notes.txt").write_text("Not a picture.")
     return opened
 
 
 def open_talk(program: Program, model: Path) -> Terminal:
     args = ("chat", "-m", model, "-S", "talk", "-n", "6")
-    return open_shell(program, *args, CHATCLI_TRUST_REMOTE_CODE="true")
+    return open_shell(program, *args)
 
 
 def shown(program: Program) -> list[list[str]]:

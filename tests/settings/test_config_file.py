@@ -81,7 +81,6 @@ def test_a_former_name_is_read_and_replaced_by_the_new_one(tmp_path: Path) -> No
         ("top_k", "40", 40),
         ("min_p", "0.05", 0.05),
         ("repetition_penalty", "1.1", 1.1),
-        ("trust_remote_code", "yes", True),
         ("seed", "7", 7),
         ("max_tokens", "9", 9),
         ("think", "off", False),

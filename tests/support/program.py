@@ -13,6 +13,7 @@ from typing import Any
 
 from chatcli import files
 from chatcli.files import Location
+from chatcli.model import own_code, trust
 from chatcli.store.sessions import listing, marker
 from chatcli.tui.terminal import identify
 from tests import ROOT
@@ -104,6 +105,12 @@ class Program:
             **changes,
         }
         return {key: value for key, value in changed.items() if value is not None}
+
+    def approve_code(self) -> None:
+        """Let the code of this program's model run, as a person does who is asked."""
+        path = self.home / "data" / "chatcli" / trust.FILE_NAME
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({str(self.model.resolve()): own_code.digest(self.model)}))
 
     def start(
         self, *args: object, model: bool = True, env: dict[str, str] | None = None, **popen: Any

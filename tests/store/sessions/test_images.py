@@ -277,13 +277,14 @@ def test_an_older_mlx_lm_is_refused_with_an_upgrade_command(tmp_path: Path) -> N
 @pytest.fixture
 def program(vision_model: Path, tmp_path: Path) -> Program:
     program = Program(tmp_path / "home", vision_model)
+    program.approve_code()
     write_picture(program.home / "cat.png", 1)
     write_picture(program.home / "my dog.png", 2)
     return program
 
 
 def image_environment(program: Program) -> dict[str, str]:
-    return program.environment(CHATCLI_TRUST_REMOTE_CODE="true", CHATCLI_MAX_TOKENS="4")
+    return program.environment(CHATCLI_MAX_TOKENS="4")
 
 
 @pytest.mark.slow

@@ -1,0 +1,155 @@
+"""Nothing runs, downloads or shadows unasked: own code, names from sessions, folders that lie about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from chatcli.errors import CodeNotTrusted, ModelNotFound
+from chatcli.model import own_code, trust
+from chatcli.model.load import load
+from tests.support.program import Program
+from tests.support.terminal import Terminal
+from tests.support.tiny import update_json
+
+CODE = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
+ARCHITECTURE = CODE + "from mlx_lm.models.qwen3 import Model, ModelArgs\n"
+ELSEWHERE = [
+    {"model_file": "../arch.py"},
+    {"model_file": "/tmp/arch.py"},
+    {"auto_map": {"AutoConfig": "other/repo--config.Config"}},
+    {"auto_map": {"AutoTokenizer": [None, "other/repo--tok.Tokenizer"]}},
+]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def folder(models: Path, tmp_path: Path) -> Path:
+    """A model with an architecture of its own."""
+    copy = Path(shutil.copytree(models / "qwen3", tmp_path / "place" / "org" / "model"))
+    update_json(copy / "config.json", model_file="arch.py")
+    (copy / "arch.py").write_text(ARCHITECTURE)
+    return copy
+
+
+def refusal(name: str) -> CodeNotTrusted:
+    with pytest.raises(CodeNotTrusted, match="give --trust-remote-code") as caught:
+        load(name)
+    return caught.value
+
+
+# Code
+
+
+def test_code_that_was_approved_runs_until_it_changes(folder: Path) -> None:
+    error = refusal(str(folder))
+    assert not (folder / "ran").exists()
+    trust.approve(error.model, error.digest)
+    assert 0o600 == stat.S_IMODE(trust.path().stat().st_mode)
+    assert load(str(folder)).context
+    (folder / "ran").unlink()
+    (folder / "arch.py").write_text(ARCHITECTURE + "# changed\n")
+    refusal(str(folder))
+    (folder / "helper.py").write_text("")
+    (folder / "arch.py").write_text(ARCHITECTURE)
+    refusal(str(folder))
+    assert not (folder / "ran").exists()
+
+
+def test_an_approval_is_of_one_model(folder: Path) -> None:
+    error = refusal(str(folder))
+    trust.approve(error.model, error.digest)
+    refusal(str(shutil.copytree(folder, folder.with_name("copy"))))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"x": 1}'])
+def test_a_damaged_file_of_approvals_approves_nothing(text: str, folder: Path) -> None:
+    trust.path().parent.mkdir(parents=True)
+    trust.path().write_text(text)
+    error = refusal(str(folder))
+    trust.approve(error.model, error.digest)
+    assert load(str(folder)).context
+
+
+@pytest.mark.parametrize("fields", ELSEWHERE, ids=str)
+def test_code_that_lies_elsewhere_cannot_be_approved(fields: dict[str, object], folder: Path) -> None:
+    update_json(folder / "config.json", **{"model_file": "arch.py", **fields})
+    assert not own_code.is_all_here(folder)
+    trust.approve(str(folder), own_code.digest(folder))
+    if "model_file" in fields:
+        assert "" == refusal(str(folder)).digest
+
+
+@pytest.mark.slow
+def test_neither_a_variable_nor_the_settings_file_lets_code_run(folder: Path, chatcli: Program) -> None:
+    ask = ("ask", "Hello", "-n", 2, "-m", folder)
+    refused = chatcli.run(*ask, env=chatcli.environment(CHATCLI_TRUST_REMOTE_CODE="yes"), expect=1)
+    assert "give --trust-remote-code" in refused.errors
+    chatcli.run(*ask, "--trust-remote-code")
+    chatcli.run(*ask, expect=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "runs"), [("y", True), ("n", False)])
+def test_a_terminal_asks_once(key: str, runs: bool, folder: Path, chatcli: Program) -> None:
+    arguments = ("ask", "Hello", "-n", 2, "-m", folder)
+    command = [sys.executable, "-m", "chatcli", *map(str, arguments)]
+    with Terminal(command, chatcli.environment(), chatcli.home) as terminal:
+        terminal.wait_for("until it changes?")
+        terminal.send(f"{key}\r")
+        assert terminal.wait_for_exit() == (0 if runs else 1)
+    assert runs == (folder / "ran").exists()
+    (folder / "ran").unlink(missing_ok=True)
+    chatcli.run(*arguments, expect=0 if runs else 1)
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["model", "org/model"])
+def test_a_folder_that_lies_about_is_no_model_without_its_dot(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = folder.parent if name == "model" else folder.parents[1]
+    monkeypatch.chdir(place)
+    with pytest.raises(ModelNotFound, match=rf"but a folder of that name: for that, give -m \./{name}\."):
+        load(name)
+    refusal(f"./{name}")
+
+
+@pytest.mark.parametrize("name", ["org/model", "./org/model", "org", "~nobody/x", "x" * 5000, "a b;c", ""])
+def test_a_session_s_model_that_is_not_here_is_said(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parents[1])
+    with pytest.raises(ModelNotFound, match=r"is not on this machine: start with -m .* to download it"):
+        load(name, from_session=True)
+
+
+def test_a_session_s_own_folder_and_pocket_are_here(models: Path) -> None:
+    assert load(str(models / "qwen3"), from_session=True).context
+    assert load("pocket", from_session=True).context
+
+
+@pytest.mark.slow
+def test_a_session_names_no_folder_and_no_download(folder: Path, chatcli: Program) -> None:
+    chatcli.ask("Hello", "-S", "talk", "-n", 2)
+    transcript = chatcli.sessions / "talk.jsonl"
+    lines = [json.loads(line) for line in transcript.read_text().splitlines()]
+    lines.append({"type": "model", "model": "org/model"})
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("ask", "Hello", "-S", "talk", "--trust-remote-code")
+    refused = chatcli.run(*arguments, model=False, cwd=folder.parents[1], expect=1)
+    assert "The session's model 'org/model' is not on this machine" in refused.errors
+    assert not (folder / "ran").exists()
