@@ -167,8 +167,9 @@ class Conversation:
         One that was gone back to, with the head or messages after it, is a branch as any other.
         """
         replies: dict[str | None, list[Entry]] = {}
-        parents = {entry.parent for entry in self.entries.values()} | {self.head}
-        for entry in self.entries.values():
+        entries = list(self.entries.values())  # a copy: another thread may append an entry meanwhile
+        parents = {entry.parent for entry in entries} | {self.head}
+        for entry in entries:
             if entry.message.role == "assistant":
                 replies.setdefault(entry.parent, []).append(entry)
         return {
@@ -182,8 +183,9 @@ class Conversation:
 
     def branch_count(self) -> int:
         """How many ends the tree has."""
-        parents = {entry.parent for entry in self.entries.values()} - {None}
-        return len(self.entries) - len(parents) - len(self.continued())
+        # A copy: another thread may append an entry meanwhile.
+        entries = list(self.entries.values())
+        return len(entries) - len({entry.parent for entry in entries} - {None}) - len(self.continued())
 
 
 def _goes_on(cut: Message, later: Message) -> bool:

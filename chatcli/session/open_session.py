@@ -74,14 +74,16 @@ class OpenSession:
     @property
     def name(self) -> str | None:
         """The session's name; None until its first message."""
-        return self.file.name if self.file else None
+        file = self.file  # read once, here and below: another thread may open another session meanwhile
+        return file.name if file else None
 
     @property
     def conversation(self) -> Conversation:
         """The open conversation. Raises `UsageError` before the first message."""
-        if self.file is None:
+        file = self.file
+        if file is None:
             raise UsageError(NO_CONVERSATION)
-        return self.file.conversation
+        return file.conversation
 
     # Which session is open
 
@@ -308,9 +310,10 @@ class OpenSession:
 
     def used_tokens(self) -> int | None:
         """Tokens of the context that the conversation takes up to its last reply; None: not known."""
-        if self.file is None:
+        file = self.file
+        if file is None:
             return None
-        conversation = self.file.conversation
+        conversation = file.conversation
         last = conversation.unanswered()
         reply = conversation.entries.get((last.parent if last else conversation.head) or "")
         if reply is None:
@@ -362,9 +365,10 @@ class OpenSession:
     @property
     def editing(self) -> Edit | None:
         """The edit in progress: begun, and neither sent nor cancelled."""
-        if self._edit is None or self.file is None or self.file.conversation.head != self._edit.parent:
+        edit, file = self._edit, self.file
+        if edit is None or file is None or file.conversation.head != edit.parent:
             return None
-        return self._edit
+        return edit
 
     def cancel_edit(self) -> bool:
         """Go back to where the conversation was. Returns whether there was an edit to cancel."""
@@ -377,7 +381,8 @@ class OpenSession:
     @property
     def alternatives(self) -> tuple[str, ...]:
         """The replies to choose from, as long as the conversation has not gone on from one of them."""
-        head = self.file.conversation.head if self.file is not None else None
+        file = self.file
+        head = file.conversation.head if file is not None else None
         return self._alternatives if head in self._alternatives else ()
 
     def offer(self, entries: tuple[str, ...]) -> None:

@@ -1,8 +1,16 @@
-"""What the toolbar counts."""
+"""What the toolbar counts and shows."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from chatcli.conversation.tree import Message
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta
+from chatcli.session.background import BackgroundWork
+from chatcli.session.open_session import OpenSession
+from chatcli.session.opening import SessionRequest
+from chatcli.store.sessions.folder import SessionFile, SessionFolder
+from chatcli.tui import toolbar
 from chatcli.tui.toolbar import TokenMeter
 
 
@@ -17,3 +25,49 @@ def test_the_running_turn_is_counted_from_its_prompt_on() -> None:
     assert 106 == meter.tokens
     meter.reset()
     assert None is meter.tokens
+
+
+class Model:
+    """As much of a `ModelSlot` as the toolbar asks for."""
+
+    name = "pocket"
+    loading = False
+
+    def context_size(self) -> int:
+        return 4096
+
+
+class Leaving(OpenSession):
+    """A session that another thread leaves and opens again, as unluckily as can be: between any two reads."""
+
+    _is_open = True
+
+    @property  # type: ignore[override]
+    def file(self) -> SessionFile | None:
+        self._is_open = not self._is_open
+        return None if self._is_open else self._file
+
+    @file.setter
+    def file(self, file: SessionFile | None) -> None:
+        self._file = file
+
+
+class Chat:
+    """As much of a `LiveChat` as the toolbar asks for, with a real session of one message."""
+
+    def __init__(self, folder: SessionFolder) -> None:
+        file = folder.create("dogs", model=None, system=None)
+        file.append(Message("user", "My dog is called Biscuit."), None)
+        file.close()
+        self.background, self.model = BackgroundWork(), Model()
+        self.session = Leaving(folder, SessionRequest(name="dogs"), self.background)
+
+
+def test_a_session_may_be_left_on_another_thread_while_the_toolbar_is_drawn(tmp_path: Path) -> None:
+    chat = Chat(SessionFolder(tmp_path))
+    shown = set()
+    for reads_before in range(6):
+        for _ in range(reads_before):
+            assert chat.session.name in ("dogs", None)
+        shown |= {fragment[1] for fragment in toolbar.text(chat, False, None, 80)}
+    assert {"turn 1", "pocket"} <= shown
