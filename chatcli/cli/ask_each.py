@@ -55,12 +55,16 @@ def read_questions(source: str, prompt: str) -> list[str]:
 
 
 def show_an_answer(session: SessionFile) -> None:
-    """Have a session that was begun for many answers go on from the first, so that it does not look empty."""
-    conversation = session.conversation
-    replies = [entry.id for entry in conversation.entries.values() if entry.message.role == "assistant"]
-    if conversation.head is None and replies:
+    """Have a session that nobody named go on from the first answer, so that it does not look empty."""
+    answers = answers_in(session)
+    if session.conversation.head is None and answers:
         with contextlib.suppress(FolderError):
-            session.move_head(replies[0])
+            session.move_head(answers[0])
+
+
+def answers_in(session: SessionFile) -> list[str]:
+    entries = session.conversation.entries.values()
+    return [entry.id for entry in entries if entry.message.role == "assistant"]
 
 
 def run(

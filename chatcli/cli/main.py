@@ -300,10 +300,10 @@ def ask(
             ask_each.run(questions, live_chat, as_json=options.as_json, images=images, quiet=quiet)
         finally:
             begun = live_chat.session.file if is_new else None
-            if begun is not None:
+            if begun is not None and options.session is None:
                 ask_each.show_an_answer(begun)
             close(live_chat)
-            if begun is not None and begun.conversation.head is None:
+            if begun is not None and not ask_each.answers_in(begun):
                 with contextlib.suppress(ChatcliError):
                     options.session_folder().delete(begun.name)
         return

@@ -166,7 +166,8 @@ def flag_of(key: str, former: str = "", **more: Any) -> Any:
     if setting.short:
         names.insert(0, setting.short)
     metavar = setting.metavar or setting.placeholder
-    if setting.flag_type is str:
+    # An empty system prompt takes the session's away.
+    if setting.flag_type is str and key != "system":
 
         def parse(word: str) -> Value:
             return setting.check_word(word, name)
