@@ -194,7 +194,7 @@ def turn_number(word: str) -> int:
     try:
         return int(word)
     except ValueError:
-        raise UsageError(f"--at has to be the number of a turn, not '{shorten(word, 40)}'.") from None
+        raise UsageError(f"--at must be the number of a turn, not '{shorten(word, 40)}'.") from None
 
 
 def brief(key: str, help: str) -> Any:

@@ -268,7 +268,7 @@ def test_typeahead_is_switched_off_by_its_former_name_too(chatcli: Program) -> N
 def test_every_panel_is_an_option_and_no_other() -> None:
     for panel in PANELS:
         assert panel == parse("ask", "--panel", panel)["panel"]
-    with pytest.raises(UsageError, match="--panel has to be one of line, full, off"):
+    with pytest.raises(UsageError, match="--panel must be one of line, full, off"):
         parse("ask", "--panel", "huge")
 
 
@@ -295,7 +295,7 @@ def test_the_file_the_flag_and_set_have_the_same_bounds(key: str, minimum: str, 
     below = str(type(value)(minimum) - 1)
     with pytest.raises(UsageError, match=f"{key} must be"):
         setting.check_word(below, key)
-    with pytest.raises(UsageError, match=f"{option} has to be"):
+    with pytest.raises(UsageError, match=f"{option} must be"):
         parse("ask", option, below)
 
 
