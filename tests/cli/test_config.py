@@ -328,6 +328,7 @@ def test_the_editor_changes_the_file_and_errors_are_reported(chatcli: Program) -
     run(chatcli, "config", "--edit", EDITOR=editor(chatcli, 'echo temp=1 > "$1"'))
     assert "temp=1\n" == path.read_text()
     env = {key: value for key, value in environment(chatcli).items() if key not in ("EDITOR", "VISUAL")}
+    env["PATH"] = str(chatcli.home)  # where no editor is installed
     assert "set EDITOR first" in chatcli.run("config", "--edit", env=env, expect=2).errors
 
 
