@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.events import TextDelta, ThinkingDelta
-from chatcli.store.sessions import listing, search
+from chatcli.store.sessions import search
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import Transcript, encode, parse, part_line, recovered
 from chatcli.turn import regenerate, turn
@@ -119,26 +119,20 @@ def test_what_was_shown_a_second_before_a_kill_is_there(
     assert kept
 
 
-@pytest.mark.parametrize("broken", ["a reader that leaves", "a full standard error"])
-def test_what_came_is_kept_where_the_output_breaks(
-    broken: str, models: Path, thinker: Path, tmp_path: Path
-) -> None:
-    program = Program(tmp_path / "home", models / "speaker" if "reader" in broken else thinker)
+def test_what_came_is_kept_where_the_reader_leaves(models: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path / "home", models / "speaker")
     endless = ("--temp", "1", "--top-k", "2", "--logit-bias", f"{SPECIAL.index('<|im_end|>')}:-1000")
-    with Path("/dev/full").open("wb") as full:
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL if "reader" in broken else full}
-        process = program.start("ask", "Hello.", "-S", "talk", *endless, **streams)
-        shown = b""
-        if "reader" in broken:
-            assert process.stdout is not None
-            while len(shown) < 20:
-                shown += os.read(process.stdout.fileno(), 20)
-            process.stdout.close()
-        assert process.wait(60)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = program.start("ask", "Hello.", "-S", "talk", *endless, **streams)
+    shown = b""
+    assert process.stdout is not None
+    while len(shown) < 20:
+        shown += os.read(process.stdout.fileno(), 20)
+    process.stdout.close()
+    assert process.wait(60)
     (reply,) = (each.reply for each in SessionFolder(program.sessions).read("talk").conversation.turns())
     assert reply is not None and "cancelled" == reply.finish_reason
-    assert reply.message.content.startswith(shown.decode().strip())
-    assert reply.message.content or reply.message.thinking
+    assert reply.message.content.startswith(shown.decode().strip()) and shown
 
 
 def streamed(harness: Harness, sessions: Path, copies: Path, message: str) -> tuple[Transcript, list[int]]:
@@ -254,7 +248,7 @@ def test_without_its_first_part_a_message_has_no_reply() -> None:
 
 def test_an_interrupted_reply_is_listed_and_found(tmp_path: Path) -> None:
     (tmp_path / "dog.jsonl").write_bytes(HEADER + user("u", None) + b"".join(PARTS))
-    (summary,) = listing.summaries(tmp_path)
+    (summary,) = SessionFolder(tmp_path).summaries()
     assert 1 == summary.turns
     assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["Biscuit"])]
     assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["hm."], thinking=True)]
@@ -263,4 +257,4 @@ def test_an_interrupted_reply_is_listed_and_found(tmp_path: Path) -> None:
         assert {"r"} == session.transcript.interrupted
     assert b'"assistant"' in (tmp_path / "dog.jsonl").read_bytes()
     assert ["r"] == [hit.entry for hit in search.find(tmp_path, ["Biscuit"])]
-    assert 1 == listing.summaries(tmp_path)[0].turns
+    assert 1 == SessionFolder(tmp_path).summaries()[0].turns
