@@ -66,13 +66,18 @@ class Configured:
             return self.environment[key], "env"
         if key in self.file.values:
             return self.file.values[key], "file"
-        return str(default_sessions()) if key == "sessions" else DEFAULT_VALUES[key], "default"
+        return str(_default_sessions()[0]) if key == "sessions" else DEFAULT_VALUES[key], "default"
+
+
+@functools.cache
+def _default_sessions() -> tuple[Path, str | None]:
+    return marker.default_folder()
 
 
 @functools.cache
 def default_sessions() -> Path:
     """Where the sessions are if nobody says, with a warning if that is not ./sessions, which is there."""
-    folder, problem = marker.default_folder()
+    folder, problem = _default_sessions()
     if problem is not None and COMPLETING not in os.environ:
         warn(problem)
     return folder
@@ -97,7 +102,9 @@ def value_of(key: str, flag: Any = None) -> Any:
     """A setting as `Settings` holds it: the flag's value, else what is configured. Raises `UsageError`."""
     setting = SETTINGS[key]
     if flag is None or flag == []:
-        value = configured().find(key)[0]
+        value, origin = configured().find(key)
+        if key == "sessions" and origin == "default":
+            value = str(default_sessions())
     else:
         value = setting.check(flag, f"--{key.replace('_', '-')}")
     return None if value is None else setting.load(value)
@@ -113,7 +120,7 @@ def sessions_flag(flag: Path | None) -> str | None:
     if flag is None:
         return None
     with contextlib.suppress(ChatcliError):
-        if value_of("sessions", flag).absolute() == value_of("sessions").absolute():
+        if value_of("sessions", flag).absolute() == Path(str(configured().find("sessions")[0])).absolute():
             return None
     return str(flag)
 

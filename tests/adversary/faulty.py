@@ -23,7 +23,9 @@ from chatcli.errors import ChatcliError
 from chatcli.exchange import export, importing
 from chatcli.files import Location
 from chatcli.session import opening
+from chatcli.store.sessions import history
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.store.sessions.history import Typed
 
 TURNS = 46
 TEXT = "What I said in turn {0}. " * 4
@@ -42,12 +44,16 @@ FAULTS = {
 DAY, NIGHT = (1, -2), (1, 2, 3, 5, 40, -1, -2, -30)
 
 
+TYPED = [Typed("long", TEXT.format(number)) for number in range(TURNS)]
+
+
 def long_conversation(folder: Path) -> None:
     with SessionFolder(folder).building("long", model=None, system=None) as session:
         for number in range(TURNS):
             user = session.append(Message("user", TEXT.format(number)), session.conversation.head)
             session.append(Message("assistant", "So it is."), user.id)
     session.close()
+    history.append(Location.of(folder), TYPED)
 
 
 def branch(folder: Path) -> None:
@@ -121,8 +127,13 @@ def problems(operation: Callable[[Path], None], folder: Path, done: bool) -> Ite
         whole = text.count("What I said in turn 45.") == 4 and text.count("So it is.") == TURNS
         if not whole and (done or text != OLD_EXPORT):
             yield f"the export has {len(text)} characters"
+    owners = {typed.session for typed in history.entries(Location.of(folder))}
+    if done and owners != {"long", "copy"}.intersection(
+        turns if operation is rename else turns.keys() - {"copy"}
+    ):
+        yield f"what was typed belongs to {owners}"
     files.sweep(Location.of(folder), files.UNNAMED_FILE)
-    known = {".chatcli", ".last", "out.md", *(f"{name}.jsonl" for name in turns)}
+    known = {".chatcli", ".last", ".history", "out.md", *(f"{name}.jsonl" for name in turns)}
     left = {path.name for path in folder.iterdir() if not files.TEMPORARY_FILE.fullmatch(path.name)}
     if left - known:
         yield f"it left {left - known}"

@@ -249,10 +249,16 @@ class SessionFolder:
         with files.explained(f"rename the session '{name}'"), self._publishing():
             if new.exists():
                 raise SessionExists(f"There is a session '{new_name}' already.")
-            old.rename(new)
+            # First, so that what says that it failed has not renamed the session.
+            history.rename(self.location, name, new_name)
+            try:
+                old.rename(new)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    history.rename(self.location, new_name, name)
+                raise
             if listing.last_written(self.location) == name:
                 listing.note_last_written(self.location, new_name)
-            history.rename(self.location, name, new_name)
             self.location.flush()
         return new_name
 
@@ -270,9 +276,9 @@ class SessionFolder:
                 _check_still_there(descriptor, path)
                 with contextlib.suppress(SessionUnreadable):
                     parse(name, files.read_all(descriptor))
+                history.forget(self.location, name)
                 path.unlink()
                 listing.forget_last_written(self.location, name)
-                history.forget(self.location, name)
                 self.location.flush()
             finally:
                 os.close(descriptor)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chatcli import files
-from chatcli.files import Location
+from chatcli.files import Location, NotRegular
 from chatcli.text import decodable
 
 NAME = ".history"
@@ -64,18 +64,24 @@ def _rewrite(folder: Location, change: Callable[[Typed], Typed | None]) -> None:
         before = list(_parsed(files.read_all(descriptor)))
         after = [changed for each in before if (changed := change(each)) is not None]
         if after != before:
-            os.ftruncate(descriptor, 0)
+            # Over what is there: a full disk, or the end of the process, takes a line and not the history.
             os.lseek(descriptor, 0, os.SEEK_SET)
             _write(descriptor, after)
+            os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
             os.fsync(descriptor)
 
 
 @contextlib.contextmanager
 def _opened(folder: Location, flags: int) -> Iterator[int | None]:
-    """The file, locked; None where there is none."""
+    """The file, locked; None where there is none, or to read only what is no file of chatcli's."""
     try:
         descriptor = (folder / NAME).open(flags)
     except FileNotFoundError:
+        yield None
+        return
+    except (NotRegular, IsADirectoryError):
+        if flags & os.O_CREAT:
+            raise
         yield None
         return
     try:

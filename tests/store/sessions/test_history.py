@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,23 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     typed.append_string("Hello.")
     assert ["Hello."] == typed.get_strings()
     assert "mine" == (tmp_path / "victim").read_text()
+
+
+def link(path: Path) -> None:
+    path.with_name("victim").write_text("mine")
+    path.symlink_to("victim")
+
+
+@pytest.mark.parametrize("make", [link, os.mkfifo, os.mkdir])
+def test_a_history_that_is_no_file_keeps_no_session_from_being_renamed_or_deleted(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    sessions = SessionFolder(tmp_path)
+    sessions.create("dog", model="m", system=None).close()
+    make(tmp_path / history.NAME)
+    assert "cat" == sessions.rename("dog", "cat")
+    assert "cat" == sessions.delete("cat")
+    assert [] == sessions.names()
 
 
 def test_what_is_typed_before_there_is_a_session_is_its_own(tmp_path: Path) -> None:

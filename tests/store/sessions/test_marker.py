@@ -126,3 +126,10 @@ def test_naming_a_folder_makes_it_the_one_that_is_used(chatcli: Program) -> None
     chatcli.run("ask", "Hello", "-S", "kept", "-n", "2", "--sessions", "sessions", env=unset)
     listed = chatcli.run("list", "--json", env=unset)
     assert ("", ["kept"]) == (listed.errors, [each["name"] for each in listed.json()])
+
+
+def test_a_folder_that_is_named_is_not_said_to_be_unused(chatcli: Program) -> None:
+    unset = chatcli.environment(CHATCLI_SESSIONS=None)
+    (chatcli.home / "sessions").mkdir()
+    listed = chatcli.run("list", "--json", "--sessions", "sessions", env=unset)
+    assert ("", []) == (listed.errors, listed.json())
