@@ -51,10 +51,11 @@ class PrefillProgress:
 
 @dataclass(frozen=True)
 class ThinkingDelta:
-    """`tokens` were generated so far."""
+    """`tokens` were generated so far, in `seconds` of thinking."""
 
     text: str
     tokens: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,11 @@ class TurnRecord:
     and `settled_bytes`, of `checkpoint_bytes`, written.
     `avoided_seconds` is what prefilling the reused tokens took when they were run.
     `generated_tokens` were generated for this turn: a reply that goes on has more `tokens`.
-    `thinking_tokens` of all were generated before its text (0: none, or not known of a reply that goes on).
+    `thinking_tokens` of all were generated before its text, in `thinking_seconds`.
     `draft_accepted_tokens` of these were proposed by the `draft_model` (None: there was none).
     `logprobs` are the natural logarithms of the generated tokens' probabilities.
+    `tool_calls` are dictionaries of `name` and `arguments`, and of the `start` and `end` of the part of the
+    text that holds the call.
     """
 
     session: str
@@ -157,6 +160,8 @@ class TurnRecord:
     draft_model: str | None = None
     draft_accepted_tokens: int = 0
     thinking_tokens: int = 0
+    thinking_seconds: float = 0.0
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, settled: Settled) -> None:
         """Count what was run and written after the reply."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chatcli.conversation.tree import Entry
 from chatcli.events import Notice, TurnDone, TurnRecord
-from chatcli.text import count
+from chatcli.text import count, duration
 
 # Replies that did not come to their end, by finish reason.
 WORDS = {"cancelled": "stopped", "length": "cut"}
@@ -19,6 +19,11 @@ NEVER_BEGAN = "(stopped before the first word: /regenerate answers it)"
 def word(finish_reason: str | None) -> str:
     """One word for a reply that did not come to its end; nothing for one that did."""
     return WORDS.get(finish_reason or "", "")
+
+
+def thought(tokens: int, seconds: float) -> str:
+    """What stands for a reply's thinking."""
+    return f"Thought for {duration(seconds)}, {count('token', tokens)}" if tokens else "Thought"
 
 
 def mark(finish_reason: str | None) -> str:

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
-from chatcli.text import age, clean, clean_line, count, duration
+from chatcli.events import ToolCall
+from chatcli.text import age, clean, clean_line, count
 from chatcli.tui.text.console import open_console
 from chatcli.tui.text.fit import fit, portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
@@ -40,11 +41,9 @@ def question_rows(text: str, width: int, mark: str = "› ") -> list[Text]:
 
 
 def thought(reply: Entry) -> str:
-    """What stands for the thinking of a saved reply; its time follows from the speed of the whole reply."""
-    tokens, speed = reply.record.get("thinking_tokens", 0), reply.record.get("generation_tps", 0)
-    if not (tokens and speed):
-        return f"{MARK} Thought"
-    return f"{MARK} Thought for {duration(tokens / speed)}, {count('token', tokens)}"
+    """What stands for the thinking of a saved reply."""
+    tokens, seconds = reply.record.get("thinking_tokens", 0), reply.record.get("thinking_seconds")
+    return f"{MARK} {finish.thought(tokens if seconds is not None else 0, seconds or 0.0)}"
 
 
 def thinking_rows(text: str, width: int) -> list[Text]:
@@ -59,10 +58,30 @@ def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str |
     # Only here: a new chat is at its prompt without Markdown.
     from chatcli.tui.markdown.stream import rendered
 
-    rows = rendered(reply.message.content, console, indent) if reply.message.content.strip() else []
-    note = note or finish.mark(reply.finish_reason) or ("" if rows else "(empty)")
-    notes = wrap(Text(note, DIM), max(console.width - len(indent) - 1, MIN_COLUMNS)) if note else []
-    return [*rows, *(Text(indent) + row for row in notes)]
+    rows: list[Text] = []
+    for text, calls in _split_at_calls(reply):
+        rows += rendered(text, console, indent) if text.strip() else []
+        for call in calls:
+            rows += _note_rows(clean(str(call)), console, indent)
+    note = note or finish.mark(reply.finish_reason) or ("" if reply.message.content.strip() else "(empty)")
+    return [*rows, *(_note_rows(note, console, indent) if note else ())]
+
+
+def _note_rows(note: str, console: Console, indent: str) -> list[Text]:
+    width = max(console.width - len(indent) - 1, MIN_COLUMNS)
+    return [Text(indent) + row for row in wrap(Text(note, DIM), width)]
+
+
+def _split_at_calls(reply: Entry) -> list[tuple[str, list[ToolCall]]]:
+    """The text of a reply without its tool calls, each piece with the calls that come after it."""
+    content, end = reply.message.content, 0
+    pieces: list[tuple[str, list[ToolCall]]] = []
+    for call in reply.record.get("tool_calls", ()):
+        if not pieces or call["start"] >= end:
+            pieces.append((content[end : call["start"]], []))
+        end = max(end, call["end"])
+        pieces[-1][1].append(ToolCall(call["name"], call["arguments"]))
+    return [*pieces, (content[end:], [])]
 
 
 def turn_rows(
@@ -86,8 +105,14 @@ def turn_rows(
 
 def portable_entry(entry: Entry) -> Entry:
     """A message as every terminal draws it in the same columns: for what takes the whole screen."""
-    content, thinking = portable(entry.message.content), portable(entry.message.thinking)
-    return replace(entry, message=replace(entry.message, content=content, thinking=thinking))
+    original = entry.message.content
+    message = replace(entry.message, content=portable(original), thinking=portable(entry.message.thinking))
+    # In a text that is changed the tool calls begin elsewhere.
+    calls = [
+        {**call, **{edge: len(portable(original[: call[edge]])) for edge in ("start", "end")}}
+        for call in entry.record.get("tool_calls", ())
+    ]
+    return replace(entry, message=message, record={**entry.record, "tool_calls": calls})
 
 
 def layout_console(width: int) -> Console:

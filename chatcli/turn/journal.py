@@ -15,6 +15,8 @@ from chatcli.turn.record import facts_of
 
 # How far the file is behind the reply.
 JOURNAL_SECONDS = 0.5
+# Numbers that a reply's first part cannot know.
+OF_THE_WHOLE = ("thinking_tokens", "thinking_seconds", "tool_calls", "generation_tps", "generated_tokens")
 
 
 class ReplyJournal:
@@ -63,7 +65,8 @@ class ReplyJournal:
         line = part_line(self.entry_id, self._tokens, text[self._text :], thinking[self._thinking :], tokens)
         if not self._begun:
             line["parent"], line["time"] = self._prompt.leaf.id, round(time.time(), 3)
-            line["record"] = {**self._record.numbers(), **facts_of(self._chat, self._prompt)}
+            numbers = {key: value for key, value in self._record.numbers().items() if key not in OF_THE_WHOLE}
+            line["record"] = {**numbers, **facts_of(self._chat, self._prompt)}
         try:
             self._chat.saved.write(line, flush=False)
         except FolderError:

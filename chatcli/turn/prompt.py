@@ -49,7 +49,8 @@ class Prompt:
 
     `boundaries` are token positions by the number of messages before them. `generation_prompt` is a
     text. Where a reply that was cut goes on, `reply_start` is what there is of it, the last of the
-    tokens. `rerun_reason` says why more than the generation prompt is run in every turn, if it is.
+    tokens, and its record had `thinking_tokens` and `thinking_seconds`. `rerun_reason` says why more
+    than the generation prompt is run in every turn, if it is.
     """
 
     leaf: Entry
@@ -57,6 +58,8 @@ class Prompt:
     boundaries: Mapping[int, int] = field(default_factory=dict)
     generation_prompt: str = ""
     reply_start: tuple[int, ...] = ()
+    thinking_tokens: int = 0
+    thinking_seconds: float = 0.0
     rerun_reason: str | None = None
 
     @property

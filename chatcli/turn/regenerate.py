@@ -44,7 +44,13 @@ def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:
     prompt = render(chat, last_question(chat))
     tokens = [*prompt.tokens, *reply_start]
     room_left(chat, len(tokens))
-    prompt = replace(prompt, path=replace(prompt.path, tokens=tokens), reply_start=reply_start)
+    prompt = replace(
+        prompt,
+        path=replace(prompt.path, tokens=tokens),
+        reply_start=reply_start,
+        thinking_tokens=reply.record.get("thinking_tokens", 0),
+        thinking_seconds=reply.record.get("thinking_seconds", 0.0),
+    )
     yield from turn.answer(chat, prompt, started, cancelled)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from chatcli.chat_format.markers import Part, ReplySplitter
@@ -18,8 +20,17 @@ class ReplyCollector:
     `logprobs` are the tokens', as MLX scalars; `from_draft` says of each whether a draft model proposed it.
     """
 
-    def __init__(self, record: TurnRecord, splitter: ReplySplitter, stops: Sequence[str]) -> None:
+    def __init__(
+        self,
+        record: TurnRecord,
+        splitter: ReplySplitter,
+        stops: Sequence[str],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.record = record
+        self._clock = clock
+        # When the thinking began, as if it had never been interrupted.
+        self._thinking_began: float | None = None
         self.logprobs: list[Any] = []
         self.from_draft: list[bool] = []
         self._splitter = splitter
@@ -32,14 +43,17 @@ class ReplyCollector:
         """Whether a stop text was found: what comes after it is not part of the reply."""
         return self._stop.found
 
-    def recall(self, tokens: Sequence[int], text: str) -> None:
-        """Take the beginning of a reply that goes on, without events."""
+    def recall(
+        self, tokens: Sequence[int], text: str, thinking_tokens: int = 0, thinking_seconds: float = 0.0
+    ) -> None:
+        """Take the beginning of a reply that goes on, without events. Its record had the last two."""
         self.record.tokens = list(tokens)
         for _ in self._deltas(self._splitter.feed(text)):
             pass
         if self._stop.characters:
             # All tokens were there before the first of these deltas.
-            self.record.thinking_tokens = 0
+            self.record.thinking_tokens = thinking_tokens
+        self.record.thinking_seconds, self._thinking_began = thinking_seconds, None
         self._characters = [self._stop.characters]
 
     def take(self, token: Token) -> Iterator[Event]:
@@ -77,13 +91,19 @@ class ReplyCollector:
             text = part.text if has_begun else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
+                if self._thinking_began is None:
+                    self._thinking_began = self._clock() - record.thinking_seconds
+                record.thinking_seconds = self._clock() - self._thinking_began
                 record.thinking_tokens = len(record.tokens)
-                yield ThinkingDelta(text, record.thinking_tokens)
+                yield ThinkingDelta(text, record.thinking_tokens, record.thinking_seconds)
             elif part.calls and text:
                 # A tool call is not searched for stop texts; text that was held back comes before it.
                 yield from self._emit(stop.finish())
                 stop.characters += len(text)
+                start = len(record.text)
                 record.text += text
+                end = start + len(text.rstrip())
+                record.tool_calls += [{"start": start, "end": end, **asdict(call)} for call in part.calls]
                 yield ToolCalled(text, part.calls)
             elif text:
                 yield from self._emit(stop.feed(text))

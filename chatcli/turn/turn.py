@@ -178,7 +178,8 @@ def reply_collector(
     """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
     splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt)
     collector = ReplyCollector(record, splitter, sampling.stop or ())
-    collector.recall(prompt.reply_start, chat.checkpoints.text_of(prompt.reply_start))
+    text = chat.checkpoints.text_of(prompt.reply_start)
+    collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)
     return collector
 
 

@@ -18,6 +18,7 @@ from chatcli.events import PrefixMatched, ReplyContinued, TextDelta, TurnDone, T
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.results import PROMPT_ROWS
 from chatcli.tui.render.screen import Screen
+from chatcli.tui.saved import layout_console, portable_entry, reply_rows
 from chatcli.tui.text.wrap import cells
 from tests.support.markdown import FRAGMENTS, REPLY, chunks
 
@@ -121,9 +122,27 @@ def test_a_short_session_is_shown_whole_with_its_thinking_folded() -> None:
 
 def test_folded_thinking_is_told_as_it_was_when_it_came() -> None:
     conversation = conversation_of("Hi.", thinking="hm")
-    conversation.note("a1", {"thinking_tokens": 20, "generation_tps": 10.0})
+    conversation.note("a1", {"thinking_tokens": 20, "thinking_seconds": 2.0, "generation_tps": 7.0})
     rows = printed(results.Opened("talk", conversation), 80, 24)
     assert "  ✻ Thought for 2.0 s, 20 tokens · Ctrl-T shows it" == rows[3]
+
+
+def test_a_tool_call_is_told_as_it_was_when_it_came() -> None:
+    call, before = '<tool_call>{"name": "search"}</tool_call>', "I *look*: 👩‍👩‍👧\n\n"
+    conversation = conversation_of(before + call + "\n\nWait.")
+    place = {"start": len(before), "end": len(before + call)}
+    conversation.note("a1", {"tool_calls": [{**place, "name": "search", "arguments": '{"q": 1}'}]})
+    shown = [
+        "  I look: 👩‍👩‍👧",
+        '  ⚙ calls search({"q": 1}), which chatcli does not run',
+        "  Wait.",
+    ]
+    assert shown == printed(results.Opened("talk", conversation), 80, 24)[3:]
+    assert shown == printed(results.Transcript("talk", conversation), 80, 24)[3:]
+    entry = portable_entry(conversation.entries["a1"])
+    rows = [row.plain for row in reply_rows(entry, layout_console(80))]
+    assert shown[1:] == rows[1:] and "<tool_call>" not in rows[0]
+    assert call in piped(results.Transcript("talk", conversation))
 
 
 def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:

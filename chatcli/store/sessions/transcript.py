@@ -366,6 +366,17 @@ def _is_settled_ahead(value: Any) -> bool:
     )
 
 
+def _are_tool_calls(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(call, dict)
+        and isinstance(call.get("name"), str)
+        and isinstance(call.get("arguments"), str)
+        and _is_count(call.get("start"))
+        and _is_count(call.get("end"))
+        for call in value
+    )
+
+
 def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
     """Whether a JSON value has at most `max_depth` levels."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -387,7 +398,14 @@ COUNTS = (
     "draft_accepted_tokens",
     "thinking_tokens",
 )
-NUMBERS = ("hit_ratio", "restore_seconds", "prefill_seconds", "generation_tps", "avoided_seconds")
+NUMBERS = (
+    "hit_ratio",
+    "restore_seconds",
+    "prefill_seconds",
+    "thinking_seconds",
+    "generation_tps",
+    "avoided_seconds",
+)
 CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(COUNTS, _is_count),
     **dict.fromkeys(NUMBERS, _is_number),
@@ -398,6 +416,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     "generated": _is_token_ids,
     "boundaries": _is_positions,
     "settled_ahead": _is_settled_ahead,
+    "tool_calls": _are_tool_calls,
 }
 
 

@@ -68,7 +68,7 @@ class Reply:
         self._phase_began = self._clock()
         self._progress: PrefillProgress | None = None
         self._thinking = ""
-        self._thinking_tokens = 0
+        self._thinking_tokens, self._thinking_seconds = 0, 0.0
         self._markdown: MarkdownStream | None = None
         self._live_text: Sequence[Text] = ()
         self._cut_reported = False
@@ -91,7 +91,7 @@ class Reply:
                 self._phase_began = self._clock()
             self._progress = None
             self._thinking += clean(event.text)
-            self._thinking_tokens = event.tokens
+            self._thinking_tokens, self._thinking_seconds = event.tokens, event.seconds
         elif isinstance(event, TextDelta):
             self._progress = None
             if self._markdown is None:
@@ -145,10 +145,12 @@ class Reply:
     def _fold_thinking(self) -> None:
         """Print one line in place of the thinking box."""
         if self._thinking:
-            seconds, self._thinking = self._clock() - self._phase_began, ""
-            thought = f"{MARK} Thought for {duration(seconds)}, {count('token', self._thinking_tokens)}"
+            self._thinking = ""
+            thought = finish.thought(self._thinking_tokens, self._thinking_seconds)
             width = self._console.width - len(INDENT)
-            self._print([Text(join_fitting(thought, "Ctrl-T shows it", width=width), DIM)], INDENT)
+            self._print(
+                [Text(join_fitting(f"{MARK} {thought}", "Ctrl-T shows it", width=width), DIM)], INDENT
+            )
 
     def _print_note(self, text: str) -> None:
         self._print(wrap(Text(text, DIM), self._console.width - len(INDENT) - 1), INDENT)
