@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from chatcli.settings.values import ModelOptions, Sampling, Settings
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from tests.support.harness import RecordedWork
 from tests.support.program import folder_contents
-from tests.support.tiny import SPECIAL, write_model
+from tests.support.tiny import SPECIAL, update_json, write_model
 from tests.support.waiting import wait_until
 
 TIMEOUT_SECONDS = 20.0
@@ -131,30 +130,43 @@ def test_an_error_while_closing_a_session_is_reported_and_the_chat_moves_on(
 
 def test_a_model_change_can_be_cancelled_and_stops_loading(models: Path, tmp_path: Path) -> None:
     work = RecordedWork()
-    chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3"), background=work)
+    trusting = replace(settings(tmp_path), trust_remote_code=True)
+    chat = LiveChat(trusting, SessionRequest(), str(models / "qwen3"), background=work)
     say(chat, "one")
-    # Loading blocks at this pipe until the test writes to it.
-    pipe = write_model(tmp_path / "slow", "qwen3") / "generation_config.json"
-    pipe.unlink(missing_ok=True)
-    os.mkfifo(pipe)
+    folder = slow_model(tmp_path / "slow")
     model, stop = chat.model.name, threading.Event()
     chat.model.cancel_on(stop)
     with ThreadPoolExecutor() as executor:
-        changing = executor.submit(registry.run, chat, f"/model {pipe.parent}")
-        with pipe.open("w") as file:  # once it is opened for reading
-            pipe.unlink()
-            stop.set()
-            with pytest.raises(KeyboardInterrupt):
-                changing.result(TIMEOUT_SECONDS)
-            assert "" == work.activity and model == chat.model.name
-            file.write("{}")
+        changing = executor.submit(registry.run, chat, f"/model {folder}")
+        wait_until((folder / "waits").exists)
+        stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            changing.result(TIMEOUT_SECONDS)
+        assert "" == work.activity and model == chat.model.name
+        (folder / "go").touch()
     say(chat, "two")
     assert ["one", "two"] == messages(chat)
     assert "loading slow…" in work.reports and "loading slow… 100 %" not in work.reports
     chat.model.cancel_on(threading.Event())
-    registry.run(chat, f"/model {pipe.parent}")
+    registry.run(chat, f"/model {folder}")
     assert "loading slow… 100 %" in work.reports and model != chat.model.name
     chat.close()
+
+
+def slow_model(folder: Path) -> Path:
+    """A model whose own code waits, while it is loaded, until a file `go` is there."""
+    write_model(folder, "qwen3")
+    update_json(folder / "config.json", model_file="arch.py")
+    code = """
+import pathlib, time
+here = pathlib.Path(__file__).parent
+(here / "waits").touch()
+while not (here / "go").exists():
+    time.sleep(0.01)
+from mlx_lm.models.qwen3 import Model, ModelArgs
+"""
+    (folder / "arch.py").write_text(code)
+    return folder
 
 
 # Compaction
