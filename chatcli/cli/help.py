@@ -23,14 +23,16 @@ HEADINGS: dict[str, Sequence[str]] = {
     "Saved sessions": ("list", "show", "tree", "search", "rename", "delete", "export", "import"),
     "Models and this machine": ("models", "config", "cache", "history", "doctor", "bench"),
 }
-# Each paragraph keeps its lines (\b).
-EXAMPLES = """\b
-Examples:
-  chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit
-  chatcli "Why is the sky blue?"
-  cat notes.txt | chatcli ask "Summarize this."
-
-chatcli COMMAND --help shows the options of a command."""
+# What follows the examples is for later: all before it fits one screen.
+HEADING_BEFORE_EXAMPLES = "Chat"
+EXAMPLES = (
+    "chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit",
+    'chatcli "Why is the sky blue?"',
+    'cat notes.txt | chatcli ask "Summarize this."',
+)
+EPILOG = "chatcli COMMAND --help shows the options of a command."
+# Options that are used once.
+RARE_OPTIONS = ("--version", "--install-completion", "--show-completion", "--help")
 
 
 # What the parser raises for a command line that it cannot read.
@@ -99,6 +101,23 @@ class Group(TyperGroup):
         for heading, names in sections.items():
             with formatter.section(heading):
                 formatter.write_dl([rows[name] for name in names], name_columns())
+            if heading == HEADING_BEFORE_EXAMPLES:
+                with formatter.section("Examples"):
+                    formatter.write("".join(f"  {example}\n" for example in EXAMPLES))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options that are often used, then the commands, then the other options."""
+        often: list[tuple[str, str]] = []
+        rare: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            if (row := parameter.get_help_record(ctx)) is not None:
+                (rare if set(parameter.opts) & set(RARE_OPTIONS) else often).append(row)
+        if often:
+            with formatter.section("Options"):
+                formatter.write_dl(often, name_columns())
+        self.format_commands(ctx, formatter)
+        with formatter.section("Other options" if often else "Options"):
+            formatter.write_dl(rare, name_columns())
 
 
 class Command(TyperCommand):

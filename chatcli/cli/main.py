@@ -82,9 +82,8 @@ class ChatByDefault(help.Group):
 
 app = typer.Typer(
     cls=ChatByDefault,
-    help="Chat with local models that think. Nothing is computed twice: not on the next turn, not after "
-    "quitting, not on a branch. Without a command, it opens a chat.",
-    epilog=help.EXAMPLES,
+    help="Chat with local models that think; nothing is computed twice. Without a command, it opens a chat.",
+    epilog=help.EPILOG,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

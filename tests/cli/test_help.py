@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -47,12 +48,19 @@ def test_options_stand_under_their_headings_with_unbroken_examples(chatcli: Prog
     assert "--kv-bits" in model_options and "--kv-bits" not in general
 
 
+def test_what_a_newcomer_needs_stands_on_the_first_screen(chatcli: Program) -> None:
+    rows = help_text(chatcli).splitlines()[:23]
+    needed = ["-m", "-c", "-r", "-s", "-S", "--sessions", "chat", "resume", "branch", "ask"]
+    assert set(needed) <= {row.split()[0].rstrip(",") for row in rows if row.strip()}
+    assert rows.index("Examples:") == len(rows) - 4 and all("chatcli " in row for row in rows[-3:])
+
+
 @pytest.mark.parametrize("path", [(), ("bench",), ("cache",)], ids=["chatcli", "bench", "cache"])
 def test_every_command_has_a_complete_sentence(chatcli: Program, path: tuple[str, ...]) -> None:
     text = help_text(chatcli, *path)
-    commands = (
-        text.partition("\nCommands:\n")[2] or text.partition("\nChat:\n")[2].partition("\n  Examples")[0]
-    )
+    commands = text.partition("\nCommands:\n")[2] or text.partition("\nChat:\n")[2]
+    commands = re.sub(r"Examples:\n( .*\n)+", "", commands)
+    commands = re.split("\n(Other options|Options):", commands)[0]
     commands = "\n".join(line for line in commands.splitlines() if not line.endswith(":"))
     rows = " ".join(commands.split())
     assert "..." not in rows

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from chatcli.events import TurnRecord
-from chatcli.text import percent
+from chatcli.text import duration, percent
 from chatcli.tui.render.panel import hit_line
 from tests.support.families import at_night
 from tests.support.program import Program
@@ -144,20 +144,23 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         assert f"  {reused} reused · 0 % typed ahead · {second['prefilled_tokens']} new" in shown
         assert "  Nice, your dog is called Biscuit and\n  you live in Lisbon." in window.text()
         shown = unbroken(command_output(window, "/stats"))
-        assert ["turn", "hit", "ratio", "prompt", "new"] == shown.split("\n")[1].split()
+        heading = shown.split("\n")[1].split()
+        # How wide the times are decides whether there is room for one.
+        assert ["turn", "hit", "ratio", "prompt", "new"] == [name for name in heading if name != "first"]
         for turn, row in zip((first, second), shown.split("\n")[2:], strict=True):
             ratio = percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1)
             number, bar, *numbers = row.split()
             assert str(turn["turn"]) == number and 6 <= len(bar.rstrip("░")) + bar.count("░")
             counts = [str(turn["prompt_tokens"]), str(turn["prefilled_tokens"])]
-            assert [*ratio.split(), *counts] == numbers
+            times = duration(turn["time_to_first_token"]).split() if "first" in heading else []
+            assert [*ratio.split(), *counts, *times] == numbers
         shown = unbroken(command_output(window, "/context"))
         counts = re.findall(r"^[a-z ]+ ([\d,]+)", shown, re.MULTILINE)
         *_, used, free = [int(count.replace(",", "")) for count in ["0", *counts]]
         assert sum(int(count.replace(",", "")) for count in counts[:4]) + free == 32768 and used
         assert "of 32,768 tokens" in shown and "…" not in shown
         shown = unbroken(command_output(window, "/help"))
-        assert "/stats" in shown and "the hit ratio" in shown
+        assert "/stats" in shown and "the numbers of all turns" in shown
         for line, rows in {"/tree": "● 2 › What is my dog ca", "/resume": "❯ dogs"}.items():
             window.wait_for(lambda: ready(window))
             window.line(line)
