@@ -178,8 +178,9 @@ class TreeRows(PickerRows[ChosenEntry]):
         line += [(end_style, fit(end, room)), ("", " " * max(left, 0))]
         for name, taken in columns:
             # What costs something stands out among what costs nothing.
-            column_style = "" if name == "prefill" else "class:dim"
-            line.append((column_style, " " * GAP + self._cell(entry, name).rjust(taken)))
+            cell = self._cell(entry, name)
+            column_style = "" if name == "prefill" and cell != "0" else "class:dim"
+            line.append((column_style, " " * GAP + cell.rjust(taken)))
         return line
 
     def _cell(self, entry: Entry, column: str) -> str:
@@ -196,7 +197,7 @@ class TreeRows(PickerRows[ChosenEntry]):
                 self._no_costs_until = time.monotonic() + COST_SECONDS
                 asyncio.get_running_loop().call_later(1.1 * COST_SECONDS, self._picker.refresh)
         cost = self._costs[entry.id]
-        return "–" if cost is None else f"~{_short_number(cost)} tok" if cost else ""
+        return "–" if cost is None else f"~{_short_number(cost)} tok" if cost else "0"
 
     def preview(self, index: int, width: int, height: int) -> Iterator[StyleAndTextTuples]:
         node = self._rows[index].node

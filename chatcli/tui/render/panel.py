@@ -282,4 +282,6 @@ class ContextTable:
             table.add_row(Text(name), Text(f"{tokens:,}", no_wrap=True), share)
         table.columns[1].justify = "right"
         yield table
-        yield Text(f"{used:,} of {count('token', limit)}, {percent(used, limit, decimals=1)}", style=DIM)
+        yield Text(
+            f"used: {used:,} of {count('token', limit)}, {percent(used, limit, decimals=1)}", style=DIM
+        )

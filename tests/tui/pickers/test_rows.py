@@ -118,7 +118,7 @@ def test_only_rows_that_are_drawn_are_asked_for_their_cost_and_only_once() -> No
     rows = TreeRows(conversation, cost, {}, lambda *_: None)
     for _ in range(2):
         for index in range(100, 110):
-            assert "".join(part[1] for part in rows.line(index, 77)).endswith(" " * 13)
+            assert "".join(part[1] for part in rows.line(index, 77)).endswith(" " * 12 + "0")
     assert [f"u{n}" for n in range(100, 110)] == asked
 
 
