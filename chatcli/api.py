@@ -27,6 +27,8 @@ from chatcli.settings.values import KEPT, ModelOptions, Sampling, Settings, adap
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFile
 
+FORKED_MESSAGE = "This chat belongs to the process that forked this one: open another one here."
+
 
 @dataclass
 class Outcome:
@@ -53,11 +55,15 @@ class Reply:
     def __init__(self, events: Iterator[Event], outcome: Outcome) -> None:
         self._events = events
         self._outcome = outcome
+        self._process = os.getpid()
 
     def __iter__(self) -> Iterator[Event]:
         return self
 
     def __next__(self) -> Event:
+        if os.getpid() != self._process and self._outcome.record is None:
+            # The thread that would give the next event stayed behind.
+            raise UsageError(FORKED_MESSAGE)
         return next(self._events)
 
     def text(self) -> str:
@@ -65,7 +71,7 @@ class Reply:
 
         Of a reply that was stopped by another message, or by closing the chat, it is what came of it.
         """
-        for _ in self._events:
+        for _ in self:
             pass
         record = self._outcome.record
         return record.text if record is not None else ""
@@ -195,7 +201,7 @@ class Chat:
         if not self._open:
             raise UsageError("This chat is closed: open the session again to go on.")
         if self._is_forked:
-            raise UsageError("This chat belongs to the process that forked this one: open another one here.")
+            raise UsageError(FORKED_MESSAGE)
 
     @property
     def _is_forked(self) -> bool:

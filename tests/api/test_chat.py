@@ -304,6 +304,27 @@ def test_a_forked_process_leaves_the_chat_to_its_parent(models: Path, tmp_path: 
     assert [*[refused] * 3, "2 True", "0"] == printed.splitlines()
 
 
+def test_a_forked_process_does_not_wait_for_its_parents_reply(models: Path, tmp_path: Path) -> None:
+    printed = python(
+        "import os\nfrom chatcli import Chat\nfrom chatcli.errors import UsageError\n"
+        f"chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r},\n"
+        "            max_tokens=40)\n"
+        "reply = chat.send('Hello')\n"
+        "next(reply)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    try: reply.text()\n"
+        "    except UsageError as error: print(error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(len(reply.text()) > 0)\n",
+        tmp_path,
+    )
+    assert ["This chat belongs to the process that forked this one: open another one here.", "True"] == (
+        printed.splitlines()
+    )
+
+
 def test_a_closed_chat_branches_nowhere(models: Path, tmp_path: Path) -> None:
     with open_chat(models / "qwen3", tmp_path, max_tokens=2) as chat:
         chat.send("Hello").text()
