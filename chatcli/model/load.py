@@ -198,7 +198,7 @@ def resolve(
         )
     if not names_folder(name) and folder.is_dir():
         raise ModelNotFound(
-            f"There is no model '{name}' on this machine, but a folder of that name: for that, give "
+            f"There is no model '{name}' on this machine. For the folder of that name: "
             f"-m {shlex.quote(f'./{name}')}."
         )
     if not is_hub_name:

@@ -123,9 +123,8 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def encode_whole(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of the text encoded at once, split only at seams."""
-    parts = [tokenizer.encode(part, add_special_tokens=False) for part in text.split(SEAM)]
-    return [token for part in parts for token in part]
+    """The tokens of the text encoded as one piece."""
+    return Encoder(tokenizer, ()).encode(text)
 
 
 texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=14).map("".join)

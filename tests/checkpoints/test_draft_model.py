@@ -754,7 +754,7 @@ def test_a_chat_can_change_it(family: Path, tmp_path: Path) -> None:
         name = str(family / "kindred")
         assert PlainText(f"The draft model is {name}.") == change(chat, name)
         assert name == say().draft_model and chat.background.activity == ""
-        with pytest.raises(DraftModelRefused, match="/draft-model none"):
+        with pytest.raises(DraftModelRefused, match="or go without a draft model"):
             change(chat, "pocket")
         assert name == say().draft_model == chat.model.settings.draft_model
         assert PlainText("No draft model.") == change(chat, "none")

@@ -123,7 +123,7 @@ def test_a_folder_that_lies_about_is_no_model_without_its_dot(
 ) -> None:
     place = folder.parent if name == "model" else folder.parents[1]
     monkeypatch.chdir(place)
-    with pytest.raises(ModelNotFound, match=rf"but a folder of that name: for that, give -m \./{name}\."):
+    with pytest.raises(ModelNotFound, match=rf"For the folder of that name: -m \./{name}\."):
         load(name)
     refusal(f"./{name}")
 

@@ -111,7 +111,7 @@ def test_a_draft_is_there_once_however_narrow_the_window_was_made(chatcli: Progr
         drawn = re.compile(r"› a draft( .*)\n((  \S.*)\n)+ *\Z")
         window.wait_for(lambda: drawn.search(f"{window.text().rstrip()}\n"))
         text = flat(window.all_text())
-        for once in ("› a draft of several", "› My dog is called Biscuit", "· first token"):
+        for once in ("› a draft of several", "› My dog is called Biscuit", "first token"):
             assert 1 == text.count(flat(once)), window.all_text()
         leave_window(window)
 

@@ -224,7 +224,7 @@ def test_no_escape_sequence_of_a_model_or_a_paste_reaches_the_terminal(models: P
 def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program) -> None:
     broken = write_model(chatcli.home / "broken", "qwen3")
     os.truncate(broken / "model.safetensors", 1000)
-    with open_shell(chatcli, "-m", "broken") as terminal:
+    with open_shell(chatcli, "-m", "./broken") as terminal:
         terminal.wait_for("Type a message and press Enter")
         assert 1 == terminal.wait_for_exit()
         lines = [line for line in terminal.all_text().splitlines() if line.strip()]
