@@ -247,7 +247,8 @@ def test_listing_showing_renaming_and_deleting(chatcli: Program) -> None:
     assert [(name, 2, "Hello there")] == [
         (session["name"], session["turns"], session["first_words"]) for session in listed
     ]
-    assert name in chatcli.run("list").text
+    plain_list = chatcli.run("list").text
+    assert name in plain_list and all(line == line.rstrip() for line in plain_list.splitlines())
     saved = chatcli.run("show", name, "--json").json()
     assert (name, "Be kind.") == (saved["session"], saved["system"])
     for message, turn, saved_turn in zip(["Hello there", "How are you?"], turns, saved["turns"], strict=True):

@@ -97,8 +97,15 @@ class Pipe:
     def result(self, result: Result) -> None:
         if (text := plain(result)) is not None:
             self._out.write(clean(text))
-        else:
-            open_console(self._out).print(renderable(result), crop=False)
+            return
+        console = open_console(self._out)
+        if console.is_terminal:
+            console.print(renderable(result), crop=False)
+            return
+        with console.capture() as drawn:
+            console.print(renderable(result), crop=False)
+        # A table pads its last column, which a program that reads lines has no use for.
+        self._out.write("\n".join(line.rstrip(" ") for line in drawn.get().split("\n")))
 
     def _write(self, stream: TextIO, text: str, form: str = "{}") -> None:
         stream.write(form.format(clean(text)))
