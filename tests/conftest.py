@@ -37,6 +37,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Families with which the tests of a module run only at night: by day another family stands for them.
 AT_NIGHT = {
     "turn.test_counting": ("qwen3", "gpt_oss"),
+    "turn.test_settled": ("qwen3", "gpt_oss"),
     "turn.test_finish": ("qwen3", "gpt_oss"),
     "turn.test_typeahead": ("qwen3", "gpt_oss"),
     "turn.test_regenerate": ("qwen3", "gpt_oss"),
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"AT_NIGHT in tests/conftest.py: there is no module tests.{name}")
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        families = {params.get(name) for name in ("model", "family")}
+        families = {params.get(name) for name in ("model", "family", "loaded")}
         if families & {*AT_NIGHT.get(item.module.__name__.removeprefix("tests."), ())}:
             item.add_marker(pytest.mark.slow)
 

@@ -51,7 +51,7 @@ def _turn(harness: ScriptedHarness, chat: TurnContext, text: str) -> TurnRecord:
     ("family", "template", "options"),
     [
         ("qwen3", PLAIN, FOUR_BITS),
-        ("qwen3", PLAIN, SHORT),
+        at_night("qwen3", PLAIN, SHORT),
         at_night("qwen3", PLAIN, LONG),
         at_night("qwen3", PLAIN, EIGHT_BITS),
         at_night("qwen3_5", PLAIN, FOUR_BITS),

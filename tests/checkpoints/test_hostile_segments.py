@@ -21,7 +21,7 @@ from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import Container, Tensor
 from tests.support.checkpointing import rewrite
-from tests.support.families import in_turn_by_day
+from tests.support.families import every_second_by_day, in_turn_by_day
 from tests.support.harness import MESSAGES, Harness, outcome
 from tests.support.tiny import write_model
 
@@ -252,7 +252,7 @@ def test_rows_that_are_not_this_model_s_are_a_miss_once(
     assert_missed_once(conversation, sessions)
 
 
-@pytest.mark.parametrize("change", STATES)
+@pytest.mark.parametrize("change", every_second_by_day(STATES))
 def test_a_state_that_is_not_this_model_s_is_a_miss_once(
     change: str, saved: Callable[[str], Saved], tmp_path: Path
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_state_that_is_not_this_model_s_is_a_miss_once(
     assert_missed_once(conversation, sessions)
 
 
-@pytest.mark.parametrize("change", SCALARS)
+@pytest.mark.parametrize("change", every_second_by_day(SCALARS))
 def test_a_state_that_says_something_else_is_a_miss_once(
     change: str, saved: Callable[[str], Saved], tmp_path: Path
 ) -> None:

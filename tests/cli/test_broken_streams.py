@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.families import at_night
 from tests.support.program import Program
 
 FULL = Path("/dev/full")
@@ -44,8 +45,10 @@ def test_a_full_standard_error_harms_nothing(chatcli: Program, unbuffered: str) 
     assert 1 == code
 
 
-@pytest.mark.parametrize("size", ["0", "-5", "1", "many", "99999999999999999999"])
-@pytest.mark.parametrize("args", [("models",), ("--help",), ("doctor", "--quick")])
+@pytest.mark.parametrize(
+    "size", ["0", at_night("-5"), at_night("1"), "many", at_night("99999999999999999999")]
+)
+@pytest.mark.parametrize("args", [("models",), ("--help",), at_night(("doctor", "--quick"))])
 def test_an_absurd_size_is_not_taken_at_its_word(chatcli: Program, args: tuple[str, ...], size: str) -> None:
     code, out, errors = run_on(chatcli, *args, COLUMNS=size, LINES=size)
     assert code in (0, 1) and "Traceback" not in errors and "unexpected" not in errors

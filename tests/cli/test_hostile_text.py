@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.families import at_night
 from tests.support.program import Program
 from tests.support.shell import open_shell
 
@@ -99,7 +100,11 @@ def test_no_control_character_reaches_a_pipe(hostile_machine: Program, args: tup
     assert out or err
 
 
-@pytest.mark.parametrize("args", COMMANDS[:13], ids=lambda args: " ".join(args).replace(EVIL, "EVIL"))
+@pytest.mark.parametrize(
+    "args",
+    [*COMMANDS[:3], *map(at_night, COMMANDS[3:13])],
+    ids=lambda args: " ".join(args).replace(EVIL, "EVIL"),
+)
 def test_no_control_character_reaches_a_terminal(hostile_machine: Program, args: tuple[str, ...]) -> None:
     with open_shell(hostile_machine, *args) as terminal:
         terminal.wait_for_exit()

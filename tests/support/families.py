@@ -24,6 +24,11 @@ def at_night(*values: object) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def every_second_by_day(values: Iterable[object]) -> list[Any]:
+    """All of these; by day every second one stands for its neighbour."""
+    return [at_night(value) if number % 2 else value for number, value in enumerate(values)]
+
+
 def in_turn_by_day(values: Iterable[Any], families: Sequence[str] = FAMILIES) -> list[Any]:
     """Every family with every value; by day each value with one family, in turn."""
     return [

@@ -293,6 +293,7 @@ def test_text_alone_uses_the_cache_as_with_any_model(
         assert record.reused_tokens > before.prompt_tokens
 
 
+@pytest.mark.slow
 @by_chunks
 def test_an_image_that_is_never_kept_is_run_with_the_generation_prompt(
     model_options: ModelOptions, pictures: dict[str, Path], tmp_path: Path

@@ -83,7 +83,7 @@ def start(program: Program, kind: str, name: str) -> Watched:
 @pytest.mark.parametrize(
     ("kind", "model", "number"),
     [
-        ("ask", "speaker", signal.SIGKILL),
+        pytest.param("ask", "speaker", signal.SIGKILL, marks=pytest.mark.slow),
         ("chat", "thinker", signal.SIGKILL),
         pytest.param("ask", "thinker", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("chat", "speaker", signal.SIGHUP, marks=pytest.mark.slow),

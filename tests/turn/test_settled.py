@@ -12,7 +12,6 @@ from chatcli.events import TurnRecord
 from chatcli.session import opening
 from chatcli.turn import regenerate, settled, turn
 from chatcli.turn.misses import STOPPED
-from tests.support.families import FAMILIES
 from tests.support.harness import MESSAGES, finish
 from tests.support.scripted import REPLY_TOKENS, ScriptedHarness
 from tests.support.tiny import write_model
@@ -156,7 +155,7 @@ def test_a_turn_that_cuts_a_settle_counts_what_it_ran(model: Path, tmp_path: Pat
     assert record.reused_tokens == begun
 
 
-@pytest.mark.parametrize("family", FAMILIES[:1])
+@pytest.mark.parametrize("family", ["qwen3_5"])
 def test_a_settle_that_is_killed_has_told_what_it_ran(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
