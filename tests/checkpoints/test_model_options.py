@@ -139,6 +139,7 @@ def test_a_model_with_its_own_cache_takes_no_other_size(models: Path, family: st
 # Chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", all_but_one_at_night("gpt_oss"))
 def test_another_prefill_step_size_reopened_gives_the_same_replies(
     models: Path, tmp_path: Path, family: str

@@ -118,6 +118,7 @@ def test_many_questions_leave_no_session_that_looks_empty(chatcli: Program) -> N
     assert [session["name"]] == [each["name"] for each in chatcli.run("list", "--json").json()]
 
 
+@pytest.mark.slow
 def test_quiet_is_the_reply_alone(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
     options = ("-n", "60", "--temp", "1", "--seed", "2", "--no-cache")

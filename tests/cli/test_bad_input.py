@@ -158,6 +158,7 @@ def test_an_unknown_model_is_one_sentence(program_with_session: Program) -> None
     fails(program_with_session, 1, "ask", "hello", "-m", "./not/here", "-S", "fruit", expected="./not/here")
 
 
+@pytest.mark.slow
 def test_a_template_that_raises_is_one_sentence_and_the_next_turn_goes_on(
     chatcli: Program,
 ) -> None:

@@ -145,7 +145,7 @@ def test_a_folder_from_the_environment_is_not_named(chatcli: Program) -> None:
             assert "chatcli resume talk" == last_command(terminal)
 
 
-@pytest.mark.parametrize("name", ["it's two words", "$(touch pwned)"])
+@pytest.mark.parametrize("name", ["$(touch pwned)", pytest.param("it's two words", marks=pytest.mark.slow)])
 def test_every_other_printed_command_runs_too(chatcli: Program, name: str) -> None:
     folder = ("--sessions", "my chats")
     save(chatcli.home / "my chats", name)

@@ -72,6 +72,7 @@ def run_three_ways(program: Program) -> ThreeRuns:
 
 
 # tests/turn/test_turn.py has the other families, in one process.
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["qwen3_5"])
 def test_a_process_per_turn_answers_as_one_process_and_as_one_without_cache(
     models: Path, tmp_path: Path, family: str

@@ -134,6 +134,7 @@ def replace_by_file(program: Program, folder: Path, text: str) -> None:
 # Checkpoints
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [pytest.param("gpt_oss", marks=pytest.mark.slow), "qwen3_5"])
 def test_without_room_for_checkpoints_the_replies_are_the_same(
     family: str, models: Path, tmp_path: Path

@@ -395,5 +395,5 @@ def reply_to(data: bytes, message: str) -> str | None:
 
 
 def kill_count() -> int:
-    """The number of kills: CHATCLI_KILLS, by default 12 (nightly: 200)."""
-    return int(os.environ.get("CHATCLI_KILLS", "12"))
+    """The number of kills: CHATCLI_KILLS, by default 8 (nightly: 200)."""
+    return int(os.environ.get("CHATCLI_KILLS", "8"))

@@ -167,6 +167,7 @@ def test_a_reply_cut_by_memory_has_one_notice(models: Path, tmp_path: Path) -> N
     assert pipe_output(iter(events))[1].startswith("chatcli: The reply was cut because the memory")
 
 
+@pytest.mark.slow
 def test_ask_explains_a_cut_on_a_terminal_only(models: Path, tmp_path: Path) -> None:
     program = Program(tmp_path, models / "speaker")
     args = ("-n", "12", "--no-think", "--temp", "0", "-m", program.model)
