@@ -145,6 +145,14 @@ class Location:
         self._folder = folder
         self._names = names
 
+    def is_where_named(self) -> bool:
+        """Whether the folder is still at the path that somebody named."""
+        try:
+            named = self._folder.absolute.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(os.fstat(self._folder.descriptor()), named)
+
     @functools.cached_property
     def path(self) -> Path:
         """The path, for sentences."""

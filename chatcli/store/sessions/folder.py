@@ -404,7 +404,7 @@ class SessionFile:
     def _check_ours(self) -> None:
         """Raise `FolderError` if the file at the session's path is another one, or was changed."""
         facts = os.fstat(self._descriptor)
-        if not _same(facts, self.location):
+        if not (self.location.is_where_named() and _same(facts, self.location)):
             raise FolderError(
                 f"Cannot save to the session '{self.name}': its file was deleted, moved or replaced. "
                 "In a chat, /branch keeps the conversation in a new session."
