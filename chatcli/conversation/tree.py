@@ -11,7 +11,7 @@ from typing import Any, Literal
 from chatcli.conversation import attachments
 from chatcli.errors import TurnOutOfRange
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 # Finish reasons of replies that did not come to their end.
 CUT_SHORT = ("cancelled", "length")
 
@@ -35,13 +35,42 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A tool that a reply calls. `arguments` is JSON, `id` is what the tool's result names.
+
+    The part [start, end) of the reply's content is the call as the model wrote it; an empty part where
+    that is not known.
+    """
+
+    name: str
+    arguments: str
+    id: str = ""
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
 class Message:
-    """A message of one side. Thinking is kept beside the content, never in it; images come before it."""
+    """A message of one side. Thinking is kept beside the content, never in it; images come before it.
+
+    `tool_calls` are those of a reply whose tools are run, which the template is to show as calls. A message
+    of role `tool` is the result of the call `tool_call_id`.
+    """
 
     role: Role
     content: str
     thinking: str = ""
     images: tuple[Picture, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """The content without the parts that are calls."""
+        text, end = "", 0
+        for call in self.tool_calls:
+            text, end = text + self.content[end : call.start], max(end, call.end)
+        return text + self.content[end:]
 
     @property
     def shown(self) -> str:

@@ -1,0 +1,1 @@
+"""An OpenAI- and Anthropic-compatible server over the checkpoints that the shell has."""
