@@ -135,16 +135,17 @@ def test_verify_finds_damage_and_repair_sets_it_aside(chatcli: Program) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_of_no_model_is_set_aside_and_collected(chatcli: Program) -> None:
+def test_what_chatcli_did_not_make_is_no_damage_and_stays(chatcli: Program) -> None:
     write_conversation(chatcli)
-    odd = chatcli.sessions / "kv" / "odd"
-    odd.mkdir()
-    (odd / "x").write_text("x")
-    chatcli.run("cache", "verify", expect=1)
-    chatcli.run("cache", "verify", "--repair")
-    chatcli.run("cache", "verify")
+    kv = chatcli.sessions / "kv"
+    foreign = [kv / "odd" / "x", segment_files(chatcli.sessions)[0].with_name("x.rows.safetensors")]
+    foreign[0].parent.mkdir()
+    for path in foreign:
+        path.write_text("x")
+    assert [] == chatcli.run("cache", "verify", "--repair", "--json").json()["damaged"]
     chatcli.run("cache", "gc")
-    assert [] == list(chatcli.sessions.glob("kv/odd*"))
+    chatcli.run("cache", "clear", "-y")
+    assert ["x", "x"] == [path.read_text() for path in foreign]
 
 
 @pytest.mark.slow

@@ -76,13 +76,13 @@ class Problem:
 
 def models(sessions: Path | Location) -> list[Location]:
     """Each model's folder. Raises `OSError`."""
-    return [folder for folder in _folders(sessions) if MODEL_NAME.fullmatch(folder.name)]
-
-
-def _folders(sessions: Path | Location) -> list[Location]:
     kv = Location.of(sessions) / "kv"
     try:
-        return sorted(kv / entry.name for entry in kv.scan() if entry.is_dir(follow_symlinks=False))
+        return sorted(
+            kv / entry.name
+            for entry in kv.scan()
+            if MODEL_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
     except FileNotFoundError:
         return []
     except NotADirectoryError:
@@ -258,17 +258,11 @@ def _checked_kind(file: Container) -> Kind:
 
 def verify(sessions: Path | Location) -> Iterator[Problem]:
     """Read every byte of every checkpoint and give the files that are damaged. Raises `OSError`."""
-    for folder in _folders(sessions):
-        if folder.name.endswith(DAMAGED):
-            continue
-        if not MODEL_NAME.fullmatch(folder.name):
-            yield Problem(folder, "it is no model's folder")
-            continue
+    for folder in models(sessions):
         for path, _ in entries(folder):
-            if not path.name.endswith(DAMAGED):
-                reason = _problem_of(path)
-                if reason:
-                    yield Problem(path, reason)
+            # What has another name is set aside already, or none of ours.
+            if catalog.last_id(path.name) is not None and (reason := _problem_of(path)):
+                yield Problem(path, reason)
 
 
 def _problem_of(path: Location) -> str | None:
