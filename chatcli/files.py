@@ -122,10 +122,27 @@ class _OpenFolder:
     def descriptor(self) -> int:
         """Raises `OSError`. A folder that was deleted since is opened anew."""
         if not self._descriptors or not os.fstat(self._descriptors[-1]).st_nlink:
-            # Another thread may be at work with the one before, so that stays open.
-            self._descriptors.append(os.open(self.absolute, FOLDER_FLAGS))
-            self.owner = os.fstat(self._descriptors[-1]).st_uid
+            self._open()
         return self._descriptors[-1]
+
+    def make(self) -> None:
+        """Make it where it was named, and open that one if the one that is open was moved away."""
+        make_private(self.absolute)
+        if self._descriptors and not self.is_where_named():
+            self._open()
+
+    def is_where_named(self) -> bool:
+        """Raises `OSError`."""
+        try:
+            named = self.absolute.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(os.fstat(self.descriptor()), named)
+
+    def _open(self) -> None:
+        # Another thread may be at work with the one before, so that stays open.
+        self._descriptors.append(os.open(self.absolute, FOLDER_FLAGS))
+        self.owner = os.fstat(self._descriptors[-1]).st_uid
 
     def __del__(self) -> None:
         for descriptor in self._descriptors:
@@ -137,8 +154,9 @@ class Location:
     """A place at or below a folder that somebody named, reached through that folder's descriptor.
 
     The named folder is opened once, so it is the same one whatever becomes of its path and of the current
-    folder. Below it no link is followed, and only regular files of the folder's owner or of this user are
-    opened. (Go's `os.Root` is alike.) `str` gives the path for sentences. Methods raise `OSError`.
+    folder, until `make_folder` makes it anew. Below it no link is followed, and only regular files of the
+    folder's owner or of this user are opened. (Go's `os.Root` is alike.) `str` gives the path for sentences.
+    Methods raise `OSError`.
     """
 
     def __init__(self, folder: _OpenFolder, names: tuple[str, ...] = ()) -> None:
@@ -147,11 +165,7 @@ class Location:
 
     def is_where_named(self) -> bool:
         """Whether the folder is still at the path that somebody named."""
-        try:
-            named = self._folder.absolute.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return os.path.samestat(os.fstat(self._folder.descriptor()), named)
+        return self._folder.is_where_named()
 
     @functools.cached_property
     def path(self) -> Path:
@@ -304,7 +318,7 @@ class Location:
     def make_folder(self) -> None:
         """Make this folder and what is missing above it, mode 0700, each on disk before what is in it."""
         if not self._names:
-            make_private(self._folder.absolute)
+            self._folder.make()
             return
         try:
             with self.opened():

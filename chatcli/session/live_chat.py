@@ -85,6 +85,7 @@ class LiveChat:
             self.background,
             check,
             ranks,
+            sessions=self.session.folder.location,
             load_at_once=load_at_once,
             from_session=from_session,
         )

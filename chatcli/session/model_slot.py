@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from chatcli import files
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.events import Download
+from chatcli.files import Location
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
 from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased, names_folder
@@ -43,19 +44,22 @@ class ModelSlot:
         check_variables: Callable[[frozenset[str]], None],
         ranks: Ranks = SINGLE_PROCESS,
         *,
+        sessions: Location | None = None,
         load_at_once: bool = True,
         from_session: bool = False,
     ) -> None:
         """Begin to load model `name` with `options`, which may be those that a session has kept.
 
         Unless `load_at_once`, that begins with `load`, or when the model is waited for.
-        A name that comes `from_session` is not downloaded.
+        A name that comes `from_session` is not downloaded. `sessions` is the folder of `settings`, if it is
+        open already.
 
         `check_variables` is called with the variables that the model's chat template reads, and raises
         `UsageError` to refuse the model. `ranks` are the processes with a shard of the model each.
         """
         self.settings = replace(settings, model_options=options)
         self.name = name
+        self._sessions = sessions
         self.abandoned = False
         # How this run was asked to run a model, whatever sessions it opens.
         self._asked_options = settings.model_options
@@ -96,6 +100,7 @@ class ModelSlot:
                 progress.download,
                 progress.begin,
                 self._ranks,
+                sessions=self._sessions,
                 from_session=from_session,
             )
             try:

@@ -19,6 +19,7 @@ from chatcli.conversation.tree import Conversation
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.engine.speculative import speculation_limits
 from chatcli.errors import DraftModelRefused, ModelError
+from chatcli.files import Location
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.model import device, hub, sharding
@@ -58,17 +59,20 @@ class Runtime:
         loading: Callable[[str], None] = lambda _: None,
         ranks: Ranks = SINGLE_PROCESS,
         *,
+        sessions: Location | None = None,
         from_session: bool = False,
     ) -> None:
         """Load model `name`, of several `ranks` its shard, and before it the draft model of `settings`.
 
-        A name that comes `from_session` is not downloaded.
+        `sessions` is the folder of `settings`, if it is open already. A name that comes `from_session` is
+        not downloaded.
 
         `loading` is called with a model's name before it is loaded, `downloading` with the state of its
         download if there is one, and `progress` with the part of it that is in memory, from 0 to 1. What
         they raise ends the loading. Raises `ModelError` as `load` and `speculation_limits`, and `RankLost`.
         """
         self.settings = settings
+        self._sessions = sessions or Location.of(settings.sessions)
         self._worker, self._ranks = worker, ranks
         draft_model: LoadedModel | None = None
         if settings.draft_model is not None:
@@ -91,12 +95,14 @@ class Runtime:
             )
         check_logit_bias(self.loaded.tokenizer, self.sampling)
         if self.loaded.processor is not None:
-            gallery, version = Gallery(settings.sessions), MLX_LM_VERSION
+            gallery, version = Gallery(self._sessions), MLX_LM_VERSION
             vision = Vision(self.loaded.processor, self.loaded.tokenizer, gallery, worker.call, version)
             self.loaded = replace(self.loaded, vision=vision)
         self._template_cache = TemplateCache.of(self.loaded.tokenizer)
         self._session: SessionFile | None = None
-        self._budget = _budget(settings, self._open_elsewhere) if settings.cache else None
+        self._budget: Budget | None = None
+        if settings.cache:
+            self._budget = _budget(self._sessions, settings.cache_limit, self._open_elsewhere)
         self._store = self._open_store(self.loaded)
         worker.at_end(worker.call(device.hold, settings.memory_limit))
         self.checkpoints = distributed.open_checkpoints(ranks, worker, self.loaded, self._store)
@@ -109,7 +115,7 @@ class Runtime:
         if self._budget is None:
             return None
         fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
-        return SegmentStore(self.settings.sessions, fingerprint, self._budget.written)
+        return SegmentStore(self._sessions, fingerprint, self._budget.written)
 
     def _check_may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
@@ -205,7 +211,7 @@ class Runtime:
     def _open_elsewhere(self) -> set[str]:
         """The segments of sessions that are open in other processes. For the store's writer thread."""
         own = self._session  # the turns' thread changes it
-        return maintenance.open_segments(self.settings.sessions, None if own is None else own.location)
+        return maintenance.open_segments(self._sessions, None if own is None else own.location)
 
     def close(self) -> str | None:
         """Finish what is being written. Returns what went wrong there and was not reported yet."""
@@ -232,9 +238,8 @@ def _memory_limit(models: Sequence[LoadedModel], limit: int | None) -> MemoryLim
     return MemoryLimit(limit, weights, reduce(operator.add, caches))
 
 
-def _budget(settings: Settings, open_elsewhere: Callable[[], set[str]]) -> Budget:
+def _budget(folder: Location, limit: int | None, open_elsewhere: Callable[[], set[str]]) -> Budget:
     """Raises `FolderError`."""
-    folder, limit = settings.sessions, settings.cache_limit
     if limit is None:
         with files.explained(f"read the checkpoints in {folder}"):
             limit = default_limit(folder)

@@ -375,6 +375,7 @@ def test_a_deleted_session_is_reported_and_can_be_kept_as_a_branch(
     send_message(shell, "Third.")
     quit_shell(shell)
     check_transcript(chatcli, "rescued", ["First.", "Third."])
+    assert segment_files(chatcli.sessions)
 
 
 # A real full disk

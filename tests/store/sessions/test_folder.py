@@ -558,6 +558,20 @@ def test_a_write_that_fails_raises_and_leaves_the_file_as_it_was(folder: Session
     ]
 
 
+def test_after_its_folder_was_moved_away_a_new_session_is_where_it_was(folder: SessionFolder) -> None:
+    moved = folder.folder.with_name("moved")
+    with create(folder) as lost:
+        folder.folder.rename(moved)
+        with pytest.raises(FolderError, match="moved or replaced"):
+            lost.append(Message("user", "hi"), None)
+        with create(folder, "cat") as session:
+            session.append(Message("user", "hi"), None)
+        with pytest.raises(FolderError, match="moved or replaced"):
+            lost.append(Message("user", "hi"), None)
+    assert ["cat"] == folder.names()
+    assert ["dog.jsonl"] == [path.name for path in moved.glob("*.jsonl")]
+
+
 def test_an_unusable_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     folder = SessionFolder(tmp_path / "file")
