@@ -418,7 +418,7 @@ def prompts(program: Program, name: str) -> list[str]:
     """The decoded tokens of each turn's newest checkpoint."""
     texts = []
     for turn in program.run("show", name, "--json").json()["turns"]:
-        folder = catalog.model_folder(program.sessions, turn["fingerprint"]).path
+        folder = catalog.model_folder(program.sessions, turn["fingerprint"])
         texts.append(tokenizer_of(program.model).decode(catalog.tokens_of(folder, turn["segments"])))
     return texts
 
@@ -433,7 +433,8 @@ def test_a_date_that_is_set_is_rendered_and_saved(dated: Program) -> None:
     text = " ".join(dated.run("chat", "-S", "days", "-n", "4", stdin=script).text.split())
     today = datetime.date.today()
     assert f"The session's date is {today.day} {today:%B %Y}." in text
-    assert "told 3 November 2031 from the next message on; the next turn starts from" in text
+    changed = "The date is 3 November 2031 from the next message on. If the chat template prints it, the"
+    assert f"{changed} conversation is prefilled again." in text
     assert "The session's date is already 3 November 2031." in text
     later = dated.ask("four", "-S", "days", "-n", "4")
     assert (None, True) == (later["miss_reason"], later["reused_tokens"] > 20)
@@ -452,7 +453,7 @@ def test_a_date_that_is_set_is_rendered_and_saved(dated: Program) -> None:
 def test_a_date_set_before_the_first_message_is_the_sessions(dated: Program) -> None:
     script = "/date 2031-11-03\n/date\n/new days\none\n/new later\ntwo\n"
     result = dated.run("chat", "-n", "4", stdin=script)
-    assert "told 3 November 2031 from the next message on." in result.text
+    assert "The date is 3 November 2031 from the next message on.\n" in result.text
     assert "The session's date will be 3 November 2031." in result.text
     dates = [dated.run("show", name, "--json").json()["date"] for name in ("days", "later")]
     assert ["2031-11-03", datetime.date.today().isoformat()] == dates

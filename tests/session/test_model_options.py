@@ -73,8 +73,8 @@ def test_in_a_shell_each_session_has_its_own_model_options(chatcli: Program) -> 
     records = chatcli.run("chat", "--json", "-S", "usual", "-n", "2", stdin="\n".join(lines)).lines()
     first, small, usual = (line for line in records if "turn" in line)
     models = [line["said"] for line in records if "The model is" in line.get("said", "")]
-    default_text = f"The model is {chatcli.model}."
-    assert [f"{default_text} It is run with prefill_step_size 32.", default_text] == models
+    sentence = f"The model is {chatcli.model}"
+    assert [f"{sentence}, with prefill_step_size 32.", f"{sentence}."] == models
     assert 0 == first["reused_tokens"]
     for turn in (small, usual):
         assert (True, None) == (turn["reused_tokens"] > 0, turn["miss_reason"])
