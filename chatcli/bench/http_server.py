@@ -28,6 +28,8 @@ POLL_SECONDS = 0.05
 MAX_MESSAGE_LETTERS = 300
 LOG_TAIL_BYTES = 8192
 
+# Parts of lines that servers log when all is well: mlx-lm's may say that it listens after its model failed.
+ROUTINE = (" HTTP/1.", " - INFO - ")
 # The health of mlx-lm's server, which goes on without a model that it could not load.
 MODEL_UNAVAILABLE = {"status": "unavailable"}
 
@@ -150,12 +152,12 @@ class Server:
         self._log.close()
 
     def _error(self, what: str) -> ChatcliError:
-        """With the last line of the server's log that is more than a request."""
+        """With the last line of the server's log that is neither a request nor mere information."""
         # pread moves no offset: the server goes on writing there.
         handle = self._log.fileno()
         data = os.pread(handle, LOG_TAIL_BYTES, max(os.fstat(handle).st_size - LOG_TAIL_BYTES, 0))
         lines = data.decode(errors="replace").splitlines()
-        lines = [line for line in lines if line.strip() and " HTTP/1." not in line]
+        lines = [line for line in lines if line.strip() and not any(part in line for part in ROUTINE)]
         quoted = f" Its last words: {shorten(lines[-1], MAX_MESSAGE_LETTERS)}" if lines else ""
         command = shlex.join(self._command)
         return ChatcliError(f"{self._name} {what}.{quoted} Try it by itself: {command}")

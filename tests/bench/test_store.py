@@ -17,6 +17,7 @@ from chatcli.bench.measure import Spread
 from chatcli.bench.restore import CacheShape
 from chatcli.bench.store import StoreBench, StorePlan
 from chatcli.cli import bench
+from chatcli.files import Location
 from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
 from chatcli.store.segments.catalog import model_folder, rows_files
@@ -157,7 +158,7 @@ def test_the_crowd_is_undamaged_and_as_large_as_requested(tmp_path: Path) -> Non
     assert (40 - shared, 4) == (use.segments, use.states)
     assert use.segments + use.states == crowd.files
     assert [] == list(inventory.verify(tmp_path))
-    summaries = listing.summaries(tmp_path)
+    summaries = listing.summaries(Location.of(tmp_path))
     assert [(scale.TURNS, None)] * 4 == [(summary.turns, summary.problem) for summary in summaries]
 
 

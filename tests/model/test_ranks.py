@@ -170,7 +170,7 @@ def test_in_the_shell_replies_and_prefills_stop_and_typeahead_runs(
         terminal.wait_for(lambda: ready(terminal))
         long = " ".join(LINES[1:] * 4)
         terminal.send(pasted(long) + ENTER)
-        terminal.wait_for("prefill")
+        terminal.wait_for("reading ")
         terminal.send(ESCAPE)
         terminal.wait_for(lambda: terminal.count("stopped") > 1)
         terminal.wait_for(lambda: ready(terminal))

@@ -45,8 +45,8 @@ def test_a_digit_chooses_one_of_several_replies_while_there_is_something_to_choo
         assert ["1", "2", "3"] == numbers
         head, replies = tree(speaker)
         assert (replies[1]["id"], 4) == (head["id"], len(replies))
-        assert "Reply 2 goes on" in command_output(window, "2")
-        assert "Reply 3 goes on" in command_output(window, "/choose 3")
+        assert "Reply 2 is chosen" in command_output(window, "2")
+        assert "Reply 3 is chosen" in command_output(window, "/choose 3")
         assert "1 to 3" in command_output(window, "/choose 4")
         window.send("\x03")
         send_line(window, "7 and 5?")
@@ -64,7 +64,7 @@ def test_a_script_can_make_several_and_choose(speaker: Program) -> None:
     lines = "My dog is called Biscuit.\n/regenerate 2\n2\n"
     given = ("-S", "talk", "-n", "40", "--temp", "1", "--seed", "3")
     done = speaker.run("chat", *given, stdin=lines)
-    assert "[1] " in done.text and "[2] " in done.text and "Reply 2 goes on" in done.text
+    assert "[1] " in done.text and "[2] " in done.text and "Reply 2 is chosen" in done.text
     head, replies = tree(speaker)
     assert clean(head["content"]) in done.text.split("[2] ")[1]
     assert 3 == len(replies)

@@ -42,7 +42,7 @@ ARGUMENTS = {
     "regenerate": ("", "% typed ahead"),
     "choose": ("1", "There is nothing to choose from"),
     "continue": ("", ""),
-    "compact": ("", "goes on from the summary"),
+    "compact": ("", "goes on from this summary"),
 }
 # These take something away from the others: a turn, the conversation, the shell.
 LAST = ("edit", "compact", "new", "quit")

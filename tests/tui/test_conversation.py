@@ -319,14 +319,15 @@ def test_the_session_that_is_open_stays_and_the_list_says_whole_why(chatcli: Pro
 def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
+        send_message(terminal, "What is my dog called?")
         send_message(terminal, "/compact")
-        terminal.wait_for("goes on from the summary")
+        terminal.wait_for("goes on from this summary")
         send_message(terminal, "Hello again.")
         leave(terminal)
-    before = turns_of(chatcli, "talk")
-    assert ["My dog is called Biscuit."] == [turn["user"] for turn in before]
+    asked = ["My dog is called Biscuit.", "What is my dog called?"]
+    assert asked == [turn["user"] for turn in turns_of(chatcli, "talk")]
     after = chatcli.run("show", "talk-2", "--json").json()
-    assert ["Hello again."] == [turn["user"] for turn in after["turns"]]
+    assert [asked[1], "Hello again."] == [turn["user"] for turn in after["turns"]]
     assert "Summary of the conversation so far:" in after["system"]
 
 
@@ -335,7 +336,7 @@ def test_line_by_line_without_drawing(chatcli: Program) -> None:
     with open_shell(chatcli, "--plain", "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         terminal.wait_for(lambda: terminal.text().rstrip().endswith(">"))
         terminal.send(f"hello there{ENTER}")
-        terminal.wait_for("% reused, ")
+        terminal.wait_for("% reused · ")
         terminal.send(f"/hlep{ENTER}")
         terminal.wait_for("did you mean /help?")
         terminal.send(CTRL_D)

@@ -336,7 +336,7 @@ def test_refusals_leave_nothing_behind(program: Program, models: Path) -> None:
     script = program.run(
         "chat", "-m", models / "qwen3_5", stdin="Hello.\n/image cat.png\n", expect=1, env=env
     )
-    assert "cannot be shown images" in script.errors
+    assert "cannot see images: leave them out, or choose one" in script.errors
 
 
 @pytest.mark.slow
