@@ -13,10 +13,17 @@ MAX_SHOWN_ARGUMENTS = 400
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool that the model calls, which nobody runs. `arguments` is JSON."""
+    """A tool that a reply calls. `arguments` is JSON, `id` is what the tool's result names.
+
+    The part [start, end) of the reply's text is the call as the model wrote it; an empty part where that
+    is not known.
+    """
 
     name: str
     arguments: str
+    id: str = ""
+    start: int = 0
+    end: int = 0
 
     def __str__(self) -> str:
         call = f"{clean_line(self.name)}({shorten(self.arguments, MAX_SHOWN_ARGUMENTS)})"

@@ -5,10 +5,12 @@ States have mlx-lm's names. A marker leads from one state to another and is not 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from chatcli.chat_format.stop import partial_length
@@ -69,8 +71,8 @@ class Format:
     parse: Callable[[str], Any] = field(default=json.loads)
 
 
-def format_of(tokenizer: Any) -> Format:
-    """The format of the replies of this tokenizer's model."""
+def format_of(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> Format:
+    """The format of the replies of this tokenizer's model; some say an argument's type only in `tools`."""
     if "<|channel|>" in tokenizer.get_vocab():
         return Format(HARMONY, TEXT, HARMONY_CLOSING, _harmony_call)
     markers = dict.fromkeys(tokenizer.structural_markers, TEXT)
@@ -89,7 +91,40 @@ def format_of(tokenizer: Any) -> Format:
     if TO_USER in states.get(HEADER, {}):
         closing = HEADED_CLOSING
     first = tokenizer.response_initial_state or TEXT
-    return Format(states, first, closing, tokenizer.tool_parser or json.loads)
+    parse = tokenizer.tool_parser
+    return Format(states, first, closing, partial(parse, tools=list(tools) or None) if parse else json.loads)
+
+
+class CallSyntax:
+    """Where a text holds tool calls, in a format that puts each between two markers."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._format = format_of(tokenizer)
+        starts = [marker for marker, state in self._format.states[TEXT].items() if state == CALL]
+        ends = self._format.states[CALL]
+        # A header before the marker belongs to the call too, and stands elsewhere in history.
+        known = starts and ends and HEADER not in self._format.states
+        start, end = ("|".join(map(re.escape, markers)) for markers in (starts, ends))
+        self._pattern = re.compile(f"(?:{start}).*?(?:{end})" if known else "(?!)", re.DOTALL)
+
+    def end_of(self, calls: Sequence[ToolCall], text: str) -> int | None:
+        """Where `text` has shown these calls, in their order; None if it shows others."""
+        left = [(call.name, _value(call.arguments)) for call in calls]
+        for match in self._pattern.finditer(text):
+            shown = [(call.name, _value(call.arguments)) for call in _parse_calls(self._format, match[0])]
+            if not shown or left[: len(shown)] != shown:
+                return None
+            left = left[len(shown) :]
+            if not left:
+                return match.end()
+        return None
+
+
+def _value(arguments: str) -> Any:
+    """The arguments of a call, however their JSON is written."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
 
 
 def closing_tokens(tokenizer: Any) -> list[int]:
@@ -103,9 +138,11 @@ def closing_tokens(tokenizer: Any) -> list[int]:
 class ReplySplitter:
     """Takes decoded text as it comes, and gives the parts that are certain."""
 
-    def __init__(self, tokenizer: Any, generation_prompt: str) -> None:
-        """`generation_prompt`, a text, may have opened the thinking."""
-        self._format = format_of(tokenizer)
+    def __init__(
+        self, tokenizer: Any, generation_prompt: str, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """`generation_prompt`, a text, may have opened the thinking. `tools` are those that may be called."""
+        self._format = format_of(tokenizer, tools)
         # Where several markers begin at one place, the longest counts.
         self._patterns = {
             state: re.compile("|".join(map(re.escape, sorted(markers, key=len, reverse=True))) or "(?!)")

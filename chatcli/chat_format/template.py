@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,11 @@ from typing import Any, TypeVar
 from jinja2 import nodes
 
 from chatcli.chat_format.arguments import syntax, template_arguments, template_variables
+from chatcli.chat_format.markers import CallSyntax
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, ModelBroken, TemplateRefused
+from chatcli.events import ToolCall
 from chatcli.model.vision import Vision, pictures
 from chatcli.threads import interruptible
 
@@ -48,8 +51,18 @@ RENDER_SECONDS = 10.0
 MAX_CHARACTERS = 64 << 20
 
 INVENTED_IMAGE = Picture("", "", "", 0, 0)
-# A message as templates take it.
-MessageDict = dict[str, Any]
+INVENTED_CALL = ToolCall("tool", "{}", "call")
+# In place of a reply that calls tools, while the template shows the calls: what was written goes there.
+# A noncharacter around a number, which no message holds.
+PLACEHOLDER = "\ufdd1"
+
+
+class MessageDict(dict[str, Any]):
+    """A message as templates take it. `calls` is the reply that it was, if it was written with tool calls."""
+
+    calls: Message | None = None
+
+
 # A rendered continuation, and the invented texts of which one stands where it diverges from others.
 Probe = tuple[str, tuple[str, ...]]
 K = TypeVar("K")
@@ -73,6 +86,7 @@ class TemplateCache:
 
     encoder: Encoder
     seams: Seams
+    calls: CallSyntax
     variables: frozenset[str]
     dicts: dict[Message, MessageDict] = field(default_factory=dict)
     texts: dict[Any, str] = field(default_factory=dict)
@@ -87,7 +101,7 @@ class TemplateCache:
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
         variables = template_variables(tokenizer, _source(tokenizer))
-        return cls(encoder, Seams(tokenizer, control), variables)
+        return cls(encoder, Seams(tokenizer, control), CallSyntax(tokenizer), variables)
 
 
 class Template:
@@ -134,12 +148,34 @@ class Template:
         return text
 
     def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
-        # Copies, because a renderer in Python could change its arguments.
-        copies = [
-            {key: list(map(dict, value)) if isinstance(value, list) else value for key, value in each.items()}
-            for each in messages
-        ]
-        return _rendered(self._tokenizer, copies, generation, self._options, self._stop)
+        replies = [each.calls for each in messages if each.calls is not None]
+        if replies:
+            numbers = iter(range(len(replies)))
+            held = [
+                {**each, "content": f"{PLACEHOLDER}{next(numbers)}{PLACEHOLDER}"} if each.calls else each
+                for each in messages
+            ]
+            text = _rendered(self._tokenizer, held, generation, self._options, self._stop)
+            if (text_as_written := self._as_written(text, replies)) is not None:
+                return text_as_written
+        return _rendered(self._tokenizer, messages, generation, self._options, self._stop)
+
+    def _as_written(self, text: str, replies: Sequence[Message]) -> str | None:
+        """A rendered text with each reply as the model wrote it, calls included, in its placeholder's place.
+
+        So the tokens are those that were generated, not those of the same JSON written otherwise. None where
+        the template does not show these calls one after the other.
+        """
+        first, *rest = re.split(f"{PLACEHOLDER}(\\d+){PLACEHOLDER}", text)
+        if rest[::2] != [str(number) for number in range(len(replies))]:
+            return None
+        parts = [first]
+        for reply, shown in zip(replies, rest[1::2], strict=True):
+            end = self._cache.calls.end_of(reply.tool_calls, shown)
+            if end is None:
+                return None
+            parts += [self._cache.seams.sewn(reply.content, written=shown[:end]), shown[end:]]
+        return "".join(parts)
 
     def encode(self, text: str) -> list[int]:
         """Token ids. Control tokens in it count as such."""
@@ -149,11 +185,22 @@ class Template:
         known = self._cache.dicts
         dicts = {message: known.get(message) or self._as_dict(message) for message in messages}
         self._cache.dicts = dicts
-        return [dicts[message] for message in messages]
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
+        results = [dicts[message] for message in messages]
+        for message, result in zip(messages, results, strict=True):
+            if message.role == "tool" and message.tool_call_id in names:
+                result["name"] = names[message.tool_call_id]
+        return results
 
     def _as_dict(self, message: Message) -> MessageDict:
-        content = self._cache.seams.sewn(message.content)
-        result: MessageDict = {"role": message.role, "content": content}
+        content = self._cache.seams.sewn(message.text)
+        result = MessageDict(role=message.role, content=content)
+        if message.tool_calls:
+            result["tool_calls"] = [self._call(call) for call in message.tool_calls]
+            if all(call.start < call.end for call in message.tool_calls):
+                result.calls = message
+        if message.role == "tool":
+            result["tool_call_id"] = message.tool_call_id
         if message.images:
             if self.vision is None:
                 raise ImagesRefused(IMAGES_UNSUPPORTED)
@@ -164,8 +211,22 @@ class Template:
             result["reasoning_content"] = result["thinking"] = self._cache.seams.sewn(message.thinking)
         return result
 
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        """A call with its arguments as an object, which is how mlx-lm's server gives them to templates."""
+        arguments = self._sewn(_parsed(call.arguments))
+        name = self._cache.seams.sewn(call.name)
+        return {"type": "function", "id": call.id, "function": {"name": name, "arguments": arguments}}
+
+    def _sewn(self, value: Any) -> Any:
+        """A JSON value with seams in every text."""
+        if isinstance(value, dict):
+            return {self._cache.seams.sewn(key): self._sewn(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._sewn(each) for each in value]
+        return self._cache.seams.sewn(value) if isinstance(value, str) else value
+
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Every token of a path that ends with a user message, generation prompt included.
+        """Every token of a path that ends with a user message or a tool's result, and the generation prompt.
 
         Images are the negative numbers that `vision` gives them. Raises `TemplateRefused`.
         """
@@ -220,6 +281,11 @@ class Template:
         contents = (
             f"{message.role} {len(message.content)} {message.content}{message.thinking}"
             + "".join(f" image {picture.sha256}" for picture in message.images)
+            + (
+                f" {message.tool_call_id} {message.tool_calls}"
+                if message.tool_calls or message.tool_call_id
+                else ""
+            )
             for message in messages
         )
         return list(accumulate(contents, lambda key, content: _digest(key + content), initial=self.key))
@@ -234,8 +300,13 @@ class Template:
     def _compute_stable_prefix(self, messages: Sequence[Message]) -> StablePrefix:
         """What the invented continuations share once they are rendered."""
         dicts, encoder = self._as_dicts(messages), self._cache.encoder
-        if messages and messages[-1].role == "user":
+        last = messages[-1] if messages else None
+        if last is not None and last.role == "user":
             probes = [(self.text(messages, generation=True), ()), *self._replies(dicts)]
+        elif last is not None and last.role == "tool":
+            probes = [(self.text(messages, generation=True), ()), *self._calls(dicts)]
+        elif last is not None and last.tool_calls:
+            probes = list(self._results(dicts, last.tool_calls[0].id))
         else:
             probes = list(self._questions(dicts))
         texts = [text for text, _ in probes]
@@ -289,6 +360,34 @@ class Template:
                 yield self._render([*dicts, with_image]), ()
         yield self._reply([*dicts, questions[0]], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])[0], ()
 
+    def _calls(self, dicts: list[MessageDict]) -> Iterator[Probe]:
+        """What may follow a tool's result: another one, and replies that call a tool again.
+
+        Not the next question, at which a template drops the thinking of all these replies: until then
+        every prompt has it.
+        """
+        with suppress(TemplateRefused):
+            yield from self._results(dicts, INVENTED_CALL.id)
+        for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
+            reply = self._as_dict(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
+            result = self._as_dict(Message("tool", text, tool_call_id=INVENTED_CALL.id))
+            starts = tuple(each.lstrip() for each in (text, thought))
+            with suppress(TemplateRefused):
+                yield self._render([*dicts, reply, result]), starts
+
+    def _results(self, dicts: list[MessageDict], call_id: str) -> Iterator[Probe]:
+        """What follows a reply that calls a tool: a result of every kind."""
+        for text in INVENTED_TEXTS:
+            result = self._as_dict(Message("tool", text, tool_call_id=call_id))
+            yield self._render([*dicts, result]), (text.lstrip(),)
+
+
+def _parsed(arguments: str) -> Any:
+    """JSON as an object; as it is where it is none."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
+
 
 def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
     """The newest `size` items; a new dictionary, so that no other thread sees one change."""
@@ -297,7 +396,7 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
 
 def _rendered(
     tokenizer: Any,
-    messages: list[MessageDict],
+    messages: Sequence[Mapping[str, Any]],
     generation: bool,
     options: Mapping[str, Any],
     stop: threading.Event | None,
@@ -305,9 +404,10 @@ def _rendered(
     """The rendered text. Raises `TemplateRefused`, also where rendering has no end, or `stop` is set."""
 
     def render() -> str:
+        # Copies, because a renderer in Python could change its arguments.
         return str(
             tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=generation, **options
+                _copied(messages), tokenize=False, add_generation_prompt=generation, **options
             )
         )
 
@@ -327,6 +427,12 @@ def _rendered(
     if len(text) > MAX_CHARACTERS:
         raise TemplateRefused("The model's chat template writes more than any model can read.")
     return text
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(each) for key, each in value.items()}
+    return list(map(_copied, value)) if isinstance(value, list | tuple) else value
 
 
 def check_source(source: str) -> None:

@@ -132,15 +132,19 @@ class Seams:
         any_of = "|".join(map(re.escape, control)) or "(?!)"
         self._spelled = re.compile(any_of)
         # They may overlap, so every place where one begins is matched.
-        self._begins = re.compile(f"(?=(?:{any_of}))(.)", re.DOTALL)
+        self._begins = re.compile(f"(?=({any_of}))(.)", re.DOTALL)
         self._disguised = _normalized(tokenizer, control)
 
-    def sewn(self, text: str) -> str:
-        """`text` with seams in it; its tokens spell the same text."""
+    def sewn(self, text: str, written: str = "") -> str:
+        """`text` with seams in it; its tokens spell the same text.
+
+        Control tokens that the template has `written` in the same place stay what they are.
+        """
         text = text.replace(SEAM, "")
         if self._spelled.search(text):
-            text = self._begins.sub(rf"\1{SEAM}", text)
-        if self._disguised and self._disguised.intersection(_tokenize(self._tokenizer, text)):
+            kept = set(self._spelled.findall(written))
+            text = self._begins.sub(lambda begin: begin[2] if begin[1] in kept else f"{begin[2]}{SEAM}", text)
+        if not written and self._disguised and self._disguised.intersection(_tokenize(self._tokenizer, text)):
             return SEAM.join(text)
         return text
 

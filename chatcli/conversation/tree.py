@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from chatcli.conversation import attachments
 from chatcli.errors import TurnOutOfRange
+from chatcli.events import ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
 # Finish reasons of replies that did not come to their end.
@@ -32,21 +33,6 @@ class Picture:
     def __str__(self) -> str:
         """As a chip: [image: cat.png 640×480]."""
         return f"[image: {self.name} {self.width}×{self.height}]"
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A tool that a reply calls. `arguments` is JSON, `id` is what the tool's result names.
-
-    The part [start, end) of the reply's content is the call as the model wrote it; an empty part where
-    that is not known.
-    """
-
-    name: str
-    arguments: str
-    id: str = ""
-    start: int = 0
-    end: int = 0
 
 
 @dataclass(frozen=True)

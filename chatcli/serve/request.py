@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli.conversation.images import Image
-from chatcli.conversation.tree import Message, ToolCall
-from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, TurnRecord
+from chatcli.conversation.tree import Message
+from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.settings.values import Sampling
 
 

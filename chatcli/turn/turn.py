@@ -176,7 +176,8 @@ def reply_collector(
     chat: TurnContext, prompt: Prompt, sampling: Sampling, record: TurnRecord
 ) -> ReplyCollector:
     """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
-    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt)
+    tools = chat.conversation.template_args.get("tools") or ()
+    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
     collector = ReplyCollector(record, splitter, sampling.stop or ())
     text = chat.checkpoints.text_of(prompt.reply_start)
     collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)

@@ -146,6 +146,37 @@ PLAIN = """\
 {%- for m in messages %}{{- m.role.title() + ': ' + m.content + '\n\n' }}{%- endfor %}
 {%- if add_generation_prompt %}{{- 'Assistant:' }}{%- endif %}"""
 
+# Qwen3's with tools: results stand in a user's message, and thinking stays until the next question.
+QWEN3_TOOLS = """\
+{{- '<|im_start|>system\n' }}
+{%- if messages[0].role == 'system' %}{{- messages[0].content + '\n\n' }}{%- endif %}
+{%- for tool in tools or [] %}{{- (tool | tojson) + '\n' }}{%- endfor %}
+{{- 'Call: <tool_call>\n{"name": <name>, "arguments": <arguments>}\n</tool_call><|im_end|>\n' }}
+{%- set ns = namespace(last=-1) %}
+{%- for m in messages %}{%- if m.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
+{%- for m in messages %}
+{%- if m.role == 'assistant' %}
+{{- '<|im_start|>assistant\n' }}
+{%- if m.reasoning_content and loop.index0 > ns.last %}
+{{- '<think>\n' + m.reasoning_content.strip('\n') + '\n</think>\n\n' }}{%- endif %}
+{{- m.content }}
+{%- for call in m.tool_calls or [] %}
+{%- set tool_call = call.function %}
+{{- '\n' if m.content or not loop.first else '' }}
+{{- '<tool_call>\n{"name": "' + tool_call.name + '", "arguments": ' }}
+{{- (tool_call.arguments if tool_call.arguments is string else tool_call.arguments | tojson)
++ '}\n</tool_call>' }}
+{%- endfor %}{{- '<|im_end|>\n' }}
+{%- elif m.role == 'tool' %}
+{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+{{- '\n<tool_response>\n' + m.content + '\n</tool_response>' }}
+{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\n' }}{%- endif %}
+{%- elif m.role == 'user' %}{{- '<|im_start|>user\n' + m.content + '<|im_end|>\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"""
+TOOL_MARKS = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+
 # What no template above does: texts that touch their frame, a reply left out, a last message that differs.
 TOUCHING = """\
 {%- for m in messages %}{{- '[' + m.role + ']' + m.content }}{%- endfor %}

@@ -110,10 +110,11 @@ def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
 def usable_boundaries(positions: Iterable[int], prompt_length: int, least: int = 1) -> list[int]:
     """`positions` made increasing, at least `least` tokens from the start, and short of the prompt.
 
-    One token must always remain to run, so no boundary lies beyond `prompt_length - 1`.
+    One token must always remain to run, so no boundary lies beyond `prompt_length - 1`. Of two that do not
+    increase the later one counts: the earlier is of a prompt that went on otherwise.
     """
     kept: list[int] = []
-    for position in positions:
-        if position >= (kept[-1] + 1 if kept else least) and position < prompt_length:
+    for position in reversed(list(positions)):
+        if least <= position < (kept[-1] if kept else prompt_length):
             kept.append(position)
-    return kept
+    return kept[::-1]
