@@ -27,7 +27,8 @@ class ToolCall:
 
     def __str__(self) -> str:
         call = f"{clean_line(self.name)}({shorten(self.arguments, MAX_SHOWN_ARGUMENTS)})"
-        return f"⚙ calls {call}, which chatcli does not run"
+        # One that has an id was called by a program that runs it.
+        return f"⚙ calls {call}" if self.id else f"⚙ calls {call}, which chatcli does not run"
 
 
 @dataclass(frozen=True)

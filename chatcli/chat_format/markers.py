@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from chatcli.chat_format.stop import partial_length
@@ -92,7 +91,8 @@ def format_of(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> Format
         closing = HEADED_CLOSING
     first = tokenizer.response_initial_state or TEXT
     parse = tokenizer.tool_parser
-    return Format(states, first, closing, partial(parse, tools=list(tools) or None) if parse else json.loads)
+    # Its second parameter has several names.
+    return Format(states, first, closing, (lambda text: parse(text, [*tools])) if parse else json.loads)
 
 
 class CallSyntax:

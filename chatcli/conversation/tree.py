@@ -13,6 +13,7 @@ from chatcli.errors import TurnOutOfRange
 from chatcli.events import ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
+ROLE_NAMES: dict[Role, str] = {"system": "system", "user": "you", "assistant": "reply", "tool": "tool"}
 # Finish reasons of replies that did not come to their end.
 CUT_SHORT = ("cancelled", "length")
 
@@ -87,11 +88,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Turn:
-    """A user message and its reply, numbered from 1 along one path."""
+    """A user message and its reply, numbered from 1 along one path.
+
+    `steps` are the replies that called tools before it, and what the tools gave.
+    """
 
     number: int
     user: Entry
     reply: Entry | None
+    steps: tuple[Entry, ...] = ()
 
 
 @dataclass
@@ -151,8 +156,11 @@ class Conversation:
         for entry in self.path(leaf):
             if entry.message.role == "user":
                 turns.append(Turn(len(turns) + 1, entry, None))
-            elif turns:
+            elif turns and entry.message.role == "assistant":
                 turns[-1] = replace(turns[-1], reply=entry)
+            elif turns:
+                called = [] if turns[-1].reply is None else [turns[-1].reply]
+                turns[-1] = replace(turns[-1], reply=None, steps=(*turns[-1].steps, *called, entry))
         return turns
 
     def end_of_turn(self, number: int) -> str:
@@ -165,12 +173,12 @@ class Conversation:
             have = f"turns 1 to {len(turns)}" if turns else "no turns yet"
             raise TurnOutOfRange(f"There is no turn {number}: this session has {have}.")
         turn = turns[number - 1]
-        return (turn.reply or turn.user).id
+        return (turn.reply or (turn.user, *turn.steps)[-1]).id
 
     def unanswered(self, leaf: str | None = None) -> Entry | None:
-        """The user message at `leaf` (default: the head), if its reply never came."""
+        """The message or the tool's result at `leaf` (default: the head), if its reply never came."""
         entry = self.entries.get(leaf or self.head or "")
-        return entry if entry is not None and entry.message.role == "user" else None
+        return entry if entry is not None and entry.message.role != "assistant" else None
 
     def children(self, parent: str | None) -> list[Entry]:
         """The entries that continue `parent`, oldest first."""

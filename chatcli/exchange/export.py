@@ -106,6 +106,7 @@ def to_dict(name: str, conversation: Conversation, bytes_of: BytesOf | None = No
                 "finish_reason": entry.finish_reason,
                 "time": entry.created,
                 **_images(entry.message, bytes_of),
+                **_tools(entry.message),
             }
             for entry in conversation.entries.values()
         ],
@@ -124,6 +125,13 @@ def _images(message: Message, bytes_of: BytesOf | None) -> dict[str, Any]:
             with contextlib.suppress(ImagesRefused):
                 images[-1]["data"] = base64.b64encode(bytes_of(picture)).decode()
     return {"images": images} if images else {}
+
+
+def _tools(message: Message) -> dict[str, Any]:
+    """A message's tool calls, or the call that it is the result of."""
+    if message.role == "tool":
+        return {"tool_call_id": message.tool_call_id}
+    return {"tool_calls": [asdict(call) for call in message.tool_calls]} if message.tool_calls else {}
 
 
 def to_json(exported: Mapping[str, Any]) -> str:

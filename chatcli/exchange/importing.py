@@ -22,7 +22,7 @@ from chatcli.exchange.export import FORMAT, VERSION
 from chatcli.exchange.thinking import split_thinking
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.images import Gallery
-from chatcli.store.sessions.transcript import arguments_of, picture_of
+from chatcli.store.sessions.transcript import arguments_of, picture_of, tool_calls_of
 from chatcli.text import clean_line, decodable
 
 # What other programs call the thinking of a reply.
@@ -131,7 +131,7 @@ def _images(entries: Sequence[Mapping[str, Any]]) -> Iterator[Image]:
 
 
 def _entry(number: int, fields: Any) -> Entry:
-    is_entry = isinstance(fields, dict) and fields.get("role") in ("user", "assistant")
+    is_entry = isinstance(fields, dict) and fields.get("role") in ("user", "assistant", "tool")
     if not is_entry or not isinstance(fields["id"], str) or not ID.fullmatch(fields["id"]):
         raise ValueError(f"entry {number} is no message")
     where = f"of entry {number}"
@@ -147,6 +147,8 @@ def _entry(number: int, fields: Any) -> Entry:
         _text(fields["content"], f"the content {where}"),
         _text(thinking, f"the thinking {where}"),
         tuple(map(picture_of, pictures)),
+        tool_calls_of(fields.get("tool_calls", [])),
+        _text(fields.get("tool_call_id", ""), f"the tool_call_id {where}"),
     )
     reason = _text_or_none(fields.get("finish_reason"), f"the finish_reason {where}")
     return Entry(

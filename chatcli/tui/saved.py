@@ -15,7 +15,7 @@ from rich.text import Text
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Entry, Turn, date_in_words
 from chatcli.events import ToolCall
-from chatcli.text import age, clean, clean_line, count
+from chatcli.text import age, clean, clean_line, count, shorten
 from chatcli.tui.text.console import open_console
 from chatcli.tui.text.fit import fit, portable
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
@@ -25,6 +25,8 @@ MARK = "✻"
 THINKING_MARK = "  ┊ "
 THINKING_COLUMNS = 100
 MIN_COLUMNS = 8
+# Characters of a tool's result that are shown.
+MAX_SHOWN_RESULT = 400
 TAB_WIDTH = 4
 # Rows from which on a part of a turn is worth showing: its question, what is left out, and two of its end.
 MIN_PART_ROWS = 4
@@ -63,7 +65,8 @@ def reply_rows(reply: Entry, console: Console, indent: str = INDENT, note: str |
         rows += rendered(text, console, indent) if text.strip() else []
         for call in calls:
             rows += _note_rows(clean(str(call)), console, indent)
-    note = note or finish.mark(reply.finish_reason) or ("" if reply.message.content.strip() else "(empty)")
+    is_empty = not (reply.message.content.strip() or reply.message.tool_calls)
+    note = note or finish.mark(reply.finish_reason) or ("(empty)" if is_empty else "")
     return [*rows, *(_note_rows(note, console, indent) if note else ())]
 
 
@@ -76,12 +79,23 @@ def _split_at_calls(reply: Entry) -> list[tuple[str, list[ToolCall]]]:
     """The text of a reply without its tool calls, each piece with the calls that come after it."""
     content, end = reply.message.content, 0
     pieces: list[tuple[str, list[ToolCall]]] = []
-    for call in reply.record.get("tool_calls", ()):
-        if not pieces or call["start"] >= end:
-            pieces.append((content[end : call["start"]], []))
-        end = max(end, call["end"])
-        pieces[-1][1].append(ToolCall(call["name"], call["arguments"]))
+    for call in tool_calls(reply):
+        if not pieces or call.start >= end:
+            pieces.append((content[end : call.start], []))
+        end = max(end, call.end)
+        pieces[-1][1].append(call)
     return [*pieces, (content[end:], [])]
+
+
+def tool_calls(reply: Entry) -> list[ToolCall]:
+    """The calls of a reply, with the parts of its text that they are; those of no part come last."""
+    if not reply.message.tool_calls:
+        return [ToolCall(**call) for call in reply.record.get("tool_calls", ())]
+    end = len(reply.message.content)
+    return [
+        call if call.start < call.end else replace(call, start=end, end=end)
+        for call in reply.message.tool_calls
+    ]
 
 
 def turn_rows(
@@ -93,14 +107,24 @@ def turn_rows(
     """
     user = turn.user.message
     yield from question_rows(user.brief if brief else user.shown, console.width, f"{turn.number} › ")
-    if turn.reply is None:
-        return
-    if turn.reply.message.thinking and thinking_shown_by is None:
-        yield from thinking_rows(turn.reply.message.thinking, console.width)
-    elif turn.reply.message.thinking:
-        line, hint = INDENT + thought(turn.reply), f" · {thinking_shown_by}"
-        yield Text(line + hint * (len(line + hint) < console.width), DIM)
-    yield from reply_rows(turn.reply, console, note=finish.saved_note(turn.reply) if is_last else None)
+    for entry in [*turn.steps, turn.reply]:
+        if entry is None:
+            return
+        if entry.message.role == "tool":
+            yield from _note_rows(tool_result(entry), console, INDENT)
+            continue
+        if entry.message.thinking and thinking_shown_by is None:
+            yield from thinking_rows(entry.message.thinking, console.width)
+        elif entry.message.thinking:
+            line, hint = INDENT + thought(entry), f" · {thinking_shown_by}"
+            yield Text(line + hint * (len(line + hint) < console.width), DIM)
+        is_end = is_last and entry is turn.reply
+        yield from reply_rows(entry, console, note=finish.saved_note(entry) if is_end else None)
+
+
+def tool_result(entry: Entry) -> str:
+    """What a tool gave, in a line."""
+    return f"⚙ gave {shorten(entry.message.content, MAX_SHOWN_RESULT)}"
 
 
 def portable_entry(entry: Entry) -> Entry:
@@ -109,10 +133,10 @@ def portable_entry(entry: Entry) -> Entry:
     message = replace(entry.message, content=portable(original), thinking=portable(entry.message.thinking))
     # In a text that is changed the tool calls begin elsewhere.
     calls = [
-        {**call, **{edge: len(portable(original[: call[edge]])) for edge in ("start", "end")}}
-        for call in entry.record.get("tool_calls", ())
+        replace(call, start=len(portable(original[: call.start])), end=len(portable(original[: call.end])))
+        for call in tool_calls(entry)
     ]
-    return replace(entry, message=message, record={**entry.record, "tool_calls": calls})
+    return replace(entry, message=replace(message, tool_calls=tuple(calls)))
 
 
 def layout_console(width: int) -> Console:
@@ -214,14 +238,16 @@ def plain_transcript(conversation: Conversation, *, thinking: bool = False, last
     parts = [] if last is None or len(turns) <= last else [_earlier(len(turns) - last).partition(" · ")[0]]
     for turn in turns if last is None else turns[-last:]:
         parts.append(f"{turn.number} › {clean(turn.user.message.shown)}")
-        if turn.reply is None:
-            continue
-        reply = turn.reply.message
-        if thinking and reply.thinking:
-            lines = clean(reply.thinking).strip("\n").split("\n")
-            parts.append("\n".join(f"{THINKING_MARK.strip()} {line}".rstrip() for line in lines))
-        mark = finish.mark(turn.reply.finish_reason)
-        parts += [clean(reply.content)] * bool(reply.content) + [mark] * bool(mark)
+        for entry in filter(None, [*turn.steps, turn.reply]):
+            message = entry.message
+            if message.role == "tool":
+                parts.append(tool_result(entry))
+                continue
+            if thinking and message.thinking:
+                lines = clean(message.thinking).strip("\n").split("\n")
+                parts.append("\n".join(f"{THINKING_MARK.strip()} {line}".rstrip() for line in lines))
+            mark = finish.mark(entry.finish_reason)
+            parts += [clean(message.content)] * bool(message.content) + [mark] * bool(mark)
     return "\n\n".join(parts or ["No turns yet."]) + "\n"
 
 

@@ -149,7 +149,7 @@ def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry
 
 def boundaries_around(prompt: Prompt) -> dict[str, int]:
     """Those around the reply to a prompt, or the reply that ends it, as the reply's record keeps them."""
-    count = max(prompt.boundaries) + (prompt.leaf.message.role == "user")
+    count = max(prompt.boundaries) + (prompt.leaf.message.role != "assistant")
     counts = {name: count + offset for name, offset in BOUNDARY_OFFSETS.items()}
     return {name: prompt.boundaries[at] for name, at in counts.items() if at in prompt.boundaries}
 
@@ -192,8 +192,8 @@ def prefill_cost(chat: TurnContext, entry: Entry) -> int:
 
     Raises `TemplateRefused`.
     """
-    is_user = entry.message.role == "user"
-    leaf = chat.conversation.entries.get(entry.parent or "") if is_user else entry
+    is_asked = entry.message.role != "assistant"
+    leaf = chat.conversation.entries.get(entry.parent or "") if is_asked else entry
     if leaf is None:
         return 0
     path = render_history(chat, leaf).path

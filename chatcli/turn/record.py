@@ -70,7 +70,7 @@ def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
 
 
 def _new_ids(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> list[str]:
-    *earlier, _ = chat.conversation.turns(leaf.id)
-    records = [turn.reply.record for turn in earlier if turn.reply]
+    *earlier, _ = chat.conversation.path(leaf.id)
+    records = [entry.record for entry in earlier if entry.message.role == "assistant"]
     earlier_ids = {segment for record in records for segment in record.get(key, ())}
     return [segment for segment in ids if segment not in earlier_ids or segment == ids[-1]]

@@ -29,7 +29,8 @@ def last_question(chat: TurnContext) -> Entry:
     turns = chat.conversation.turns()
     if not turns:
         raise NothingToRepeat("There is no reply to make anew yet: say something first.")
-    return turns[-1].user
+    last = turns[-1]
+    return chat.conversation.entries[last.reply.parent or ""] if last.reply else (last.user, *last.steps)[-1]
 
 
 def go_on(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]:

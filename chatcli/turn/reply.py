@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from chatcli.chat_format.markers import Part, ReplySplitter
@@ -103,7 +102,10 @@ class ReplyCollector:
                 start = len(record.text)
                 record.text += text
                 end = start + len(text.rstrip())
-                record.tool_calls += [{"start": start, "end": end, **asdict(call)} for call in part.calls]
+                record.tool_calls += [
+                    {"start": start, "end": end, "name": call.name, "arguments": call.arguments}
+                    for call in part.calls
+                ]
                 yield ToolCalled(text, part.calls)
             elif text:
                 yield from self._emit(stop.feed(text))

@@ -173,3 +173,18 @@ def test_a_cut_reply_that_was_gone_back_to_is_a_branch() -> None:
     conversation.add(entry("v", "a"))
     conversation.head = "b"
     assert set() == conversation.continued() and 2 == conversation.branch_count()
+
+
+def test_a_turn_whose_tools_were_run_has_the_steps_before_its_reply() -> None:
+    conversation = talk("u1", "a1")
+    conversation.add(entry("t1", "a1", "tool"))
+    (turn,) = conversation.turns()
+    assert (["a1", "t1"], None) == (ids(list(turn.steps)), turn.reply)
+    assert "t1" == conversation.end_of_turn(1)
+    unanswered = conversation.unanswered()
+    assert unanswered is not None and "t1" == unanswered.id
+    conversation.add(entry("a2", "t1", "assistant"))
+    (turn,) = conversation.turns()
+    assert turn.reply is not None
+    assert (["a1", "t1"], "a2") == (ids(list(turn.steps)), turn.reply.id)
+    assert conversation.unanswered() is None

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from chatcli.conversation.tree import Conversation
+from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import BadName, NotImportable, SessionExists
+from chatcli.events import ToolCall
 from chatcli.exchange import export, importing
 from chatcli.exchange.importing import Imported
 from chatcli.store.sessions.folder import SessionFolder
@@ -40,6 +41,27 @@ def reply(content: Any, **more: Any) -> dict[str, Any]:
 
 
 # JSON: the whole tree
+
+
+def test_tool_calls_and_their_results_come_back_from_the_file_and_from_an_export(
+    folder: SessionFolder,
+) -> None:
+    call = ToolCall("weather", '{"city": "Lisbon"}', "call_1", 3, 9)
+    messages = [
+        Message("user", "Is it warm?"),
+        Message("assistant", "Hm.[call]", "So.", tool_calls=(call,)),
+        Message("tool", "21 degrees", tool_call_id="call_1"),
+        Message("assistant", "Yes."),
+    ]
+    with folder.create("tools", model=None, system=None) as session:
+        for message in messages:
+            session.append(message, session.conversation.head)
+    saved = folder.read("tools")
+    assert messages == [entry.message for entry in saved.conversation.path()]
+    assert [] == saved.problems
+    assert 1 == folder.summaries()[0].turns
+    with importing.save(folder, read(exported(saved.conversation, "again"))) as session:
+        assert messages == [entry.message for entry in session.conversation.path()]
 
 
 def test_an_import_of_an_export_is_the_same_tree(folder: SessionFolder) -> None:
@@ -107,7 +129,7 @@ def test_a_damaged_export_is_refused_in_a_sentence(folder: SessionFolder, change
         {"id": "../x"},
         {"id": 7},
         {"parent": "nobody"},
-        {"role": "tool"},
+        {"role": "system"},
         {"content": None},
         {"time": "NaN"},
         {"time": 10**400},

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Entry, Message
-from chatcli.events import PrefixMatched, ReplyContinued, TextDelta, TurnDone, TurnRecord
+from chatcli.events import PrefixMatched, ReplyContinued, TextDelta, ToolCall, TurnDone, TurnRecord
 from chatcli.tui.render.pipe import Pipe
 from chatcli.tui.render.results import PROMPT_ROWS
 from chatcli.tui.render.screen import Screen
@@ -143,6 +143,29 @@ def test_a_tool_call_is_told_as_it_was_when_it_came() -> None:
     rows = [row.plain for row in reply_rows(entry, layout_console(80))]
     assert shown[1:] == rows[1:] and "<tool_call>" not in rows[0]
     assert call in piped(results.Transcript("talk", conversation))
+
+
+def test_what_tools_gave_stands_between_the_replies() -> None:
+    conversation = Conversation("2031-11-03")
+    call = ToolCall("weather", '{"city": "Lisbon"}', "call_1", 5, 11)
+    messages = [
+        Message("user", "Is it warm?"),
+        Message("assistant", "Well.[call]", tool_calls=(call,)),
+        Message("tool", "21 degrees\nand rain", tool_call_id="call_1"),
+        Message("assistant", "Yes."),
+    ]
+    for number, message in enumerate(messages):
+        conversation.add(Entry(f"e{number}", conversation.head, message, 0.0))
+    shown = [
+        "1 › Is it warm?",
+        "  Well.",
+        '  ⚙ calls weather({"city": "Lisbon"})',
+        "  ⚙ gave 21 degrees and rain",
+        "  Yes.",
+    ]
+    assert shown == printed(results.Opened("talk", conversation), 80, 24)[2:]
+    assert shown == printed(results.Transcript("talk", conversation), 80, 24)[2:]
+    assert "⚙ gave 21 degrees and rain" in piped(results.Transcript("talk", conversation))
 
 
 def test_a_transcript_folds_the_thinking_and_shows_it_only_if_asked() -> None:

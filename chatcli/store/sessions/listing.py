@@ -32,7 +32,7 @@ MAX_LINE_BYTES, MAX_WORDS = 8 << 20, 4096
 USER = b'\n{"type": "user"'
 # The beginning of a line that adds a message, or that changes neither the head's turn nor the model.
 FORWARD = re.compile(
-    rb'\n\{"type": "(?:(user|assistant)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
+    rb'\n\{"type": "(?:(user|assistant|tool)", "id": "(\w+)", "parent": (?:null|"(\w+)"), "content": "'
     rb'|(?:note|part)", "id": "|(?:system|template|running|set)", ")'
 )
 

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
-from chatcli.conversation.tree import Conversation, Entry
+from chatcli.conversation.tree import Conversation, Entry, Role
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.files import Location
 from chatcli.store.sessions import listing
@@ -53,7 +53,7 @@ class Hit:
 
     session: str
     turn: int
-    role: str
+    role: Role
     entry: str
     on_path: bool
     excerpt: str

@@ -17,6 +17,7 @@ from typing import Any
 from chatcli.conversation.images import FORMATS
 from chatcli.conversation.tree import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
+from chatcli.events import ToolCall
 from chatcli.text import clean_line, decodable
 
 SESSION_VERSION = 1
@@ -173,7 +174,7 @@ class _Reader:
 
     def _apply(self, line: dict[str, Any]) -> None:
         kind = line["type"]
-        if kind in ("user", "assistant"):
+        if kind in ("user", "assistant", "tool"):
             entry = self._entry(line)
             # Whole, it takes the place of its parts.
             self._parts.pop(entry.id, None)
@@ -216,7 +217,8 @@ class _Reader:
 
     def _entry(self, line: dict[str, Any]) -> Entry:
         content, thinking = _text(line["content"]), _text(line.get("thinking", ""))
-        message = Message(line["type"], content, thinking, self._images(line.get("images", [])))
+        images, calls = self._images(line.get("images", [])), tool_calls_of(line.get("tool_calls", []))
+        message = Message(line["type"], content, thinking, images, calls, _text(line.get("tool_call_id", "")))
         identifier, parent = line["id"], _text_or_none(line["parent"])
         if not _text(identifier) or identifier == parent:
             raise ValueError(identifier)
@@ -309,6 +311,17 @@ def picture_of(value: Any) -> Picture:
     if not is_image or not all(type(size) is int for size in sizes):
         raise ValueError(value)
     return replace(picture, name=clean_line(picture.name))
+
+
+def tool_calls_of(value: Any) -> tuple[ToolCall, ...]:
+    """The calls of a reply from its fields. Raises one of `DAMAGE`."""
+    calls = [
+        ToolCall(_text(call["name"]), _text(call["arguments"]), _text(call["id"]), call["start"], call["end"])
+        for call in value
+    ]
+    if not all(_is_count(call.start) and _is_count(call.end) for call in calls):
+        raise ValueError(value)
+    return tuple(calls)
 
 
 def _time(value: Any) -> float:
@@ -434,6 +447,10 @@ def entry_line(entry: Entry) -> dict[str, Any]:
         line["thinking"] = message.thinking
         line["finish_reason"] = entry.finish_reason
         line["record"] = dict(entry.record)
+    if message.tool_calls:
+        line["tool_calls"] = [asdict(call) for call in message.tool_calls]
+    if message.role == "tool":
+        line["tool_call_id"] = message.tool_call_id
     if message.images:
         line["images"] = [asdict(picture) for picture in message.images]
     return line

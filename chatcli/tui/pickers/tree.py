@@ -12,7 +12,7 @@ import wcwidth
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from chatcli.conversation import finish
-from chatcli.conversation.tree import Conversation, Entry, Role
+from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry, Role
 from chatcli.text import clean_line
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
@@ -202,7 +202,7 @@ class TreeRows(PickerRows[ChosenEntry]):
     def preview(self, index: int, width: int, height: int) -> Iterator[StyleAndTextTuples]:
         node = self._rows[index].node
         entry, message = node.entry, node.entry.message
-        heading = ["you" if message.role == "user" else "reply", f"turn {node.turn}"]
+        heading = [ROLE_NAMES[message.role], f"turn {node.turn}"]
         if entry.created > 0:
             heading.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.created)))
         if cut := finish.word(entry.finish_reason):
@@ -210,7 +210,7 @@ class TreeRows(PickerRows[ChosenEntry]):
         if entry.id in self._labels:
             heading.append(f"[{first_words(self._labels[entry.id])}]")
         yield [("class:dim", fit(" · ".join(heading), width))]
-        if message.role == "user":
+        if message.role != "assistant":
             for line in wrapped(message.shown, width):
                 yield [("", line)]
         else:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chatcli.commands import results
+from chatcli.conversation.tree import ROLE_NAMES
 from chatcli.store.sessions import search
 from chatcli.text import age, clean, clean_line, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
@@ -36,7 +37,6 @@ PROMPT_ROWS = 3
 REMINDER_TURNS = 2
 # Notes below a table that must not be overlooked: a missed target, a peer that is better, other tokens.
 WARNING = re.compile("^MISSED|chatcli loses|differs? from|differ!")
-ROLES = {"user": "you", "assistant": "reply"}
 EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
 # The keys that /help shows, as short as its commands, and those of /help keys.
 MAIN_KEYS = (
@@ -348,7 +348,7 @@ def _(result: search.SearchResult) -> RenderableType:
         return Text(f"No messages match {words}.")
     lines: list[RenderableType] = []
     for hit in result.hits:
-        place = f"  turn {hit.turn} · {ROLES.get(hit.role, hit.role)} · {age(hit.time)}"
+        place = f"  turn {hit.turn} · {ROLE_NAMES[hit.role]} · {age(hit.time)}"
         branch = "" if hit.on_path else " (other branch)"
         lines.append(Text.assemble((clean_line(hit.session), ACCENT), (place, DIM), (branch, DIM)))
         excerpt = Text("  ").append(hit.excerpt)
