@@ -111,6 +111,16 @@ class TemplateRefused(ModelError):
     """The chat template raised on this conversation."""
 
 
+class TemplateCutOff(TemplateRefused):
+    """The chat template was ended: it took too long, or too much memory."""
+
+
+class TemplateStopped(TemplateCutOff):
+    """Ctrl-C ended it."""
+
+    exit_code = 130
+
+
 class ImagesRefused(TemplateRefused):
     """This model, or this machine, cannot take images."""
 

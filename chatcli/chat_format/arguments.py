@@ -1,23 +1,16 @@
-"""Chat template arguments: which variables a template reads, and the values that a session gives them.
-
-The command line imports this module, and jinja2 takes a twentieth of a second to import: it comes late.
-"""
+"""Chat template arguments: which variables a template reads, and the values that a session gives them."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from chatcli.chat_format import renderer
 from chatcli.errors import UsageError
 from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH, is_shallow
 from chatcli.text import decodable
-
-if TYPE_CHECKING:
-    from jinja2 import nodes
-    from jinja2.parser import Parser
 
 LEVELS = ("low", "medium", "high")
 # The names in use for how much a model is to think, and for whether it is to.
@@ -39,55 +32,30 @@ STANDARD_VARIABLES = {
 }
 
 
+def python_renderer(tokenizer: Any) -> Callable[..., Any] | None:
+    """The Python code, mlx-lm's or of the tokenizer's own class, that takes the place of a template."""
+    code = getattr(tokenizer, "_chat_template", None)
+    if code is None:
+        tokenizer_class = type(getattr(tokenizer, "_tokenizer", tokenizer))
+        own = getattr(tokenizer_class, "apply_chat_template", None)
+        code = None if own is None or own.__module__.startswith("transformers.") else own
+    return code
+
+
 def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
     """The variables that a tokenizer's template (`source`) reads, but for the standard ones.
 
-    Where Python code of mlx-lm's or of the tokenizer's own class takes the place of a template, they
-    are its parameters.
+    Of Python code they are its parameters. Raises `TemplateCutOff`.
     """
-    renderer = getattr(tokenizer, "_chat_template", None)
-    if renderer is None:
-        tokenizer_class = type(getattr(tokenizer, "_tokenizer", tokenizer))
-        own = getattr(tokenizer_class, "apply_chat_template", None)
-        renderer = None if own is None or own.__module__.startswith("transformers.") else own
-    if renderer is None:
-        names = _undeclared_variables(source)
+    code = python_renderer(tokenizer)
+    if code is None:
+        names = renderer.undeclared_variables(source)
     else:
-        parameters = inspect.signature(inspect.unwrap(renderer)).parameters.values()
+        parameters = inspect.signature(inspect.unwrap(code)).parameters.values()
         named = [each for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
-        names = {each.name for each in named}
+        names = frozenset(each.name for each in named)
     special = {name for name in getattr(tokenizer, "special_tokens_map", {}) if name.endswith("_token")}
-    return frozenset(names - STANDARD_VARIABLES - special)
-
-
-def _undeclared_variables(source: str) -> set[str]:
-    import jinja2.meta
-
-    return jinja2.meta.find_undeclared_variables(syntax(source))
-
-
-@functools.lru_cache(maxsize=8)
-def syntax(source: str) -> nodes.Template:
-    """A template's syntax tree; an empty one if it has errors: rendering it will say what is wrong."""
-    import jinja2
-    from jinja2 import nodes
-    from jinja2.ext import Extension
-
-    class GenerationTag(Extension):
-        """The `generation` tag, which marks what a model is trained on and renders as its content."""
-
-        tags = {"generation"}  # noqa: RUF012 - jinja2's own way
-
-        def parse(self, parser: Parser) -> nodes.Node:
-            line = next(parser.stream).lineno
-            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return nodes.Scope(body, lineno=line)
-
-    environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", GenerationTag])
-    try:
-        return environment.parse(source)
-    except (jinja2.TemplateError, RecursionError):
-        return environment.parse("")
+    return names - STANDARD_VARIABLES - special
 
 
 def effort_name(variables: frozenset[str]) -> str | None:

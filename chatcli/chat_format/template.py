@@ -18,16 +18,14 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from jinja2 import nodes
-
-from chatcli.chat_format.arguments import syntax, template_arguments, template_variables
+from chatcli.chat_format import renderer, sandbox
+from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
 from chatcli.chat_format.markers import CallSyntax
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
-from chatcli.errors import ImagesRefused, ModelBroken, TemplateRefused
+from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused
 from chatcli.events import ToolCall
 from chatcli.model.vision import Vision, pictures
-from chatcli.threads import interruptible
 
 # Invented messages with first characters of every kind, which a template may trim and a tokenizer merge.
 INVENTED_TEXTS = ("Yes", "\n\nno", " 1", "7é", "*")
@@ -45,11 +43,6 @@ IMAGES_UNSUPPORTED = (
     "This conversation has images, which this model cannot be shown: go on with one that can "
     "(/model NAME, -m NAME), or before them (/rewind TURN)."
 )
-# A template that takes longer has no end. Long conversations take a tenth of a second.
-RENDER_SECONDS = 10.0
-# No context takes so many characters.
-MAX_CHARACTERS = 64 << 20
-
 INVENTED_IMAGE = Picture("", "", "", 0, 0)
 INVENTED_CALL = ToolCall("tool", "{}", "call")
 # In place of a reply that calls tools, while the template shows the calls: what was written goes there.
@@ -95,8 +88,6 @@ class TemplateCache:
     @classmethod
     def of(cls, tokenizer: Any) -> TemplateCache:
         """An empty one for this tokenizer."""
-        for source in _sources(tokenizer):
-            check_source(source)
         written = _text_with_control_tokens(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
@@ -401,61 +392,45 @@ def _rendered(
     options: Mapping[str, Any],
     stop: threading.Event | None,
 ) -> str:
-    """The rendered text. Raises `TemplateRefused`, also where rendering has no end, or `stop` is set."""
-
-    def render() -> str:
-        # Copies, because a renderer in Python could change its arguments.
-        return str(
-            tokenizer.apply_chat_template(
-                _copied(messages), tokenize=False, add_generation_prompt=generation, **options
-            )
-        )
-
+    """The rendered text. Raises `TemplateRefused`."""
+    # Python code could change its arguments.
+    copies = _copied(messages)
     try:
-        text = interruptible.run(render, RENDER_SECONDS, stop)
-    except interruptible.Interrupted as error:
-        if error.timed_out:
-            raise TemplateRefused(
-                f"The model's chat template does not come to an end in {RENDER_SECONDS:.0f} seconds: "
-                "choose another model with -m."
-            ) from error
-        raise TemplateRefused("The model's chat template was stopped.") from error
+        if python_renderer(tokenizer) is not None:
+            flags = {"tokenize": False, "add_generation_prompt": generation}
+            return str(tokenizer.apply_chat_template(copies, **flags, **options))
+        source = options.get("chat_template") or tokenizer.get_chat_template(tools=options.get("tools"))
     except Exception as error:
-        # A template is a program of whoever made the model: it can raise anything.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise TemplateRefused(f"The model's chat template refuses this conversation: {reason}") from error
-    if len(text) > MAX_CHARACTERS:
-        raise TemplateRefused("The model's chat template writes more than any model can read.")
-    return text
+        # Code of whoever made the model can raise anything, and several templates may lack the one.
+        raise TemplateRefused(renderer.refusal(sandbox.reason(error))) from error
+    context = {
+        "tools": None,
+        "documents": None,
+        "add_generation_prompt": generation,
+        # What mlx-lm gives every template.
+        "enable_thinking": tokenizer.has_thinking,
+        **tokenizer.special_tokens_map,
+        **options,
+    }
+    context.pop("chat_template", None)
+    plain = json.loads(json.dumps(context, default=str))
+    return renderer.render(source, {**plain, "messages": copies}, stop)
 
 
 def _copied(value: Any) -> Any:
+    """Plain dictionaries and lists."""
     if isinstance(value, Mapping):
         return {key: _copied(each) for key, each in value.items()}
     return list(map(_copied, value)) if isinstance(value, list | tuple) else value
 
 
-def check_source(source: str) -> None:
-    """Raises `ModelBroken` for a template whose numbers may grow without end, which nothing interrupts."""
-    for node in syntax(source).find_all((nodes.Pow, nodes.Mul)):
-        constants = [each.value for each in node.find_all(nodes.Const) if isinstance(each.value, int)]
-        if isinstance(node, nodes.Pow) or max(constants, default=0) > MAX_CHARACTERS:
-            raise ModelBroken("The model's chat template computes numbers that no conversation needs.")
-
-
-def _sources(tokenizer: Any) -> list[str]:
-    """All chat templates of a tokenizer. Raises `ModelBroken` where they are not text."""
-    template = tokenizer.chat_template or ""
-    sources = list(template.values()) if isinstance(template, dict) else [template]
-    if not all(isinstance(each, str) for each in sources):
-        raise ModelBroken("The model's chat template is not text.")
-    return sources
-
-
 def _source(tokenizer: Any) -> str:
-    """The chat template's text; empty where mlx-lm renders with Python code."""
-    template = tokenizer.chat_template
-    return template if isinstance(template, str) else str((template or {}).get("default", ""))
+    """The chat template's text; empty where Python code renders. Raises `ModelBroken` where it is no text."""
+    template = tokenizer.chat_template or ""
+    source = template.get("default", "") if isinstance(template, dict) else template
+    if not isinstance(source, str):
+        raise ModelBroken("The model's chat template is not text.")
+    return source
 
 
 def _text_with_control_tokens(tokenizer: Any) -> str:
@@ -468,9 +443,10 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
     for messages in (conversation, conversation[1:]):
         try:
             sample += _rendered(tokenizer, messages, True, {}, None)
-        except TemplateRefused as error:
-            if isinstance(error.__cause__, interruptible.Interrupted):
-                raise
+        except TemplateCutOff:
+            raise
+        except TemplateRefused:
+            continue
     return " ".join((_source(tokenizer), named, sample))
 
 

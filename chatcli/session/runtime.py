@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import reduce
 
 from chatcli import files
+from chatcli.chat_format import renderer
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -81,6 +82,7 @@ class Runtime:
             loading(settings.draft_model)
             with _from_flag():
                 draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
+        renderer.start()
         loading(name)
         with distributed.loading(ranks, settings, name):
             self.loaded = worker.call(

@@ -202,6 +202,20 @@ def test_a_control_token_in_a_message_is_text(load: Templates, name: str, mark: 
     assert mark in template._tokenizer.decode([t for t in forged if t != special])
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_renders_as_transformers_renders_it(load: Templates, name: str) -> None:
+    template = load(name)
+    for path in (PATHS[0], ANSWERED[0], [SYSTEM, *ANSWERED[0], *PATHS[1]]):
+        for generation in (True, False):
+            theirs = template._tokenizer.apply_chat_template(
+                template._as_dicts(path),
+                tokenize=False,
+                add_generation_prompt=generation,
+                **template._options,
+            )
+            assert theirs == template.text(path, generation=generation)
+
+
 def test_a_refusal_of_the_template_is_quoted(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, "{{ raise_exception('Roles must alternate!') }}")
     template = Template(load_tokenizer(tmp_path), DATE)

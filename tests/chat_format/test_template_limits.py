@@ -173,7 +173,7 @@ def test_a_changed_last_message_is_reported(load: Templates) -> None:
 
 
 class CountingTokenizer:
-    """A tokenizer that counts its renders and the characters that it encodes."""
+    """A tokenizer that counts its renders, which ask for its tokens, and the characters that it encodes."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._inner = tokenizer
@@ -182,9 +182,10 @@ class CountingTokenizer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def apply_chat_template(self, *messages: Any, **options: Any) -> Any:
+    @property
+    def special_tokens_map(self) -> Any:
         self.renders += 1
-        return self._inner.apply_chat_template(*messages, **options)
+        return self._inner.special_tokens_map
 
     def encode(self, text: str, **options: Any) -> Any:
         self.characters += len(text)

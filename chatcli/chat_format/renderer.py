@@ -1,0 +1,181 @@
+"""Has chat templates rendered in processes of their own, within a limit of time and one of memory."""
+
+from __future__ import annotations
+
+import atexit
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chatcli.chat_format import sandbox
+from chatcli.errors import TemplateCutOff, TemplateRefused, TemplateStopped
+from chatcli.text import file_size
+
+# A template that takes longer has no end. Long conversations take a tenth of a second.
+RENDER_SECONDS = 10.0
+# What the process may have, its own 20 MB included.
+MEMORY_BYTES = 10**9
+# How often a stop signal, and memory where the system does not limit it, are looked at.
+POLL_SECONDS = 0.05
+READ_BYTES = 1 << 20
+
+
+class Renderer:
+    """A process that renders templates, one at a time. Once it was ended, it renders nothing more."""
+
+    def __init__(
+        self,
+        seconds: float = RENDER_SECONDS,
+        memory: int = MEMORY_BYTES,
+        watched: bool = sys.platform == "darwin",
+    ) -> None:
+        """`watched`: the system does not limit a process's memory. Raises `TemplateRefused`."""
+        self._seconds, self._memory, self._watched = seconds, memory, watched
+        limits = [str(0 if watched else memory), str(seconds)]
+        self._socket, other = socket.socketpair()
+        try:
+            # A session of its own, so that Ctrl-C in the terminal reaches only the process that waits.
+            self._process = subprocess.Popen(
+                [sys.executable, "-IS", str(Path(sandbox.__file__)), *limits, *sys.path],
+                stdin=other.fileno(),
+                stdout=other.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._socket.close()
+            raise TemplateRefused(
+                f"The process that renders the model's chat template cannot be started: {error.strerror}."
+            ) from error
+        finally:
+            other.close()
+
+    def ask(
+        self, source: str, context: Mapping[str, Any] | None, stop: threading.Event | None
+    ) -> tuple[bytes, str]:
+        """`sandbox.TEXT` and what a template makes of a context, or `sandbox.REFUSED` and why not.
+
+        Without a context it is the variables that the template reads. Raises `TemplateCutOff`.
+        """
+        request = marshal.dumps((source, None if context is None else dict(context)))
+        try:
+            self._socket.settimeout(None)
+            self._socket.sendall(len(request).to_bytes(sandbox.LENGTH_BYTES) + request)
+            self._socket.settimeout(POLL_SECONDS)
+            answer = self._read(int.from_bytes(self._read(sandbox.LENGTH_BYTES, stop)), stop)
+        except (ConnectionError, EOFError):
+            raise self._ended() from None
+        if answer == sandbox.OUT_OF_MEMORY:
+            raise self._too_much_memory()
+        return answer[:1], answer[1:].decode(errors="surrogatepass")
+
+    def _read(self, count: int, stop: threading.Event | None) -> bytes:
+        """So many bytes of the answer. Raises `EOFError` if the process ends before."""
+        data = bytearray()
+        while len(data) < count:
+            try:
+                piece = self._socket.recv(min(count - len(data), READ_BYTES))
+            except TimeoutError:
+                if stop is not None and stop.is_set():
+                    raise TemplateStopped("The model's chat template was stopped.") from None
+                if self._watched and resident_bytes(self._process.pid) > self._memory:
+                    raise self._too_much_memory() from None
+                continue
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+    def _ended(self) -> TemplateCutOff:
+        code = self._process.wait()
+        if code == -signal.SIGALRM:
+            return TemplateCutOff(
+                f"The model's chat template does not come to an end in {self._seconds:g} seconds: "
+                "choose another model with -m."
+            )
+        if code == -signal.SIGKILL:
+            return self._too_much_memory()
+        return TemplateCutOff(
+            f"The model's chat template broke what renders it (exit code {code}): "
+            "choose another model with -m."
+        )
+
+    def _too_much_memory(self) -> TemplateCutOff:
+        return TemplateCutOff(
+            f"The model's chat template needs more memory than {file_size(self._memory)}: "
+            "choose another model with -m."
+        )
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
+
+# Those that wait for work.
+_idle: list[Renderer] = []
+# What two processes read of one pipe, neither would understand.
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def start() -> None:
+    """Start a process, so that it is ready when the first template is rendered."""
+    if not _idle:
+        _idle.append(Renderer())
+
+
+def render(source: str, context: Mapping[str, Any], stop: threading.Event | None = None) -> str:
+    """The text that a template makes of its context: plain values, as JSON has them.
+
+    Raises `TemplateRefused` with the template's own words, `TemplateCutOff` if it takes too long or too much
+    memory, `TemplateStopped` once `stop` is set.
+    """
+    return _ask(source, context, stop)
+
+
+def undeclared_variables(source: str) -> frozenset[str]:
+    """The variables that a template reads; none of one with errors. Raises `TemplateCutOff`."""
+    return frozenset(_ask(source, None, None).split())
+
+
+def _ask(source: str, context: Mapping[str, Any] | None, stop: threading.Event | None) -> str:
+    try:
+        renderer = _idle.pop()
+    except IndexError:
+        renderer = Renderer()
+    try:
+        kind, text = renderer.ask(source, context, stop)
+    except BaseException:
+        # It is gone, or at work on what nobody waits for.
+        renderer.close()
+        raise
+    _idle.append(renderer)
+    if kind == sandbox.REFUSED:
+        raise TemplateRefused(refusal(text))
+    return text
+
+
+@atexit.register
+def _close() -> None:
+    while _idle:
+        _idle.pop().close()
+
+
+def refusal(reason: str) -> str:
+    """The sentence for a template that raised."""
+    return f"The model's chat template refuses this conversation: {reason}"
+
+
+def resident_bytes(process_id: int) -> int:
+    """The memory that a process has, by `ps`; 0 if it is gone."""
+    words = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, check=False
+    ).stdout.split()
+    return int(words[0]) << 10 if words else 0
