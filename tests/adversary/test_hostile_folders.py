@@ -67,6 +67,7 @@ FILES = (
     "x.jsonl",
     ".last",
     ".chatcli",
+    ".inode",
     f".{HEX}.new",
     f"kv/{FINGERPRINT}/ab/{KEY}-{KEY}-{KEY}.rows.damaged",
     f"kv/{FINGERPRINT}/ab/{KEY}-{KEY}-{KEY}.rows.safetensors",
