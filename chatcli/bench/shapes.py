@@ -19,9 +19,10 @@ import mlx_lm
 
 from chatcli.errors import UsageError
 from chatcli.kv import prompt_cache
+from chatcli.kv.expected import ExpectedCache
 from chatcli.model.load import LoadedModel
 from chatcli.model.load import load as load_model
-from chatcli.settings.values import POCKET
+from chatcli.settings.values import DEFAULTS, POCKET
 
 CONTEXT_TOKENS = 65536
 ROPE_PARAMETERS = {"type": "default", "mrope_section": [11, 11, 10]}
@@ -158,6 +159,7 @@ def load(name: str) -> LoadedModel:
         name=name,
         model=random_model,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:32],
+        expected=ExpectedCache(random_model, DEFAULTS),
         context=CONTEXT_TOKENS,
         sampling=replace(pocket.sampling, max_tokens=None),
     )

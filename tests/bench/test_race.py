@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from chatcli.bench.ours import Chatcli, ChatcliTypeahead
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
 from chatcli.bench.race import Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.cli import bench
 from chatcli.errors import UsageError
+from chatcli.store.segments.segments import SegmentStore
+from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.threads.mlx_thread import Worker
 from tests.support.families import at_night
 
@@ -173,6 +177,20 @@ def _first_logit(loaded: shapes.LoadedModel) -> float:
     import mlx.core as mx
 
     return float(loaded.model(mx.array([[5, 6]]))[0, -1, 7].item())
+
+
+@pytest.mark.parametrize("name", shapes.SMALL[:1])
+def test_a_shape_of_random_weights_is_restored(name: str, tmp_path: Path) -> None:
+    worker = Worker()
+    loaded = worker.call(shapes.load, name)
+    path = TokenPath.cut(root_id(loaded.fingerprint), [5, 6, 7], [2])
+    for depth in (0, 1):
+        store = SegmentStore(tmp_path, loaded.fingerprint)
+        match, steps = Checkpoints(worker, loaded, store).advance(path, threading.Event())
+        assert 2 * (1 - depth) == sum(step.tokens for step in steps)
+        assert (depth, None) == (match.depth, match.reason)
+        store.close()
+    worker.close()
 
 
 def test_an_unknown_shape_is_refused() -> None:
