@@ -68,10 +68,7 @@ def read(path: str | Path) -> Image:
     try:
         status = path.stat()
         if status.st_size > MAX_BYTES:
-            raise NotAnImage(
-                f"The image {name} has {file_size(status.st_size)}, and {file_size(MAX_BYTES)} is the "
-                "most that a message takes: make it smaller."
-            )
+            raise NotAnImage(_too_many_bytes(name, status.st_size))
         return _read(path.absolute(), name, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise NotAnImage(f"The image {name} cannot be read: {error.strerror}.") from None
@@ -80,7 +77,13 @@ def read(path: str | Path) -> Image:
 @functools.lru_cache(CACHED_IMAGES)
 def _read(path: Path, name: str, changed: int, size: int) -> Image:
     """`read`, cached for as long as the file's time and size stay. Raises `OSError` too."""
-    data = path.read_bytes()
+    return from_bytes(name, path.read_bytes())
+
+
+def from_bytes(name: str, data: bytes) -> Image:
+    """An image from its file's bytes. Raises `NotAnImage`, and `ImagesRefused` where there is no Pillow."""
+    if len(data) > MAX_BYTES:
+        raise NotAnImage(_too_many_bytes(name, len(data)))
     kind = kind_of(data[:HEAD_BYTES])
     if kind is None:
         raise NotAnImage(f"{name} is not an image that can be read: give a PNG, JPEG, WebP or GIF file.")
@@ -131,6 +134,13 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
     except Exception as error:
         # Pillow raises almost anything on a damaged file.
         raise NotAnImage(f"The image {name} is damaged: save it again, or leave it out.") from error
+
+
+def _too_many_bytes(name: str, size: int) -> str:
+    return (
+        f"The image {name} has {file_size(size)}, and {file_size(MAX_BYTES)} is the most that a "
+        "message takes: make it smaller."
+    )
 
 
 def _too_large(name: str) -> str:

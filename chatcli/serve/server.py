@@ -1,0 +1,176 @@
+"""uvicorn around the routes: the socket, time limits, signals, and the model that loads meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from chatcli.errors import UsageError
+from chatcli.serve.app import Api, Engine
+from chatcli.serve.guard import Access, is_any
+
+# A request's head must have come by then.
+HEAD_SECONDS = 10.0
+MAX_HEAD_BYTES = 64 << 10
+# How long an idle connection is kept, and how long replies may take to end when the server stops.
+IDLE_SECONDS = 60
+GRACE_SECONDS = 5
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any that is free. Raises `UsageError`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"There is no address {host} on this machine: leave --host out.") from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(f"Port {port} is taken: choose another with --port.") from error
+        raise UsageError(f"Port {port} of {host} cannot be used: {error.strerror}.") from error
+    return listener
+
+
+def url_of(listener: socket.socket, host: str) -> str:
+    """Where clients on this machine find it."""
+    name = "127.0.0.1" if is_any(host) else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection whose next request's head does not come to its end."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_watch()
+        super().connection_lost(exc)
+
+    def _watch_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._end_watch()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _end_watch(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """Listens at once and loads the model behind it. SIGINT or SIGTERM ends it; `signal` says which."""
+
+    def __init__(self, api: Api, access: Access, on_ready: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            api.application(access),
+            http=TimedProtocol,
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        )
+        super().__init__(config)
+        self._api, self._on_ready = api, on_ready
+        self.signal: int | None = None
+        self.error: BaseException | None = None
+        self.loading = threading.Thread(target=self._load, name="chatcli-load", daemon=True)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        self.loading.start()
+
+    def _load(self) -> None:
+        def loaded() -> None:
+            if self.error is not None:
+                self.should_exit = True
+            elif not self.should_exit:
+                self._api.state = "ok"
+                self._on_ready()
+
+        try:
+            self._api.engine.start()
+        except BaseException as error:  # the thread that has started the server raises it
+            self.error = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(loaded)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._api.stop()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, which would raise the signals anew when all has ended."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # no signal comes here
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # The second Ctrl-C waits for no reply's end.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+        self.signal = self.signal or sig
+
+
+def serve(
+    engine: Engine,
+    access: Access,
+    port: int,
+    on_ready: Callable[[str], None],
+    *,
+    log_messages: bool = False,
+) -> tuple[int | None, bool]:
+    """Answer requests until a signal comes. Returns its number, and whether the model still loads.
+
+    `on_ready` is called with the URL once requests are answered. Raises `UsageError` where the port cannot be
+    had, and what `Engine.start` raises.
+    """
+    listener = listen(access.host, port)
+    url = url_of(listener, access.host)
+    server = Server(Api(engine, log_messages=log_messages), access, lambda: on_ready(url))
+    with contextlib.closing(listener):
+        server.run([listener])
+    if server.error is not None:
+        raise server.error
+    return server.signal, server.loading.is_alive()

@@ -1,0 +1,216 @@
+"""What the APIs share: a request's fields, checked as they are read, and the frames of an event stream."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from chatcli.conversation import images
+from chatcli.conversation.images import Image
+from chatcli.conversation.tree import Message
+from chatcli.errors import ChatcliError, UsageError
+from chatcli.events import PrefillProgress, TextDelta, ThinkingDelta, ToolCall, TurnRecord
+from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
+from chatcli.settings.values import SETTINGS, Sampling
+from chatcli.text import shorten
+
+# Deeper objects are no request: templates and their filters walk them by recursion.
+MAX_JSON_DEPTH = 64
+# Of likeliest tokens in the place of one, as OpenAI has it.
+MAX_TOP_LOGPROBS = 20
+MAX_SHOWN_VALUE = 40
+# Blocks of a system prompt that begin so change with each request, and would part every prompt at its start.
+CHANGING_SYSTEM = "x-anthropic-"
+KINDS = {str: "a string", bool: "true or false", list: "a list", dict: "an object", int: "a whole number"}
+
+Json = dict[str, Any]
+T = TypeVar("T", str, bool, int, list[Any], Json)
+
+
+class BadRequest(UsageError):
+    """A request that cannot be answered as it is; `param` is the field at fault."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A JSON object of a request, and the path that leads to it, such as `messages[2]`."""
+
+    values: Mapping[str, Any]
+    path: str = ""
+
+    def name(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """A field's value, None where it is null or not there. Raises `BadRequest`."""
+        value = self.values.get(key)
+        # True is a whole number to Python.
+        if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
+            return value
+        raise self.wrong(key, f"must be {KINDS[kind]}")
+
+    def need(self, key: str, kind: type[T]) -> T:
+        """A field's value. Raises `BadRequest`."""
+        value = self.get(key, kind)
+        if value is None:
+            raise self.wrong(key, f"is missing: it must be {KINDS[kind]}")
+        return value
+
+    def object(self, key: str) -> Fields | None:
+        values = self.get(key, dict)
+        return None if values is None else Fields(values, self.name(key))
+
+    def objects(self, key: str) -> list[Fields]:
+        """The objects of a list, none where there is no list. Raises `BadRequest`."""
+        path = self.name(key)
+        for number, value in enumerate(values := self.get(key, list) or []):
+            if not isinstance(value, dict):
+                raise BadRequest(f"{path}[{number}] must be an object.", f"{path}[{number}]")
+        return [Fields(value, f"{path}[{number}]") for number, value in enumerate(values)]
+
+    def refuse(self, key: str, why: str) -> None:
+        """Raise `BadRequest` if the field is there and says more than no."""
+        if self.values.get(key) not in (None, False, [], {}, ""):
+            raise self.wrong(key, why)
+
+    def wrong(self, key: str, why: str) -> BadRequest:
+        return BadRequest(f"{self.name(key)} {why}.", self.name(key))
+
+    def shown(self, key: str) -> str:
+        return shorten(str(self.values.get(key)), MAX_SHOWN_VALUE)
+
+    def sampling(self, settings: Mapping[str, str], **known: Any) -> Sampling:
+        """What fields say about sampling; `settings` are the settings' keys by field. Raises `BadRequest`."""
+        for name, key in settings.items():
+            # An empty list of stop texts is none.
+            if (value := self.values.get(name)) in (None, []):
+                continue
+            try:
+                known[key] = SETTINGS[key].load(SETTINGS[key].check(value, self.name(name)))
+            except UsageError as error:
+                raise BadRequest(str(error), self.name(name)) from None
+        return Sampling(**known)
+
+    def template_arguments(self, key: str) -> dict[str, Any]:
+        """Arguments for the chat template by name. Raises `BadRequest`."""
+        arguments = self.get(key, dict) or {}
+        if wrong := next((name for name in arguments if not name.isidentifier()), None):
+            raise self.wrong(
+                key, f"has a name that no template can read: '{shorten(wrong, MAX_SHOWN_VALUE)}'"
+            )
+        return arguments
+
+
+def parse(body: bytes) -> Fields:
+    """A request's body. Raises `BadRequest`."""
+    try:
+        values = json.loads(body, parse_constant=_refuse_constant)
+        if b"\\u" in body:
+            # Escapes may spell halves of surrogate pairs, which are no text.
+            text = json.dumps(values, ensure_ascii=False)
+            values = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise BadRequest(f"The body of the request is no JSON: {shorten(reason, 80)}.") from None
+    if not isinstance(values, dict):
+        raise BadRequest("The body of the request must be a JSON object.")
+    level: list[Any] = [values]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]
+        level = [child for child in level if isinstance(child, dict | list)]
+    if level:
+        raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
+    return Fields(values)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def read_image(where: str, data: str) -> Image:
+    """An image from base64. Raises `BadRequest`, and what `images.from_bytes` raises."""
+    try:
+        return images.from_bytes("image", base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"{where} is no base64.", where) from None
+
+
+def check_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages, those of the system that come first as one. Raises `BadRequest`."""
+    rest = list(messages)
+    system: list[str] = []
+    while rest and rest[0].role == "system":
+        text = rest.pop(0).content
+        if text.strip():
+            system.append(text)
+    if not rest or rest[-1].role not in ("user", "tool"):
+        raise BadRequest(
+            "messages must end with a user's message or a tool's result: an assistant's is not gone on with.",
+            "messages",
+        )
+    return (*([Message("system", "\n\n".join(system))] if system else ()), *rest)
+
+
+def frame(data: Mapping[str, Any] | str, event: str = "") -> bytes:
+    """One server-sent event. JSON in ASCII, so that no reader takes a character for a line's end."""
+    text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
+    return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
+
+
+def comment(progress: PrefillProgress | None) -> bytes:
+    """A line of an event stream that readers skip."""
+    return f": prefill {progress.done}/{progress.total}\n\n".encode() if progress else b": waiting\n\n"
+
+
+class Exchange(ABC):
+    """A request in one API's format, and its reply in that format: as a stream's frames, or whole."""
+
+    stream: bool
+    request: ReplyRequest
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.text = self.thinking = ""
+        self.calls: tuple[ToolCall, ...] = ()
+        self.record: TurnRecord | None = None
+        self.progress: PrefillProgress | None = None
+
+    def take(self, event: ReplyEvent) -> bytes:
+        """Add an event to the reply. Returns what a stream says then, which may be nothing."""
+        match event:
+            case PrefillProgress():
+                self.progress = event
+            case TextDelta(text):
+                self.text += text
+            case ThinkingDelta(text):
+                self.thinking += text
+            case CallsMade(calls):
+                self.calls += calls
+            case ReplyDone():
+                self.record = event.record
+        return self.frames(event)
+
+    @abstractmethod
+    def frames(self, event: ReplyEvent) -> bytes:
+        """What a stream says of an event that has been added."""
+
+    @abstractmethod
+    def whole(self) -> Json:
+        """The reply as one object, once it is done."""
+
+    def keep_alive(self) -> bytes:
+        """What a stream says while there is nothing to say."""
+        return comment(self.progress)
+
+    @abstractmethod
+    def error_frame(self, error: ChatcliError, status: int) -> bytes:
+        """What a stream that has begun ends with if there is no more to come."""

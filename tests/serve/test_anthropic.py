@@ -1,0 +1,155 @@
+"""Anthropic's own client against the server: messages, streams, thinking, tools, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import pytest
+
+from chatcli.conversation.tree import Message
+from chatcli.events import ToolCall
+from tests.serve.test_openai import png
+from tests.support.serving import ScriptedEngine, serving
+
+ENGINE = ScriptedEngine()
+TOOL = {"name": "read", "description": "Reads.", "input_schema": {"type": "object", "properties": {}}}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[anthropic.Anthropic]:
+    with serving(ENGINE) as url, anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+        yield client
+
+
+def ask(client: anthropic.Anthropic, text: str = "chat", **more: Any) -> Any:
+    more = {"messages": [{"role": "user", "content": text}], "max_tokens": 100, **more}
+    return client.messages.create(model="claude-whatever", **more)
+
+
+def test_a_message_has_blocks_and_counts_what_was_read_from_the_cache(client: anthropic.Anthropic) -> None:
+    message = ask(client)
+    thinking, text = message.content
+    assert ("thinking", "Hm, é.") == (thinking.type, thinking.thinking) and thinking.signature
+    assert ("text", "Yes, indeed.", "end_turn") == (text.type, text.text, message.stop_reason)
+    assert (8, 32, 0, 5) == (
+        message.usage.input_tokens,
+        message.usage.cache_read_input_tokens,
+        message.usage.cache_creation_input_tokens,
+        message.usage.output_tokens,
+    )
+
+
+@pytest.mark.parametrize("text", ["chat", "call"])
+def test_a_stream_becomes_the_same_message(client: anthropic.Anthropic, text: str) -> None:
+    whole = ask(client, text, tools=[TOOL])
+    with client.messages.stream(
+        model="any", max_tokens=9, messages=[{"role": "user", "content": text}], tools=[TOOL]
+    ) as stream:
+        kinds = [event.type for event in stream]
+        streamed = stream.get_final_message()
+    assert whole.model_dump(exclude={"id"}) == streamed.model_dump(exclude={"id"})
+    assert ("message_start", "message_stop") == (kinds[0], kinds[-1])
+    if text == "call":
+        assert "tool_use" == streamed.stop_reason
+        assert [("call_1", {"path": "a"}), ("call_2", {})] == [
+            (block.id, block.input) for block in streamed.content[1:]
+        ]
+
+
+def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthropic) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
+    result = [{"type": "text", "text": "no such file"}, {"type": "image", "source": source}]
+    ask(
+        client,
+        system=[
+            {"type": "text", "text": "x-anthropic-billing-header: cch=4f2;"},
+            {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "And kind."},
+        ],
+        messages=[
+            {"role": "user", "content": "Look."},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "abc"},
+                    {"type": "redacted_thinking", "data": "abc"},
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": "c1", "name": "read", "input": {"b": "é", "a": 2}},
+                    {"type": "tool_use", "id": "c2", "name": "list", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": result, "is_error": True},
+                    {"type": "tool_result", "tool_use_id": "c2"},
+                    {"type": "text", "text": "Go on."},
+                ],
+            },
+        ],
+        tools=[TOOL],
+        thinking={"type": "enabled", "budget_tokens": 2000},
+        stop_sequences=["END"],
+        extra_body={"top_k": 5},
+        output_config={"effort": "high"},
+    )
+    request = ENGINE.requests[-1]
+    picture = request.images[0].picture
+    calls = (ToolCall("read", '{"b": "é", "a": 2}', "c1", 7, 7), ToolCall("list", "{}", "c2", 7, 7))
+    assert (
+        Message("system", "Be brief.\n\nAnd kind."),
+        Message("user", "Look."),
+        Message("assistant", "I look.", "Hm.", tool_calls=calls),
+        Message("tool", "Error: no such file", images=(picture,), tool_call_id="c1"),
+        Message("tool", "", tool_call_id="c2"),
+        Message("user", "Go on."),
+    ) == request.messages
+    function = {"name": "read", "description": "Reads.", "parameters": TOOL["input_schema"]}
+    assert ({"type": "function", "function": function},) == request.tools
+    assert (True, 2000, "high") == (request.think, request.sampling.think_budget, request.effort)
+    assert (("END",), 5, 100) == (request.sampling.stop, request.sampling.top_k, request.sampling.max_tokens)
+    ask(client, thinking={"type": "disabled"}, tools=[TOOL], tool_choice={"type": "none"})
+    assert (False, ()) == (ENGINE.requests[-1].think, ENGINE.requests[-1].tools)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("max_tokens", "many", "whole number"),
+        ("thinking", {"type": "deep"}, "adaptive"),
+        ("thinking", {"type": "enabled", "budget_tokens": -1}, "≥ 0"),
+        ("system", [{"type": "text"}], "missing"),
+        ("system", 5, "list"),
+        ("tools", [{"type": "web_search_20250305", "name": "web_search"}], "custom"),
+        ("tools", [{"name": "read"}], "input_schema"),
+        ("tool_choice", {"type": "any"}, "auto"),
+        ("messages", [], "end with"),
+        ("messages", [{"role": "user", "content": None}], "missing"),
+        ("messages", [{"role": "user", "content": [{"type": "document"}]}], "text, image"),
+        ("messages", [{"role": "user", "content": [{"type": "tool_result"}]}], "tool_use_id"),
+        ("messages", [{"role": "user", "content": [{"type": "image", "source": {"type": "url"}}]}], "base64"),
+        ("messages", [{"role": "assistant", "content": [{"type": "image"}]}], "tool_use"),
+    ],
+)
+def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+    client: anthropic.Anthropic, field: str, value: Any, word: str
+) -> None:
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        body = {"messages": [{"role": "user", "content": "chat"}], "max_tokens": 9, field: value}
+        client.post("/v1/messages", body=body, cast_to=object)
+    error = refused.value.body
+    assert isinstance(error, dict) and "error" == error["type"]
+    assert "invalid_request_error" == error["error"]["type"]
+    assert field in error["error"]["message"] and word in error["error"]["message"]
+
+
+def test_an_error_within_a_stream_is_its_last_event(client: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.APIError, match=r"No disk is left\."):
+        list(ask(client, "broken", stream=True))
+
+
+def test_the_model_is_listed(client: anthropic.Anthropic) -> None:
+    assert [ENGINE.model] == [model.id for model in client.models.list()]

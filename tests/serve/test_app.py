@@ -1,0 +1,215 @@
+"""The server as a stranger meets it: who is let in, limits, keep-alives, clients that leave."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.datastructures import Headers
+
+from chatcli.errors import UsageError
+from chatcli.serve import app, server
+from chatcli.serve.guard import Access
+from tests.support.serving import ScriptedEngine, serving
+from tests.support.waiting import wait_until
+
+ENGINE = ScriptedEngine()
+SLOW = pytest.mark.slow
+ROUTES = {"/v1/chat/completions", "/v1/messages"}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(ENGINE) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def asked(
+    url: str, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+) -> Iterator[http.client.HTTPResponse]:
+    data = json.dumps(body) if isinstance(body, dict) else body
+    with contextlib.closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)) as connection:
+        connection.request(method, path, data, dict(headers or {}))
+        yield connection.getresponse()
+
+
+def answer(url: str, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    with asked(url, method, path, body, given) as response:
+        return response.status, json.loads(response.read())
+
+
+def message(text: str, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], **more}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:1"}, 200),
+        ({"host": "LOCALHOST"}, 200),
+        ({"host": "[::1]:8080"}, 200),
+        ({"host": "127.0.0.1"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "localhost.evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example:8080"}, 403),
+        ({"host": "[::1].evil.example"}, 403),
+        ({"host": ""}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:3000"}, 403),
+    ],
+    ids=str,
+)
+def test_pages_and_foreign_names_are_refused(url: str, headers: dict[str, str], status: int) -> None:
+    with asked(url, "GET", "/v1/models", headers=headers) as response:
+        assert status == response.status
+        assert not [name for name, _ in response.getheaders() if "access-control" in name.lower()]
+
+
+def test_a_key_is_asked_for_by_every_route_but_health() -> None:
+    with serving(ENGINE, key="s3cret") as url:
+        assert 200 == answer(url, "GET", "/health")[0]
+        assert 200 == answer(url, "GET", "/v1/models", authorization="Bearer s3cret")[0]
+        assert 200 == answer(url, "GET", "/v1/models", x_api_key="s3cret")[0]
+        for headers in (
+            {},
+            {"authorization": "Bearer s3cre"},
+            {"x_api_key": "ä"},
+            {"authorization": "s3cret"},
+        ):
+            assert 401 == answer(url, "GET", "/v1/models", **headers)[0]
+            status, body = answer(url, "POST", "/v1/messages", message("chat"), **headers)
+            assert (401, "authentication_error") == (status, body["error"]["type"])
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "others"),
+    [
+        ("0.0.0.0", ["192.168.1.5:80", "mac.local"], []),
+        ("::", ["[fe80::1]", "mac.local"], []),
+        ("192.168.1.5", ["192.168.1.5", "localhost"], ["mac.local", ""]),
+        ("mac.local", ["MAC.local:8080", "127.0.0.1"], ["evil.example"]),
+    ],
+)
+def test_an_address_that_others_reach_needs_a_key(host: str, names: list[str], others: list[str]) -> None:
+    with pytest.raises(UsageError, match="--api-key"):
+        Access(host, None)
+    for name in names + others:
+        refusal = Access(host, "key").refusal("/health", Headers({"host": name}))
+        assert (name in others) == (refusal is not None)
+    assert (
+        Access(host, "key").refusal(
+            "/health", app.Request({"type": "http", "headers": [(b"host", host.encode())]}).headers
+        )
+        is None
+    )
+
+
+def test_an_unknown_route_says_what_there_is(url: str) -> None:
+    status, body = answer(url, "POST", "/v1/responses", {})
+    assert 404 == status and all(route in body["error"]["message"] for route in ROUTES)
+    assert 404 == answer(url, "GET", "/v1/messages/count_tokens")[0]
+    assert 405 == answer(url, "GET", "/v1/messages")[0]
+    status, body = answer(url, "PUT", "/v1/messages")
+    assert (405, "error") == (status, body["type"])
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[]", "object"),
+        (b'{"messages": NaN}', "no JSON"),
+        (b'{"a": ' * 2000 + b"1" + b"}" * 2000, "deep"),
+        (b'{"a": ' * 100 + b"1" + b"}" * 100, "deeper than"),
+        (b'{"max_tokens": ' + b"9" * 5000 + b"}", "no JSON"),
+    ],
+    ids=["nothing", "cut", "bytes", "list", "constant", "deep", "nested", "digits"],
+)
+def test_a_body_that_is_no_request_is_refused(url: str, body: bytes, word: str) -> None:
+    for path in ROUTES:
+        status, refused = answer(url, "POST", path, body)
+        assert 400 == status and word in refused["error"]["message"]
+
+
+def test_halves_of_surrogate_pairs_are_replaced(url: str) -> None:
+    body = b'{"messages": [{"role": "user", "content": "a\\ud83d b \\ud83d\\ude00"}]}'
+    assert 200 == answer(url, "POST", "/v1/chat/completions", body)[0]
+    assert "a\ufffd b \U0001f600" == ENGINE.requests[-1].messages[0].content
+
+
+def test_a_body_has_a_limit(url: str) -> None:
+    length = str(app.MAX_BODY_BYTES + 1)
+    with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as connection:
+        head = f"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        connection.sendall(head.encode())
+        assert b" 413 " in connection.recv(1000)
+
+
+@SLOW
+def test_a_connection_that_sends_no_request_is_closed(url: str) -> None:
+    with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as connection:
+        connection.settimeout(3 * server.HEAD_SECONDS)
+        connection.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: local")
+        assert b"" == connection.recv(1000)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", pytest.param("/v1/chat/completions", marks=SLOW)])
+def test_a_stream_says_something_every_second(url: str, path: str) -> None:
+    began = time.monotonic()
+    with asked(url, "POST", path, message("slow", stream=True)) as response:
+        first = response.readline()
+        assert time.monotonic() - began < 1.15
+        rest = response.read()
+    assert b": waiting" in rest and b"There." in rest
+    assert (b"event: ping" if "messages" in path else b": prefill 4/8") in rest
+
+
+def test_an_error_before_a_stream_begins_has_a_status_and_after_that_an_event(url: str) -> None:
+    with asked(url, "POST", "/v1/messages", message("late", stream=True)) as response:
+        assert (200, True) == (response.status, b"event: error" in response.read())
+    assert 500 == answer(url, "POST", "/v1/messages", message("broken"))[0]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_ends_its_reply(url: str, stream: bool) -> None:
+    text = "endless" if stream else "silent"
+    before, left = len(ENGINE.requests), len(ENGINE.cancelled)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc)
+    connection.request("POST", "/v1/chat/completions", json.dumps(message(text, stream=stream)))
+    wait_until(lambda: len(ENGINE.requests) > before)
+    if stream:
+        connection.getresponse().readline()
+    connection.close()
+    wait_until(lambda: len(ENGINE.cancelled) > left)
+    wait_until(lambda: answer(url, "GET", "/v1/status")[1]["running"] == 0)
+
+
+def test_while_the_model_loads_requests_are_told_to_come_again() -> None:
+    with serving(ScriptedEngine(loading=1.0), wait=False) as url:
+        assert (503, {"status": "loading"}) == answer(url, "GET", "/health")
+        with asked(url, "POST", "/v1/messages", message("chat")) as response:
+            assert (503, "1") == (response.status, response.getheader("retry-after"))
+        wait_until(lambda: answer(url, "GET", "/health") == (200, {"status": "ok"}))
+
+
+def test_the_log_has_no_message_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for log_messages in (False, True):
+        with serving(ENGINE, log_messages=log_messages) as url:
+            answer(url, "POST", "/v1/chat/completions", message("tell nobody"))
+            answer(url, "POST", "/v1/chat/completions", message("chat", temperature="tell nobody"))
+        log = capsys.readouterr().err
+        assert "32 of 40 tokens reused, 8 prefilled, 5 generated" in log and "temperature must be" in log
+        assert log_messages == ("tell nobody" in log)
+        assert (2 if log_messages else 0) == log.count("tell nobody")

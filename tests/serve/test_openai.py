@@ -1,0 +1,241 @@
+"""OpenAI's own client against the server: chats, streams, tools, logprobs, images, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from PIL import Image as Pillow
+
+from chatcli.conversation.tree import Message
+from chatcli.events import ToolCall
+from tests.support.serving import ScriptedEngine, serving
+
+ENGINE = ScriptedEngine()
+TOOL = {
+    "type": "function",
+    "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[openai.OpenAI]:
+    with serving(ENGINE) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def chat(client: openai.OpenAI, text: str = "chat", **more: Any) -> Any:
+    messages = more.pop("messages", [{"role": "user", "content": text}])
+    return client.chat.completions.create(model="whatever", messages=messages, **more)
+
+
+def png() -> bytes:
+    file = io.BytesIO()
+    Pillow.new("RGB", (2, 3), "red").save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_reply_has_its_thinking_beside_it_and_counts_what_was_cached(client: openai.OpenAI) -> None:
+    reply = chat(client)
+    choice = reply.choices[0]
+    assert ("Yes, indeed.", "stop") == (choice.message.content, choice.finish_reason)
+    assert "Hm, é." == choice.message.reasoning_content == choice.message.reasoning
+    assert ENGINE.model == reply.model
+    usage = reply.usage
+    assert (40, 5, 45) == (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
+    assert 32 == usage.prompt_tokens_details.cached_tokens
+    assert 2 == usage.completion_tokens_details.reasoning_tokens
+
+
+def test_a_stream_says_the_same_in_pieces(client: openai.OpenAI) -> None:
+    chunks = list(chat(client, stream=True, stream_options={"include_usage": True}))
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    assert "assistant" == deltas[0].role
+    assert ["Yes, ", "indeed."] == [delta.content for delta in deltas if delta.content]
+    assert ["Hm, ", "é."] == [d.reasoning_content for d in deltas if hasattr(d, "reasoning_content")]
+    assert [None] * 5 + ["stop"] == [choice.finish_reason for chunk in chunks for choice in chunk.choices]
+    assert [True] * 6 + [False] == [chunk.usage is None for chunk in chunks]
+    assert 32 == chunks[-1].usage.prompt_tokens_details.cached_tokens
+
+
+def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> None:
+    choice = chat(client, "call", tools=[TOOL]).choices[0]
+    assert ("I look.", "tool_calls") == (choice.message.content, choice.finish_reason)
+    assert [("call_1", "read", '{"path": "a"}'), ("call_2", "list", "{}")] == [
+        (call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls
+    ]
+    with client.chat.completions.stream(
+        model="any", messages=[{"role": "user", "content": "call"}], tools=[TOOL]
+    ) as stream:
+        streamed = stream.get_final_completion().choices[0]
+    assert choice.message.tool_calls[1].id == streamed.message.tool_calls[1].id
+    assert "tool_calls" == streamed.finish_reason
+    assert (TOOL,) == ENGINE.requests[-1].tools
+    chat(client, tools=[TOOL], tool_choice="none")
+    assert () == ENGINE.requests[-1].tools
+
+
+def test_logprobs_stand_with_the_text_that_they_are_of(client: openai.OpenAI) -> None:
+    content = chat(client, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    assert [("Hm", -0.5), ("Yes", -0.25)] == [(token.token, token.logprob) for token in content]
+    assert ["Hm", "No"] == [top.token for top in content[0].top_logprobs] and [72, 109] == content[0].bytes
+    chunks = list(chat(client, stream=True, logprobs=True))
+    told = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].logprobs]
+    assert [None, "Yes, "] == told
+    assert chat(client).choices[0].logprobs is None
+
+
+def test_a_conversation_with_tools_thinking_and_images_reaches_the_engine(client: openai.OpenAI) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"b":1,"a":2}'}}
+    chat(
+        client,
+        messages=[
+            {"role": "system", "content": [{"type": "text", "text": "x-anthropic-billing-header: 7"}]},
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": "And kind."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "See"},
+                    {"type": "image_url", "image_url": {"url": url}},
+                    {"type": "text", "text": "this."},
+                ],
+            },
+            {"role": "assistant", "content": "I look.", "reasoning_content": "Hm.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "red"},
+        ],
+    )
+    request = ENGINE.requests[-1]
+    picture = request.images[0].picture
+    assert (png(), (2, 3)) == (request.images[0].data, (picture.width, picture.height))
+    assert (
+        Message("system", "Be brief.\n\nAnd kind."),
+        Message("user", "See\nthis.", images=(picture,)),
+        Message("assistant", "I look.", "Hm.", tool_calls=(ToolCall("read", '{"b":1,"a":2}', "c1", 7, 7),)),
+        Message("tool", "red", tool_call_id="c1"),
+    ) == request.messages
+
+
+def test_what_a_request_says_about_sampling_and_thinking_reaches_the_engine(client: openai.OpenAI) -> None:
+    chat(
+        client,
+        max_tokens=3,
+        max_completion_tokens=9,
+        temperature=0.5,
+        stop=["a", "b"],
+        seed=4,
+        logit_bias={"5": -100},
+        reasoning_effort="high",
+        extra_body={
+            "top_k": 7,
+            "repetition_penalty": 1.2,
+            "chat_template_kwargs": {"enable_thinking": False, "x": 1},
+        },
+    )
+    request = ENGINE.requests[-1]
+    given = {key: value for key, value in vars(request.sampling).items() if value is not None}
+    assert {
+        "max_tokens": 9,
+        "temp": 0.5,
+        "stop": ("a", "b"),
+        "seed": 4,
+        "logit_bias": ((5, -100.0),),
+        "top_k": 7,
+        "repetition_penalty": 1.2,
+    } == given
+    assert (False, "high", {"x": 1}) == (request.think, request.effort, request.arguments)
+    chat(client, reasoning_effort="none")
+    assert (False, None, "whatever") == (
+        ENGINE.requests[-1].think,
+        ENGINE.requests[-1].effort,
+        ENGINE.requests[-1].model,
+    )
+
+
+def test_a_prompt_is_completed(client: openai.OpenAI) -> None:
+    reply = client.completions.create(model="any", prompt="Once", logprobs=1)
+    assert "Hm, é.Yes, indeed." == reply.choices[0].text and "Once" == ENGINE.requests[-1].prompt
+    assert ["Hm", "Yes"] == reply.choices[0].logprobs.tokens
+    chunks = list(client.completions.create(model="any", prompt=["Once"], stream=True))
+    assert "Hm, é.Yes, indeed." == "".join(chunk.choices[0].text for chunk in chunks)
+
+
+def test_the_model_is_listed(client: openai.OpenAI) -> None:
+    assert [ENGINE.model] == [model.id for model in client.models.list()]
+    assert ENGINE.model == client.models.retrieve("mlx-community/some").id
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("n", 2, "one reply"),
+        ("temperature", "hot", "number"),
+        ("max_tokens", 0, "≥ 1"),
+        ("top_p", 10**400, "number"),
+        ("stop", [""], "text"),
+        ("stop", 5, "text"),
+        ("seed", 1.5, "whole number"),
+        ("logit_bias", {"a": 1}, "token ids"),
+        ("logit_bias", {"1": None}, "numbers"),
+        ("stream", "yes", "true or false"),
+        ("stream_options", [], "object"),
+        ("tools", [5], "object"),
+        ("tools", [{"type": "web"}], "function"),
+        ("tools", [{"type": "function", "function": {"name": 5}}], "string"),
+        ("tool_choice", "required", "auto"),
+        ("tool_choice", {"type": "function"}, "auto"),
+        ("response_format", {"type": "json_object"}, "text"),
+        ("chat_template_kwargs", {"a b": 1}, "template"),
+        ("top_logprobs", 21, "0 to 20"),
+        ("functions", [{}], "tools"),
+        ("reasoning_effort", 3, "string"),
+        ("messages", [], "end with"),
+        ("messages", None, "missing"),
+        ("messages", "Hello", "list"),
+        ("messages", [{"role": "user"}, {"role": "assistant", "content": "a"}], "end with"),
+        ("messages", [{"role": "king", "content": "a"}], "role"),
+        ("messages", [{"role": "user", "content": 5}], "list"),
+        ("messages", [{"role": "user", "content": [{"type": "input_audio"}]}], "text or image_url"),
+        (
+            "messages",
+            [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}],
+            "JSON",
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+    client: openai.OpenAI, field: str, value: Any, word: str
+) -> None:
+    body = {"messages": [{"role": "user", "content": "chat"}], "logprobs": True, field: value}
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.post("/chat/completions", body=body, cast_to=object)
+    error = refused.value.body
+    assert isinstance(error, dict) and word in error["message"], error
+    assert error["param"].startswith(field) and "invalid_request_error" == error["type"]
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("https://example.org/a.png", "not fetched"),
+        ("data:image/png;base64,%%", "base64"),
+        ("data:image/png;base64,aGVsbG8=", "PNG"),
+    ],
+    ids=["link", "spelling", "bytes"],
+)
+def test_an_image_that_cannot_be_had_is_refused(client: openai.OpenAI, url: str, word: str) -> None:
+    content = [{"type": "image_url", "image_url": {"url": url}}]
+    with pytest.raises(openai.BadRequestError, match=word):
+        chat(client, messages=[{"role": "user", "content": content}])
+
+
+def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.APIError, match=r"No disk is left\."):
+        list(chat(client, "broken", stream=True))
+    with pytest.raises(openai.InternalServerError, match=r"No disk is left\."):
+        chat(client, "broken")
