@@ -20,10 +20,11 @@ from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
-from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot
+from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments.container import Tensor
+from chatcli.store.segments.container import Tensor, Tensors
+from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id, segment_id
 from chatcli.threads.mlx_thread import Worker
@@ -287,17 +288,24 @@ class Checkpoints:
         return begins_with(path.after(depth), self._ahead) or self._cut_reply(path.after(depth))
 
     def _cut_reply(self, rest: TokenPath) -> bool:
-        """Go back to where history shows the reply otherwise than it was generated.
+        """Go back to where history shows the reply otherwise than it was generated, or to a state before.
 
         Not where that is before its first token, as without thinking: then all of it is run, and the rows
         are those of a prefill.
         """
         common = common_prefix(rest.tokens_of(rest[0]), self._ahead)
-        if self._ahead is not self._reply or common <= self._reply_start or not self._rewinds_by_offset:
+        if self._ahead is not self._reply or common <= self._reply_start or rest.root not in self._snapshots:
             return False
-        position = rest[0].start + common
-        self._worker.call(prompt_cache.rewind, self._cache, prompt_cache.snapshot_at(self._cache, position))
-        self._ahead = self._ahead[:common]
+        position, state = rest[0].start + common, None
+        if self._stateful:
+            state = next((kept for kept in self._log.states[::-1] if kept.position <= position), None)
+            if state is None or state.position <= rest[0].start + self._reply_start:
+                return False
+            position = state.position
+        start = self._snapshots[rest.root]
+        if not self._worker.call(prompt_cache.rewind_run, self._cache, self._log, start, position, state):
+            return False
+        self._ahead = self._ahead[: position - rest[0].start]
         return True
 
     def _back_to_mark(self, path: TokenPath, depth: int) -> bool:
@@ -335,16 +343,19 @@ class Checkpoints:
         if self.store is None or self._stateful:
             return 0
         rows = self.store.rows_of_other_path(rest, self.loaded.prefill_step)
-        if rows is None:
-            return 0
+        return 0 if rows is None else self._append(self.store, rest, rows, {}, "{}")
+
+    def _append(self, store: SegmentStore, rest: TokenPath, rows: Rows, state: Tensors, scalars: str) -> int:
+        """Add rows of the beginning of `rest`, and the state at their end. Returns how many, 0 if damaged."""
         try:
             with rows, self._reset_if_out_of_memory(), device.explained():
                 try:
                     self._worker.call(self._expected.check_rows, rows)
                 except SegmentDamaged:
-                    self.store.set_aside_rows(rows)
+                    store.set_aside_rows(rows)
                     return 0
-                self._worker.call(prompt_cache.append, self._cache, self._log, rows)
+                self._worker.call(prompt_cache.append, self._cache, self._log, rows, state, scalars)
+                self._worker.call(self._expected.try_out, self._cache)
         except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
             self.rewind()
             return 0
@@ -489,12 +500,12 @@ class Checkpoints:
         """
         if self.store is None or self._live[-1:] != [path.id]:
             return 0
-        return self._worker.call(self._put, self.store, path)
+        return self._worker.call(self._put, self.store, path, self._log)
 
-    def _put(self, store: SegmentStore, path: TokenPath) -> int:
-        rows = prompt_cache.segment_rows(self._cache, self._log, path[-1].start, path.end)
+    def _put(self, store: SegmentStore, path: TokenPath, log: RowLog, kept: State | None = None) -> int:
+        rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
         try:
-            state, scalars = prompt_cache.state(self._cache)
+            state, scalars = prompt_cache.state(self._cache, kept)
         except TypeError as error:
             store.give_up(f"this model's cache cannot be written: {error}")
             return 0
@@ -514,19 +525,61 @@ class Checkpoints:
 
     # Generate
 
-    def borrow_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
-        """Take rows of the beginning of `tail` from where it was settled; `generate` goes on after them.
+    def keep_reply(self, path: TokenPath) -> tuple[str, int] | None:
+        """Write a checkpoint near the end of the reply that was just generated after `path`.
 
-        The live cache is at the end of `path`. Returns how many tokens these are: whole chunks, so that the
-        rest is run as if all were.
+        A reply that was cut goes on from it (`resume_reply`). Returns its segment's id and its bytes; None
+        where there is none: the reply is short, or more than rounding tells its rows from those of a prefill.
         """
-        if self.store is None or self._stateful or self._live != path.ids:
+        if self.store is None or self._ahead is not self._reply or self._live != path.ids:
+            return None
+        reply = self._reply_path(path, self._reply)
+        if not reply:
+            return None
+        kept = next((state for state in self._log.states if state.position == reply.end), None)
+        if self._stateful and kept is None:
+            return None
+        self._segment_seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
+        # Alone: it is not to be joined with the files of the conversation's path.
+        size: int = self._worker.call(self._put, self.store, reply, self._log.copy(), kept)
+        return reply.id, size
+
+    def _reply_path(self, path: TokenPath, run: Sequence[int]) -> TokenPath:
+        """A segment of what is `run` after `path`, up to a place where a state is kept; a token is left."""
+        tokens = [*path.tokens[: path.end], *run]
+        end = (len(tokens) - 1) // generate.STATE_TOKENS * generate.STATE_TOKENS
+        if end <= path.end:
+            return TokenPath(path.id, tokens)
+        segment = Segment(segment_id(path.id, tokens[path.end : end]), path.id, path.end, end)
+        return TokenPath(path.id, tokens, (segment,))
+
+    def resume_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
+        """Restore how far `keep_reply` has kept the reply in `tail`; `generate` goes on after that.
+
+        The live cache is at the end of `path`. Returns how many tokens these are. Where there are none, whole
+        chunks of where the reply was settled will do, so that the rest is run as if all were.
+        """
+        if self.store is None or self._live != path.ids or self._ahead:
             return 0
         self.store.flush()
-        end = path.end + len(tail) - 1
-        tokens = [*path.tokens[: path.end], *tail]
-        segment = Segment(segment_id(path.id, tokens[path.end : end]), path.id, path.end, end)
-        return self._borrow(TokenPath(path.id, tokens, (segment,)))
+        reply = self._reply_path(path, tail)
+        if not self.store.depth(reply, stateful=self._stateful):
+            return self._borrow(reply)
+        self._log = RowLog()
+        state: Tensors = {}
+        scalars = "{}"
+        try:
+            if self._stateful:
+                state, scalars = self.store.state(reply[0])
+                try:
+                    self._worker.call(self._expected.check_state, state, scalars, reply.end)
+                except SegmentDamaged:
+                    self.store.set_aside_state(reply[0])
+                    raise
+            rows = self.store.rows(reply)
+        except SegmentDamaged:
+            return 0
+        return self._append(self.store, reply, rows, state, scalars)
 
     def generate(
         self,
@@ -547,7 +600,7 @@ class Checkpoints:
             # A reply that goes on has some of its rows already.
             request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
             log_so_far = self._log
-        with self.lent(run, log_so_far) as (cache, log):
+        with self.lent(run, log_so_far, len(request.reply_start)) as (cache, log):
             tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
@@ -555,13 +608,16 @@ class Checkpoints:
                     yield token
 
     @contextlib.contextmanager
-    def lent(self, run: list[int], log: RowLog | None = None) -> Iterator[tuple[PromptCache, RowLog]]:
+    def lent(
+        self, run: list[int], log: RowLog | None = None, reply_tokens: int = 0
+    ) -> Iterator[tuple[PromptCache, RowLog]]:
         """The live cache, for a reply. `run` is what it holds afterwards beyond the last checkpoint.
 
-        `log` has the windows' rows that it holds beyond it already, if there are any.
+        `log` has the windows' rows that it holds beyond it already, if there are any. The last
+        `reply_tokens` of `run` are the reply's already.
         """
         log, self._ahead = log or RowLog(), []
-        self._reply, self._reply_start = run, len(run)
+        self._reply, self._reply_start = run, len(run) - reply_tokens
         with self._reset_if_out_of_memory():
             yield self._cache, log
         if self._may_go_on(run, log):

@@ -116,7 +116,10 @@ class ShardedCheckpoints(Checkpoints):
         # The caches of some ranks may not go back by their offset alone.
         return False
 
-    def borrow_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
+    def keep_reply(self, path: TokenPath) -> tuple[str, int] | None:
+        return None
+
+    def resume_reply(self, path: TokenPath, tail: Sequence[int]) -> int:
         return 0
 
     def _may_go_on(self, run: Sequence[int], log: RowLog) -> bool:

@@ -19,6 +19,8 @@ from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
 
+# A state cannot be cut, so a reply keeps those at the last multiples of so many tokens of the whole prompt.
+STATE_TOKENS = 16
 # The most windows' rows that are logged of one reply; a longer one is settled by running it again.
 MAX_LOG_BYTES = 256 << 20
 
@@ -93,7 +95,7 @@ def generate(
     """Run the request's `tail` and generate.
 
     Afterwards the cache holds `tail` and every token that was yielded, and `log` the windows' rows
-    of them (if it is complete). Raises `MemoryFull`.
+    of them (if it is complete), and the last states. Raises `MemoryFull`.
     """
     tail, sampling, reply_start = request.tail, request.sampling, request.reply_start
     if sampling.seed is not None:
@@ -116,9 +118,14 @@ def generate(
     # Often enough that no window drops a row before it is logged.
     log_interval = (prompt_cache.shortest_window(cache) or request.room) // 2
     unlogged = len(tail)
+    position = len(request.prefix) + len(tail)
+    stateful = prompt_cache.has_state(cache)
     text_of_token = continued_text(loaded, reply_start) if reply_start else None
     with device.explained():
         for response in responses:
+            position += 1
+            if stateful and position % STATE_TOKENS == 0:
+                log.keep_state(cache, position)
             token, reason = response.token, response.finish_reason
             text = text_of_token(token, reason) if text_of_token else str(response.text)
             yield Token(token, text, token_logprob(response.logprobs, token), response.generation_tps, reason)

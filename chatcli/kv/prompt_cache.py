@@ -207,16 +207,31 @@ def _concatenated(before: NamedArrays, after: NamedArrays) -> NamedArrays:
 # Windows
 
 
+@dataclass(frozen=True)
+class State:
+    """The leaves without rows after `position` tokens: frozen, by their numbers, and their arrays."""
+
+    position: int
+    frozen: Mapping[str, Any]
+    arrays: Arrays
+
+
 class RowLog:
     """The windows' rows of the tokens of one segment, collected while these are run.
 
     `complete` is False once rows were dropped before they could be recorded. `nbytes` is what the log holds.
+    Of a reply `states` are the last two of the places that it can go on from.
     """
 
     def __init__(self) -> None:
         self.complete = True
         self.nbytes = 0
+        self.states: list[State] = []
         self._pieces: dict[str, list[mx.array]] = {}
+
+    def keep_state(self, cache: PromptCache, position: int) -> None:
+        """Keep the state that the cache has now, after `position` tokens."""
+        self.states = [*self.states[-1:], state_at(cache, position)]
 
     def record(self, cache: PromptCache, count: int, *, reorder: bool = True) -> None:
         """Keep the windows' rows of the last `count` tokens, before a later update drops them.
@@ -242,14 +257,20 @@ class RowLog:
 
     def discard(self) -> None:
         """Free the rows. The segment can no longer be completed."""
-        self.complete, self.nbytes, self._pieces = False, 0, {}
+        self.complete, self.nbytes, self.states, self._pieces = False, 0, [], {}
 
     def copy(self) -> RowLog:
         """A log that goes on from here on its own; the rows so far are shared."""
         other = RowLog()
+        other.states = self.states
         other._pieces = {name: list(pieces) for name, pieces in self._pieces.items()}
         other.nbytes, other.complete = self.nbytes, self.complete
         return other
+
+    def cut(self, count: int) -> None:
+        """Keep the rows of the first `count` tokens only."""
+        self._pieces = {name: [rows[..., :count, :]] for name, rows in self.take().items()}
+        self.nbytes = sum(rows.nbytes for pieces in self._pieces.values() for rows in pieces)
 
     def take(self) -> Arrays:
         """The rows, an array of shape (batch, heads, tokens, ...) per name; the log is empty then."""
@@ -307,27 +328,33 @@ def _set_window(leaf: Any, ordered: NamedArrays, end: int) -> None:
 def segment_rows(cache: PromptCache, log: RowLog, start: int, end: int) -> dict[str, Tensor]:
     """The rows of tokens [start, end) as bytes, each of shape (batch, heads, end - start, ...).
 
-    Those of the windows come from `log`, which is empty then.
+    Those of the windows come from `log`, which begins with `start` and is empty then.
     """
-    rows = log.take()
+    rows = {name: logged[..., : end - start, :] for name, logged in log.take().items()}
     for index, leaf in enumerate(leaves(cache)):
         if type(leaf) in FULL_CACHES:
             rows |= {f"{index}.{name}": buffer[..., start:end, :] for name, buffer in rows_of(leaf)}
     return _as_tensors(rows)
 
 
-def state(cache: PromptCache) -> tuple[dict[str, Tensor], str]:
-    """The leaves without rows: their arrays as bytes, and everything else of them as JSON.
-
-    Raises `TypeError` if a leaf holds something that cannot be written.
-    """
+def state_at(cache: PromptCache, position: int) -> State:
+    """The state of a cache that holds `position` tokens now. Arrays are shared, not copied."""
     arrays: Arrays = {}
     frozen = {
         str(index): freeze(leaf, arrays, str(index))
         for index, leaf in enumerate(leaves(cache))
         if not has_rows(leaf)
     }
-    return _as_tensors(arrays), json.dumps(frozen, sort_keys=True)
+    return State(position, frozen, arrays)
+
+
+def state(cache: PromptCache, kept: State | None = None) -> tuple[dict[str, Tensor], str]:
+    """The leaves without rows, as they are or as they were `kept`: their arrays as bytes, the rest as JSON.
+
+    Raises `TypeError` if a leaf holds something that cannot be written.
+    """
+    kept = kept or state_at(cache, 0)
+    return _as_tensors(kept.arrays), json.dumps(kept.frozen, sort_keys=True)
 
 
 def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
@@ -348,25 +375,17 @@ def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: s
     """
     lengths = {index: _restored_length(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
     arrays = _read(rows, lengths)
-    state_arrays = {
-        name: mx.array(np.frombuffer(tensor.data, np.uint8))
-        .view(loader.mlx_dtype(tensor.dtype))
-        .reshape(tensor.shape)
-        for name, tensor in state.items()
-    }
-    frozen = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
         if index in arrays:
             _add_rows(leaf, arrays[index], rows.count)
-        if not has_rows(leaf):
-            thaw(frozen[str(index)], state_arrays, leaf)
+    _set_state(cache, state, scalars)
     evaluate(cache)
 
 
-def append(cache: PromptCache, log: RowLog, rows: Rows) -> None:
+def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
     """Add rows from disk as if their tokens had been prefilled; those of the windows to `log` too.
 
-    For a cache without state. Raises as `fill` does.
+    `state` and `scalars` are those at the end of `rows`. Raises as `fill` does.
     """
     arrays = _read(rows, {})
     for index, leaf in enumerate(leaves(cache)):
@@ -374,7 +393,21 @@ def append(cache: PromptCache, log: RowLog, rows: Rows) -> None:
             if type(leaf) in WINDOW_CACHES:
                 log.add(index, arrays[index])
             _add_rows(leaf, arrays[index], leaf.offset + rows.count)
+    _set_state(cache, state, scalars)
     evaluate(cache)
+
+
+def _set_state(cache: PromptCache, state: Mapping[str, Tensor], scalars: str) -> None:
+    arrays = {
+        name: mx.array(np.frombuffer(tensor.data, np.uint8))
+        .view(loader.mlx_dtype(tensor.dtype))
+        .reshape(tensor.shape)
+        for name, tensor in state.items()
+    }
+    frozen = json.loads(scalars)
+    for index, leaf in enumerate(leaves(cache)):
+        if not has_rows(leaf):
+            thaw(frozen[str(index)], arrays, leaf)
 
 
 def move_rows(cache: PromptCache, into: PromptCache, position: int) -> PromptCache:
@@ -409,11 +442,16 @@ def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArray
     """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
     wanted = {name: length for name, length in wanted.items() if length != 0}
-    arrays: dict[int, NamedArrays] = {}
-    for name, array in loader.read(rows, wanted).items():
+    return _by_leaf(loader.read(rows, wanted))
+
+
+def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:
+    """Each leaf's arrays, by its number."""
+    by_leaf: dict[int, NamedArrays] = {}
+    for name, array in arrays.items():
         index, _, name_in_leaf = name.partition(".")
-        arrays.setdefault(int(index), []).append((name_in_leaf, array))
-    return arrays
+        by_leaf.setdefault(int(index), []).append((name_in_leaf, array))
+    return by_leaf
 
 
 def _add_rows(leaf: Any, new: NamedArrays, end: int) -> None:
@@ -470,6 +508,27 @@ def rewind(cache: PromptCache, to: Snapshot) -> None:
         else:
             frozen, arrays = part
             thaw(frozen, arrays, leaf)
+
+
+def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, state: State | None) -> bool:
+    """Bring the cache back to `position`, between a snapshot and what was run from there.
+
+    `log` has the windows' rows of what was run, and is cut too; `state` is that at `position`, where there
+    are leaves without rows. Returns whether a cache of these classes can.
+    """
+    if any(type(leaf) in FULL_CACHES and type(leaf) not in OFFSET_CACHES for leaf in leaves(cache)):
+        return False
+    rewind(cache, start)
+    log.cut(position - start.position)
+    logged = _by_leaf(log.copy().take())
+    for index, leaf in enumerate(leaves(cache)):
+        if type(leaf) in OFFSET_CACHES:
+            leaf.offset = position
+        elif index in logged:
+            _add_rows(leaf, logged[index], position)
+        elif state is not None and not has_rows(leaf):
+            thaw(state.frozen[str(index)], state.arrays, leaf)
+    return True
 
 
 def untrimmable(cache: PromptCache) -> list[str]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chatcli.conversation.tree import Entry, Message
+from chatcli.conversation.tree import CUT_SHORT, Entry, Message
 from chatcli.events import TurnRecord
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 
 
 def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str) -> Entry:
-    """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk."""
-    return keep(chat, prompt.leaf, record, facts_of(chat, prompt), entry_id)
+    """Put the reply to `prompt` on disk, with the turn's numbers. The prompt does not wait for the disk.
+
+    One that was cut has a checkpoint of its own, for it to go on from.
+    """
+    facts = facts_of(chat, prompt)
+    if record.finish_reason in CUT_SHORT and (kept := chat.checkpoints.keep_reply(prompt.path)):
+        facts["reply_segments"] = [kept[0]]
+        record.checkpoint_bytes += kept[1]
+    return keep(chat, prompt.leaf, record, facts, entry_id)
 
 
 def facts_of(chat: TurnContext, prompt: Prompt) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def prefill(
     path, started = prompt.path, time.perf_counter()
     match, steps = chat.checkpoints.advance(path, cancelled)
     if prompt.reply_start and match.depth == len(path) and chat.speculation is None:
-        match = replace(match, ahead=chat.checkpoints.borrow_reply(path, prompt.tail))
+        match = replace(match, ahead=chat.checkpoints.resume_reply(path, prompt.tail))
     restored = time.perf_counter()
     record.restore_seconds = restored - started
     record.prompt_tokens = len(prompt.tokens)

@@ -314,7 +314,7 @@ def test_rows_borrowed_from_a_segment_equal_a_prefill(
         with open_rows([segments[0].file]) as own_rows:
             prompt_cache.fill(cache, own_rows, {}, "{}")
     with open_rows([segment.file for segment in segments[len(lengths) - 1 :]], borrowed) as borrowed_rows:
-        prompt_cache.append(cache, log, borrowed_rows)
+        prompt_cache.append(cache, log, borrowed_rows, {}, "{}")
     # Only runs with the same chunks have the same bits: a cold run in one segment differs after token 50.
     rest = TOKENS[before + borrowed : before + 97]
     list(engine.prefill(replace(loaded, prefill_step=16), cache, rest, log))

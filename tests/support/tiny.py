@@ -187,11 +187,12 @@ def restrict_to_tokens(folder: Path, said: Sequence[str | int]) -> Path:
     assert None not in kept
     path = folder / "model.safetensors"
     weights = dict(mx.load(str(path)))
-    head = weights["lm_head.weight"]
+    name = next(name for name in weights if name.endswith("lm_head.weight"))
+    head = weights[name]
     only = mx.zeros(head.shape, head.dtype)
     only[mx.array(kept[::2])] = head[5] * 8
     only[mx.array(kept[1::2])] = head[5] * -8
-    changed = {**weights, "lm_head.weight": only}
+    changed = {**weights, name: only}
     mx.eval(changed)
     mx.save_safetensors(str(path), changed, {"format": "mlx"})
     return folder

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chatcli.conversation.tree import Entry
+from chatcli.engine import generate
 from chatcli.errors import NothingToRepeat
 from chatcli.events import TurnRecord
 from chatcli.settings.values import Sampling
@@ -16,6 +17,7 @@ from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn import regenerate, turn
 from chatcli.turn.prompt import history, render, render_history
 from tests.support.harness import MESSAGES, Harness, finish, outcome
+from tests.support.program import segment_files
 from tests.support.scripted import PLAIN
 from tests.support.tiny import SPECIAL, restrict_to_tokens, write_model
 
@@ -189,30 +191,69 @@ def continued(model: Path, sessions: Path, *, cache: bool = True, settle: bool =
         return finish(regenerate.go_on(chat, threading.Event()))
 
 
-def test_a_settled_reply_goes_on_without_being_run_again(digits: Path, tmp_path: Path) -> None:
-    uncached = continued(digits, tmp_path / "uncached", cache=False)
-    unsettled = continued(digits, tmp_path / "unsettled", settle=False)
-    settled = continued(digits, tmp_path / "settled")
-    assert settled.prefilled_tokens < 64 < unsettled.prefilled_tokens
-    assert settled.prefilled_tokens + settled.reused_tokens == settled.prompt_tokens
-    assert uncached.tokens == unsettled.tokens == settled.tokens
-    assert (uncached.text, 60) == (settled.text, settled.generated_tokens)
-    assert uncached.logprobs == unsettled.logprobs
-    assert settled.logprobs == pytest.approx(uncached.logprobs, abs=1e-4)
+def test_a_cut_reply_goes_on_without_being_run_again(model: Path, tmp_path: Path) -> None:
+    uncached = continued(model, tmp_path / "uncached", cache=False)
+    unsettled = continued(model, tmp_path / "unsettled", settle=False)
+    settled = continued(model, tmp_path / "settled")
+    assert uncached.prefilled_tokens > 200
+    for record in (unsettled, settled):
+        assert record.prefilled_tokens <= generate.STATE_TOKENS
+        assert record.prefilled_tokens + record.reused_tokens == record.prompt_tokens
+        assert (uncached.tokens, uncached.text, 60) == (record.tokens, record.text, record.generated_tokens)
+        assert record.logprobs == pytest.approx(uncached.logprobs, abs=1e-5)
+    assert unsettled.logprobs == settled.logprobs
 
 
-def test_settling_keeps_what_history_spells_alike(tmp_path: Path) -> None:
-    model = write_model(tmp_path / "model", "qwen3", template=PLAIN, tie_word_embeddings=False)
+def test_a_reply_that_was_cut_again_goes_on_after_a_restart(model: Path, tmp_path: Path) -> None:
+    first = continued(model, tmp_path)
+    with Harness(model, tmp_path, tokens=20, sampling=ENDLESS) as harness:
+        again = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+    assert first.tokens == again.tokens[:260]
+    assert (280, 20) == (len(again.tokens), again.generated_tokens)
+    assert again.prefilled_tokens <= generate.STATE_TOKENS
+
+
+def test_without_its_checkpoint_a_cut_reply_is_run_again(model: Path, tmp_path: Path) -> None:
+    expected = continued(model, tmp_path / "kept")
+    with Harness(model, tmp_path, tokens=200, sampling=ENDLESS) as harness:
+        harness.say(harness.chat("talk"), MESSAGES[0])
+    for path in segment_files(tmp_path):
+        path.write_bytes(path.read_bytes()[:-1])
+    with Harness(model, tmp_path, tokens=60, sampling=ENDLESS) as harness:
+        record = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+    assert (0, expected.tokens) == (record.reused_tokens, record.tokens)
+    assert record.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
+
+
+def test_a_long_reply_goes_on_from_where_it_was_settled(digits: Path, tmp_path: Path) -> None:
+    """A process that was killed has written no checkpoint within it."""
+    expected = continued(digits, tmp_path / "kept")
+    with Harness(digits, tmp_path, tokens=200, sampling=ENDLESS) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
+        (kept,) = chat.conversation.path()[-1].record["reply_segments"]
+    (file,) = [path for path in segment_files(tmp_path) if kept[:16] in path.name]
+    file.unlink()
+    with Harness(digits, tmp_path, tokens=60, sampling=ENDLESS) as harness:
+        record = finish(regenerate.go_on(harness.chat("talk"), threading.Event()))
+    assert generate.STATE_TOKENS < record.prefilled_tokens < 100
+    assert expected.tokens == record.tokens
+
+
+@pytest.mark.parametrize(("family", "seed"), [("qwen3", 4), ("qwen3_5", 1), ("gpt_oss", 4)])
+def test_settling_keeps_what_history_spells_alike(family: str, seed: int, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", family, seed=seed, template=PLAIN, tie_word_embeddings=False)
     restrict_to_tokens(model, ["1", 0x0A, "2"])
-    with Harness(model, tmp_path / "cached", tokens=60, sampling=ENDLESS) as harness:
+    with Harness(model, tmp_path / "cached", tokens=58, sampling=ENDLESS) as harness:
         chat = harness.chat("talk")
         first = harness.say(chat, MESSAGES[0])
         run = [*render(chat, question(chat)).tokens, *first.tokens]
         path = render_history(chat, chat.conversation.path()[-1]).path
         shared = common_prefix(run, path.tokens[: path.end])
         assert first.prompt_tokens < shared < len(run)
-        assert path.end - shared == first.settled_tokens
+        run_again = generate.STATE_TOKENS if family == "qwen3_5" else 1
+        assert 0 <= first.settled_tokens - (path.end - shared) < run_again
         second = harness.say(chat, MESSAGES[1])
-    with Harness(model, tmp_path / "uncached", tokens=60, sampling=ENDLESS, cache=False) as harness:
+    with Harness(model, tmp_path / "uncached", tokens=58, sampling=ENDLESS, cache=False) as harness:
         chat = harness.chat("talk")
         assert [first.tokens, second.tokens] == [harness.say(chat, each).tokens for each in MESSAGES[:2]]

@@ -425,7 +425,7 @@ CHECKS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("model", "draft_model", "template", "miss_reason", "settle_reason"), _is_text_or_none),
     "time_to_first_token": _is_number_or_none,
     **dict.fromkeys(("fingerprint", "settled_by"), _is_fingerprint),
-    **dict.fromkeys(("segments", "draft_segments"), _is_segment_ids),
+    **dict.fromkeys(("segments", "draft_segments", "reply_segments"), _is_segment_ids),
     "generated": _is_token_ids,
     "boundaries": _is_positions,
     "settled_ahead": _is_settled_ahead,
