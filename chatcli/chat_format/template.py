@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, TypeVar
 
 from chatcli.chat_format import renderer, sandbox
@@ -26,6 +25,7 @@ from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused
 from chatcli.events import ToolCall
 from chatcli.model.vision import Vision, pictures
+from chatcli.store.segments.token_path import common_prefix
 
 # Invented messages with first characters of every kind, which a template may trim and a tokenizer merge.
 INVENTED_TEXTS = ("Yes", "\n\nno", " 1", "7é", "*")
@@ -38,12 +38,15 @@ DATE_FORMAT = "%d %b %Y"
 MAX_TEXTS = 4
 # How many stable prefixes: where the thinking mode changed, those of every message are needed again.
 MAX_PREFIXES = 4096
+# How many of a long path's last messages stand for all of it in most renderings.
+RECENT_MESSAGES = 8
 SAMPLE = [("system", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
 IMAGES_UNSUPPORTED = (
     "This conversation has images, which this model cannot be shown: go on with one that can "
     "(/model NAME, -m NAME), or before them (/rewind TURN)."
 )
 INVENTED_IMAGE = Picture("", "", "", 0, 0)
+INVENTED_QUESTION = Message("user", INVENTED_TEXTS[0])
 INVENTED_CALL = ToolCall("tool", "{}", "call")
 # In place of a reply that calls tools, while the template shows the calls: what was written goes there.
 # A noncharacter around a number, which no message holds.
@@ -70,6 +73,25 @@ class StablePrefix:
     characters: int
 
 
+@dataclass(frozen=True)
+class KnownPath:
+    """A path's messages, as templates take them, and a hash of each beginning, the empty one first."""
+
+    messages: list[Message] = field(default_factory=list)
+    dicts: list[MessageDict] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=lambda: [_digest("")])
+
+
+@dataclass(frozen=True)
+class RenderedText:
+    """What a template (`key`) made of a conversation."""
+
+    key: str
+    generation: bool
+    messages: list[Message]
+    text: str
+
+
 @dataclass
 class TemplateCache:
     """What the templates of a tokenizer computed last; threads may share it.
@@ -81,9 +103,11 @@ class TemplateCache:
     seams: Seams
     calls: CallSyntax
     variables: frozenset[str]
-    dicts: dict[Message, MessageDict] = field(default_factory=dict)
-    texts: dict[Any, str] = field(default_factory=dict)
-    prefixes: dict[str, StablePrefix] = field(default_factory=dict)
+    path: KnownPath = field(default_factory=KnownPath)
+    texts: list[RenderedText] = field(default_factory=list)
+    prefixes: dict[tuple[str, str], StablePrefix] = field(default_factory=dict)
+    # By template and path: whether the last messages stand for all of them.
+    local: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tokenizer: Any) -> TemplateCache:
@@ -131,11 +155,13 @@ class Template:
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
-        key = (self.key, generation, tuple(messages))
-        text = self._cache.texts.get(key)
-        if text is None:
-            text = self._render(self._as_dicts(messages), generation=generation)
-            self._cache.texts = _with_newest(self._cache.texts, key, text, MAX_TEXTS)
+        wanted = list(messages)
+        for known in self._cache.texts:
+            if (known.key, known.generation) == (self.key, generation) and known.messages == wanted:
+                return known.text
+        text = self._render(self._as_dicts(wanted), generation=generation)
+        newest = RenderedText(self.key, generation, wanted, text)
+        self._cache.texts = [*self._cache.texts[1 - MAX_TEXTS :], newest]
         return text
 
     def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
@@ -173,15 +199,26 @@ class Template:
         return self._cache.encoder.encode(text)
 
     def _as_dicts(self, messages: Sequence[Message]) -> list[MessageDict]:
-        known = self._cache.dicts
-        dicts = {message: known.get(message) or self._as_dict(message) for message in messages}
-        self._cache.dicts = dicts
-        names = {call.id: call.name for message in messages for call in message.tool_calls}
-        results = [dicts[message] for message in messages]
-        for message, result in zip(messages, results, strict=True):
-            if message.role == "tool" and message.tool_call_id in names:
-                result["name"] = names[message.tool_call_id]
-        return results
+        return self._known(messages).dicts[: len(messages)]
+
+    def _known(self, messages: Sequence[Message]) -> KnownPath:
+        """A path that begins with these messages, of which only what is new was computed."""
+        path = self._cache.path
+        shared = common_prefix(path.messages, messages)
+        if shared < len(messages):
+            dicts, hashes = path.dicts[:shared], path.hashes[: shared + 1]
+            for at, message in enumerate(messages[shared:], start=shared):
+                as_dict = self._as_dict(message)
+                if message.role == "tool" and (name := _called(messages[:at], message.tool_call_id)):
+                    as_dict["name"] = name
+                dicts.append(as_dict)
+                content = f"{message.role} {len(message.content)} {message.content}{message.thinking}"
+                content += "".join(f" image {picture.sha256}" for picture in message.images)
+                if message.tool_calls or message.tool_call_id:
+                    content += f" {message.tool_call_id} {message.tool_calls}"
+                hashes.append(_digest(hashes[-1] + content))
+            path = self._cache.path = KnownPath(list(messages), dicts, hashes)
+        return path
 
     def _as_dict(self, message: Message) -> MessageDict:
         content = self._cache.seams.sewn(message.text)
@@ -237,7 +274,15 @@ class Template:
     def generation_prompt(self, messages: Sequence[Message]) -> str:
         """The generation prompt: what the template puts before a reply, such as an open think tag."""
         prompt = self.text(messages, generation=True)
+        if recent := self._recent_if_local(messages):
+            generation_prompt = self._generation_prompt_after(recent)
+            if prompt.endswith(generation_prompt):
+                return generation_prompt
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
+
+    def _generation_prompt_after(self, dicts: list[MessageDict]) -> str:
+        with_prompt, without = (self._render(dicts, generation=each) for each in (True, False))
+        return with_prompt[common_text([with_prompt, without]) :]
 
     def rerun_reason(self, messages: Sequence[Message]) -> str | None:
         """Why every turn runs more anew than the generation prompt, in a clause; None: it does not.
@@ -245,7 +290,7 @@ class Template:
         `messages` end with a question. After `boundaries` and `generation_prompt` it renders nothing.
         """
         prompt = self.text(messages, generation=True)
-        stable = self._stable_prefix(messages, self._keys(messages)[-1]).characters
+        stable = self._stable_prefix(messages).characters
         if stable >= len(prompt) - len(self.generation_prompt(messages)):
             return None
         system = messages[0].content.strip() if messages[0].role == "system" else ""
@@ -261,46 +306,103 @@ class Template:
         cut alike. `known` are those that were computed before, by number of messages.
         """
         first = 0 if messages[0].role != "system" else 1
-        keys = self._keys(messages)
         return [
-            known[count] if count in known else self._stable_prefix(messages[:count], keys[count]).tokens
+            known[count] if count in known else self._stable_prefix(messages[:count]).tokens
             for count in range(first, len(messages) + 1)
         ]
 
-    def _keys(self, messages: Sequence[Message]) -> list[str]:
-        """A hash of each beginning of the path, the empty one first."""
-        contents = (
-            f"{message.role} {len(message.content)} {message.content}{message.thinking}"
-            + "".join(f" image {picture.sha256}" for picture in message.images)
-            + (
-                f" {message.tool_call_id} {message.tool_calls}"
-                if message.tool_calls or message.tool_call_id
-                else ""
-            )
-            for message in messages
-        )
-        return list(accumulate(contents, lambda key, content: _digest(key + content), initial=self.key))
+    def _path_key(self, messages: Sequence[Message]) -> tuple[str, str]:
+        """Identifies this template and a path."""
+        return self.key, self._known(messages).hashes[len(messages)]
 
-    def _stable_prefix(self, messages: Sequence[Message], key: str) -> StablePrefix:
+    def _stable_prefix(self, messages: Sequence[Message]) -> StablePrefix:
+        key = self._path_key(messages)
         prefix = self._cache.prefixes.get(key)
         if prefix is None:
-            prefix = self._compute_stable_prefix(messages)
+            recent = self._recent_if_local(messages)
+            prefix = (self._ask_recent(messages, recent) if recent else None) or self._ask(messages)
             self._cache.prefixes = _with_newest(self._cache.prefixes, key, prefix, MAX_PREFIXES)
         return prefix
 
-    def _compute_stable_prefix(self, messages: Sequence[Message]) -> StablePrefix:
-        """What the invented continuations share once they are rendered."""
-        dicts, encoder = self._as_dicts(messages), self._cache.encoder
+    def _recent_if_local(self, messages: Sequence[Message]) -> list[MessageDict]:
+        """The system prompt and the last messages, where they can be asked in place of the whole path.
+
+        Empty: not a long path, or not such a template. Most templates write what comes last in the same
+        way whatever was said long before, and leave that as it is. It is tried with every continuation of
+        the whole path whenever a path has become twice as long, and with one of them each time. As for
+        boundaries, nothing but the path decides.
+        """
+        power = 1 << max(len(messages).bit_length() - 1, 0)
+        if power <= RECENT_MESSAGES:
+            return []
+        kinds = [(message.role, bool(message.tool_calls)) for message in messages]
+        tried = messages[: next((count for count in range(power, 0, -1) if kinds[count - 1] == kinds[-1]), 0)]
+        key = self._path_key(tried)
+        local = self._cache.local.get(key)
+        if local is None:
+            recent = self._recent(tried)
+            local = bool(recent) and self._ask_recent(tried, recent) == self._ask(tried)
+            if local and not _next_input(tried):
+                whole = self._generation_prompt_after(self._as_dicts(tried))
+                local = whole == self._generation_prompt_after(recent)
+            self._cache.local = _with_newest(self._cache.local, key, local, MAX_PREFIXES)
+        return self._recent(messages) if local else []
+
+    def _recent(self, messages: Sequence[Message]) -> list[MessageDict]:
+        """The system prompt and the last messages, from a question on; empty if that leaves nothing out."""
+        dicts, first = self._as_dicts(messages), int(bool(messages) and messages[0].role == "system")
+        before = range(len(messages) - RECENT_MESSAGES, first, -1)
+        question = next((at for at in before if messages[at].role == "user"), None)
+        return [] if question is None else [*dicts[:first], *dicts[question:]]
+
+    def _ask(self, messages: Sequence[Message]) -> StablePrefix:
+        """What the invented continuations of a path share once they are rendered."""
+        prompt = self.text([*messages, *_next_input(messages)], generation=True)
+        return self._shared(messages, self._probes(self._as_dicts(messages), messages, prompt))
+
+    def _ask_recent(self, messages: Sequence[Message], recent: list[MessageDict]) -> StablePrefix | None:
+        """`_ask`, of which only the prompt and one continuation are rendered whole.
+
+        None where those two show that the others cannot be put together from what follows `recent`.
+        """
+        next_input = _next_input(messages)
+        prompt = self.text([*messages, *next_input], generation=True)
+        following = [self._as_dict(message) for message in next_input]
+        whole, short = [*self._as_dicts(messages), *following], [*recent, *following]
+        text, thought = INVENTED_TEXTS[0], INVENTED_THOUGHTS[0]
+        try:
+            continued, _ = self._reply(whole, text, thought)
+            short_continued, _ = self._reply(short, text, thought)
+            short_prompt = self._render(short)
+            probes = self._probes(recent, messages, short_prompt)
+        except TemplateRefused:
+            return None
+        same = common_text([prompt[: -len(short_prompt) - 1 : -1], short_prompt[::-1]])
+        before, start = prompt[: len(prompt) - same], len(short_prompt) - same
+        texts = [short_continued, *(text for text, _ in probes)]
+        is_local = all(text.startswith(short_prompt[:start]) for text in texts)
+        if not is_local or continued != before + short_continued[start:]:
+            return None
+        return self._shared(messages, [(before + text[start:], starts) for text, starts in probes])
+
+    def _probes(self, dicts: list[MessageDict], messages: Sequence[Message], prompt: str) -> Sequence[Probe]:
+        """What may follow `dicts`, which end as `messages` do.
+
+        `prompt` is the first of it: with what `_next_input` puts there.
+        """
         last = messages[-1] if messages else None
         if last is not None and last.role == "user":
-            probes = [(self.text(messages, generation=True), ()), *self._replies(dicts)]
-        elif last is not None and last.role == "tool":
-            probes = [(self.text(messages, generation=True), ()), *self._calls(dicts)]
-        elif last is not None and last.tool_calls:
-            probes = list(self._results(dicts, last.tool_calls[0].id))
-        else:
-            probes = list(self._questions(dicts))
-        texts = [text for text, _ in probes]
+            return [(prompt, ()), *self._replies(dicts)]
+        if last is not None and last.role == "tool":
+            return [(prompt, ()), *self._calls(dicts)]
+        first = (prompt, (_next_input(messages)[0].content,))
+        if last is not None and last.tool_calls:
+            return [first, *self._results(dicts, last.tool_calls[0].id, INVENTED_TEXTS[1:])]
+        return [first, *self._questions(dicts)]
+
+    def _shared(self, messages: Sequence[Message], probes: Sequence[Probe]) -> StablePrefix:
+        """What rendered continuations of a path share."""
+        encoder, texts = self._cache.encoder, [text for text, _ in probes]
         common = common_text(texts)
         # Where more than one continues with its invented text, any text may follow.
         invented = sum(text[common:].lstrip().startswith(starts) for text, starts in probes)
@@ -341,15 +443,15 @@ class Template:
         return self._render([*dicts, reply, question]), starts
 
     def _questions(self, dicts: list[MessageDict]) -> Iterator[Probe]:
-        """What may follow a reply: a question of every kind, and another after it."""
-        questions = [self._as_dict(Message("user", text)) for text in INVENTED_TEXTS]
-        for question in questions:
+        """What may follow a reply, beside the first invented question: others, and another after it."""
+        first, *others = (self._as_dict(Message("user", text)) for text in INVENTED_TEXTS)
+        for question in others:
             yield self._render([*dicts, question]), (question["content"].lstrip(),)
         if self.vision is not None:
             with_image = self._as_dict(Message("user", INVENTED_TEXTS[0], images=(INVENTED_IMAGE,)))
             with suppress(TemplateRefused):
                 yield self._render([*dicts, with_image]), ()
-        yield self._reply([*dicts, questions[0]], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])[0], ()
+        yield self._reply([*dicts, first], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])[0], ()
 
     def _calls(self, dicts: list[MessageDict]) -> Iterator[Probe]:
         """What may follow a tool's result: another one, and replies that call a tool again.
@@ -358,7 +460,7 @@ class Template:
         every prompt has it.
         """
         with suppress(TemplateRefused):
-            yield from self._results(dicts, INVENTED_CALL.id)
+            yield from self._results(dicts, INVENTED_CALL.id, INVENTED_TEXTS)
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
             reply = self._as_dict(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
             result = self._as_dict(Message("tool", text, tool_call_id=INVENTED_CALL.id))
@@ -366,11 +468,27 @@ class Template:
             with suppress(TemplateRefused):
                 yield self._render([*dicts, reply, result]), starts
 
-    def _results(self, dicts: list[MessageDict], call_id: str) -> Iterator[Probe]:
-        """What follows a reply that calls a tool: a result of every kind."""
-        for text in INVENTED_TEXTS:
+    def _results(self, dicts: list[MessageDict], call_id: str, texts: Sequence[str]) -> Iterator[Probe]:
+        """What follows a reply that calls a tool: a result with each of these texts."""
+        for text in texts:
             result = self._as_dict(Message("tool", text, tool_call_id=call_id))
             yield self._render([*dicts, result]), (text.lstrip(),)
+
+
+def _next_input(messages: Sequence[Message]) -> list[Message]:
+    """What has to come before the next reply; nothing where the path ends with it."""
+    last = messages[-1] if messages else None
+    if last is not None and last.role in ("user", "tool"):
+        return []
+    if last is not None and last.tool_calls:
+        return [Message("tool", INVENTED_TEXTS[0], tool_call_id=last.tool_calls[0].id)]
+    return [INVENTED_QUESTION]
+
+
+def _called(messages: Sequence[Message], call_id: str) -> str | None:
+    """The tool of the newest call with this id."""
+    calls = (call for message in reversed(messages) for call in message.tool_calls if call.id == call_id)
+    return next((call.name for call in calls), None)
 
 
 def _parsed(arguments: str) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chatcli.chat_format.template import Template
+from chatcli.chat_format.template import INVENTED_QUESTION, Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation, Entry, Message
@@ -92,7 +92,7 @@ def render(chat: TurnContext, user: Entry) -> Prompt:
 def render_history(chat: TurnContext, leaf: Entry) -> Prompt:
     """The beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
     messages = history(chat, leaf)
-    tokens = chat.template.prompt([*messages, Message("user", ".")])
+    tokens = chat.template.prompt([*messages, INVENTED_QUESTION])
     return _cut(chat, tokens, messages, leaf)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 from chatcli.chat_format.template import Template, TemplateCache
+from chatcli.chat_format.tokenizing import common_text
 from chatcli.conversation.tree import Message
 from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
+from tests.support.families import every_second_by_day
 from tests.support.templates import (
     ANSWERED,
     CHANGES_LAST,
@@ -216,21 +219,32 @@ def test_a_shared_cache_changes_no_number(load: Templates, name: str) -> None:
             assert cached.generation_prompt(path) == uncached.generation_prompt(path)
 
 
-def test_a_turn_tokenizes_only_new_text_and_renders_little(load: Templates) -> None:
+class CountingTemplate(Template):
+    """A template that counts the messages that it renders."""
+
+    messages = 0
+
+    def _render(self, messages: Any, **options: Any) -> str:
+        self.messages += len(messages)
+        return super()._render(messages, **options)
+
+
+def test_a_turn_tokenizes_only_new_text_and_renders_little_of_the_rest(load: Templates) -> None:
     counting = CountingTokenizer(load("qwen3.5")._tokenizer)
     cache = TemplateCache.of(counting)
     messages = turns(60)
-    Template(counting, DATE, None, cache).prompt([*messages[:-1]])
+    stable_prefix(Template(counting, DATE, None, cache), messages[:-1])
     path = [*messages, Message("user", "And now?")]
     known = dict.fromkeys(range(len(path)), 1)
-    for renders, characters in ((9, 6000), (0, 0)):
+    for renders, rendered, characters in ((22, 4 * len(path), 6000), (4, 60, 0)):
         counting.renders = counting.characters = 0
-        template = Template(counting, DATE, None, cache)
+        template = CountingTemplate(counting, DATE, None, cache)
         template.prompt(path)
         template.boundaries(path, known)
         template.generation_prompt(path)
         template.rerun_reason(path)
         assert counting.renders <= renders
+        assert template.messages <= rendered
         assert counting.characters <= characters < len(template.text(path, generation=True)) / 2
 
 
@@ -256,4 +270,83 @@ def test_the_cache_stays_small(load: Templates) -> None:
         Template(template._tokenizer, DATE, None, cache).prompt(path)
         stable_prefix(Template(template._tokenizer, DATE, None, cache), path)
     assert len(cache.texts) <= 4
-    assert len(cache.dicts) <= len(path)
+    assert len(cache.path.messages) <= len(path) + 1
+
+
+# Long conversations, of which the template is asked with the last messages only
+
+COUNTS = """\
+{{- 'A conversation of ' ~ messages|length ~ ' messages.' }}
+{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+
+NUMBERS = """\
+{%- for m in messages %}{{- loop.index ~ ' ' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{- (messages|length + 1) ~ ' assistant\\n' }}{%- endif %}"""
+
+# Thinking of so many replies is kept that the last messages do not show where it ends.
+KEEPS_SIX = """\
+{%- for m in messages %}
+{{- '<|im_start|>' + m.role + '\\n' }}
+{%- if m.thinking and messages|length - loop.index0 <= 12 %}
+{{- '<think>' + m.thinking + '</think>' }}{%- endif %}
+{{- m.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>' }}{%- endif %}"""
+
+FORGETS = """\
+{%- for m in messages[-24:] %}
+{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+
+REFUSES_SHORT = """\
+{%- if messages|length < 14 %}{{- raise_exception('More, please!') }}{%- endif %}
+{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+
+
+def varied(count: int) -> list[Message]:
+    """A path of `count` messages; whether a reply has thinking, and what it ends with, varies."""
+    path = [SYSTEM]
+    while len(path) < count:
+        number, content = len(path), CONTENTS[len(path) % len(CONTENTS)]
+        path.append(Message("user", f"{number}{content}"))
+        path.append(Message("assistant", f"{number}.{content}", "So." * (number % 3)))
+    return path[:count]
+
+
+def last_boundary(template: Template, path: list[Message]) -> int:
+    return template.boundaries(path, dict.fromkeys(range(len(path)), 1))[-1]
+
+
+@pytest.mark.parametrize("name", every_second_by_day(TEMPLATES))
+def test_the_limits_of_a_long_path_are_exact(load: Templates, name: str) -> None:
+    template = load(name, merging=True)
+    for path in (varied(34), varied(35)):
+        assert by_brute_force(template, path) == last_boundary(template, path)
+        prompt, without = (template.text(path, generation=each) for each in (True, False))
+        assert prompt[common_text([prompt, without]) :] == template.generation_prompt(path)
+
+
+@pytest.mark.parametrize("source", [COUNTS, NUMBERS, KEEPS_SIX, FORGETS, REFUSES_SHORT])
+def test_a_template_that_looks_far_back_is_asked_with_the_whole_path(tmp_path: Path, source: str) -> None:
+    tiny.write_tokenizer(tmp_path, source)
+    template = Template(load_tokenizer(tmp_path), DATE)
+    for path in map(varied, range(50, 56)):
+        assert template._ask(path).tokens == last_boundary(template, path)
+
+
+def test_a_template_that_begins_to_look_far_back_is_asked_with_the_whole_path(tmp_path: Path) -> None:
+    """When it was tried, no reply had thinking yet."""
+    tiny.write_tokenizer(tmp_path, KEEPS_SIX)
+    template = Template(load_tokenizer(tmp_path), DATE)
+    late = [replace(message, thinking="") for message in varied(34)] + varied(60)[34:]
+    for count in range(48, 56):
+        path = late[:count]
+        assert template._ask(path).tokens == last_boundary(template, path)
+
+
+def test_a_boundary_of_a_long_path_depends_on_the_path_alone(load: Templates) -> None:
+    grown = load("qwen3")
+    for path in map(varied, range(14, 40)):
+        assert last_boundary(load("qwen3"), path) == last_boundary(grown, path)
