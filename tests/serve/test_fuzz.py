@@ -1,0 +1,163 @@
+"""Requests of any shape: each is answered or refused by name, and none is an error of the server's."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chatcli.errors import ChatcliError
+from chatcli.serve import anthropic, openai
+from chatcli.serve.app import status_of
+from chatcli.serve.wire import parse
+from tests.serve import test_anthropic, test_openai
+from tests.support.serving import SCRIPT
+
+# Fields and values that requests have, so that what is drawn comes far.
+NAMES = sorted(
+    {
+        *("messages", "role", "content", "type", "text", "tools", "function", "name", "parameters"),
+        *("tool_calls", "arguments", "tool_call_id", "image_url", "url", "source", "data", "system"),
+        *("thinking", "budget_tokens", "tool_choice", "input_schema", "input", "id", "tool_use_id", "stream"),
+        *("stream_options", "include_usage", "chat_template_kwargs", "output_config", "effort", "prompt"),
+        *("logit_bias", "logprobs", "top_logprobs", "n", "response_format", "is_error", "max_tokens"),
+        *openai.SAMPLING,
+        *anthropic.SAMPLING,
+    }
+)
+WORDS = [
+    *("user", "assistant", "system", "tool", "text", "image_url", "image", "tool_use", "tool_result"),
+    *("function", "base64", "enabled", "auto", "none", "thinking", "custom", "data:image/png;base64,aaaa"),
+    *("{}", "", "\ud800", "\0", "1"),
+]
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=5)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=3), inner, max_size=6)
+    ),
+    max_leaves=25,
+)
+BODIES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
+MESSAGES = st.lists(
+    st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id"]), VALUES, max_size=4),
+    max_size=3,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(body=BODIES, messages=MESSAGES, ends_well=st.booleans())
+@pytest.mark.parametrize("exchange", [openai.ChatCompletion, openai.Completion, anthropic.Messages])
+def test_any_body_is_read_or_refused(exchange: Any, body: Any, messages: Any, ends_well: bool) -> None:
+    if messages:
+        body["messages"] = [*messages, *([{"role": "user", "content": "chat"}] if ends_well else [])]
+    data = json.dumps(body).encode("utf-8", "surrogatepass")
+    try:
+        read = exchange(parse(data), "tiny")
+    except ChatcliError as error:
+        assert 400 == status_of(error) and str(error).endswith(".")
+        assert all(json.dumps(each.error_of(error, 400)) for each in (openai, anthropic))
+        return
+    for event in SCRIPT["call"]:
+        assert isinstance(read.take(event), bytes)
+    json.dumps(read.whole(), allow_nan=False)
+    for message in read.request.messages:
+        message.content.encode()
+
+
+def damaged(value: Any) -> Iterator[Any]:
+    """A request with each of its values, at any depth, replaced by others or left out."""
+    yield from (None, 5, -1.5, "x", [], {}, [5], {"a": 1}, True)
+    if isinstance(value, dict):
+        for key in value:
+            yield {name: each for name, each in value.items() if name != key}
+            yield from ({**value, key: other} for other in damaged(value[key]))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from ([*value[:number], other, *value[number + 1 :]] for other in damaged(each))
+
+
+PNG = base64.b64encode(test_openai.png()).decode()
+CALL = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+OPENAI = {
+    "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": "b", "reasoning_content": "c", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": "d"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "chat"},
+                {"type": "image_url", "image_url": {"url": f"data:;base64,{PNG}"}},
+            ],
+        },
+    ],
+    "tools": [test_openai.TOOL],
+    "stream_options": {"include_usage": True},
+    "response_format": {"type": "text"},
+    "logit_bias": {"5": 1.5},
+    "stop": ["a"],
+    **{name: 1 for name in openai.SAMPLING if name not in ("stop", "xtc_threshold")},
+}
+ANTHROPIC = {
+    "system": [{"type": "text", "text": "a"}],
+    "messages": [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "a"},
+                {"type": "tool_use", "id": "c", "name": "read", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": [{"type": "text", "text": "d"}],
+                    "is_error": False,
+                }
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "source": {"type": "base64", "data": PNG}},
+                {"type": "text", "text": "chat"},
+            ],
+        },
+    ],
+    "tools": [test_anthropic.TOOL],
+    "tool_choice": {"type": "auto"},
+    "thinking": {"type": "enabled", "budget_tokens": 5},
+    "output_config": {"effort": "high"},
+    "stop_sequences": ["a"],
+    "temperature": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "body"),
+    [(openai.ChatCompletion, OPENAI), (anthropic.Messages, ANTHROPIC)],
+    ids=["openai", "anthropic"],
+)
+def test_a_value_of_a_wrong_kind_anywhere_is_refused_by_name(exchange: Any, body: Any) -> None:
+    exchange(parse(json.dumps(body).encode()), "tiny")
+    refused = 0
+    for wrong in damaged(body):
+        try:
+            exchange(parse(json.dumps(wrong).encode()), "tiny")
+        except ChatcliError as error:
+            assert 400 == status_of(error) and str(error).endswith(".")
+            refused += 1
+    assert refused > 300
