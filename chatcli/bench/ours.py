@@ -163,6 +163,7 @@ class Chatcli:
     def _stop(self) -> None:
         for opened in self._sessions:
             opened.session.close()
+        self._checkpoints.leave()
         self._store.tidy()
         self._store.close()
 

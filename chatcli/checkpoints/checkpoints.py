@@ -23,7 +23,7 @@ from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
-from chatcli.store.segments.container import Tensor, Tensors
+from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id, segment_id
@@ -41,6 +41,10 @@ MISMATCH_ERRORS = (
 )
 # Places between the chunks of typeahead that are kept where each takes memory.
 MAX_MARKS = 6
+# The segments that conversations share which have nothing else in common: the system prompt.
+BEGINNING = 1
+# Of a model without recurrent layers, or where the state need not be written.
+NO_STATE: tuple[Tensors, str] = {}, "{}"
 
 # What a prefill is for: a turn that someone waits for, the reply as history, or an unsent message.
 Purpose = Literal["turn", "settle", "typeahead"]
@@ -134,6 +138,8 @@ class Checkpoints:
         self._log = RowLog()
         self._segment_seconds = 0.0
         self._speed = PrefillSpeed()
+        self._snapshots: dict[str, Snapshot] = {}
+        self._unsaved: str | None = None
         self._reset()
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
@@ -142,25 +148,25 @@ class Checkpoints:
         self._rewinds_by_offset = worker.call(prompt_cache.rewinds_by_offset, self._cache)
 
     def _reset(self) -> None:
-        """An empty live cache.
+        """An empty live cache. Snapshots of other paths have states that need not be read.
 
         `_ahead` are the tokens that it holds after its last checkpoint; typeahead ran `_ahead_typed` of them.
         """
         loaded = self.loaded
         self._cache = self._worker.call(prompt_cache.new, loaded.model, loaded.model_options)
         self._live: list[str] = []
+        self._live_path = TokenPath(self.root, [])
         self._ahead: list[int] = []
         self._ahead_typed = 0
         # What the last reply has run after the checkpoint, and the tokens of that before the reply's first.
         self._reply: list[int] = []
         self._reply_start = 0
-        self._unsaved: str | None = None
+        self._snapshots.pop(self._unsaved or "", None)
+        self._unsaved = None
         self._typeahead: dict[str, TypeaheadResult] = {}
         self._marks: list[TypeaheadMark] = []
         self._path_seconds: dict[str, float] = {self.root: 0.0}
-        self._snapshots: dict[str, Snapshot] = {
-            self.root: self._worker.call(prompt_cache.snapshot, self._cache, 0)
-        }
+        self._snapshots[self.root] = self._worker.call(prompt_cache.snapshot, self._cache, 0)
 
     @property
     def root(self) -> str:
@@ -190,6 +196,7 @@ class Checkpoints:
         try:
             yield
         except MemoryFull:
+            self._snapshots = {}
             self._reset()
             raise
 
@@ -211,6 +218,7 @@ class Checkpoints:
     def _advance(
         self, path: TokenPath, depth: int, cancelled: StopSignal, purpose: Purpose
     ) -> Iterator[Prefilled]:
+        self._forget_older_snapshots(len(path.tokens))
         if purpose == "turn":
             yield Prefilled(0, self.accept_typeahead(path.upto(depth)))
         yield from self.prefill(path, depth, cancelled, typeahead=purpose == "typeahead")
@@ -238,7 +246,7 @@ class Checkpoints:
 
     def _stored_depth(self, store: SegmentStore, path: TokenPath) -> int:
         """How many segments of a path the store can restore."""
-        return store.depth(path, stateful=self._stateful)
+        return store.depth(path, stateful=self._stateful, in_memory=self._snapshots.keys())
 
     def check(self, path: TokenPath, depth: int) -> None:
         """Raises `MemoryFull` if the path's prompt, matched to `depth`, would not fit."""
@@ -263,6 +271,8 @@ class Checkpoints:
     def restore(self, path: TokenPath, match: Match) -> Match:
         """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
         reason = match.reason
+        if self._live_depth(path) <= BEGINNING:
+            self.leave()  # for another conversation
         while match.depth and not match.in_memory:
             matched = path.upto(match.depth)
             try:
@@ -327,9 +337,8 @@ class Checkpoints:
         else:
             snapshot = self._snapshots[path.id]
         self._worker.call(prompt_cache.rewind, self._cache, snapshot)
-        self._snapshots[path.id] = snapshot
-        self._live, self._ahead, self._ahead_typed, self._marks = path.ids, [], 0, []
-        self._forget_older_snapshots()
+        self._go_to(path, snapshot)
+        self._ahead, self._ahead_typed, self._marks = [], 0, []
 
     def _borrow(self, rest: TokenPath) -> int:
         """Take the rows that the next segment shares with another conversation's, in whole chunks.
@@ -343,7 +352,7 @@ class Checkpoints:
         if self.store is None or self._stateful:
             return 0
         rows = self.store.rows_of_other_path(rest, self.loaded.prefill_step)
-        return 0 if rows is None else self._append(self.store, rest, rows, {}, "{}")
+        return 0 if rows is None else self._append(self.store, rest, rows, *NO_STATE)
 
     def _append(self, store: SegmentStore, rest: TokenPath, rows: Rows, state: Tensors, scalars: str) -> int:
         """Add rows of the beginning of `rest`, and the state at their end. Returns how many, 0 if damaged."""
@@ -367,9 +376,10 @@ class Checkpoints:
         """Read a path's rows, and the state at its end, from disk. Raises `SegmentDamaged`."""
         assert self.store is not None
         store, last = self.store, path[-1]
-        state: dict[str, Tensor] = {}
-        scalars = "{}"
-        if self._stateful:
+        state, scalars = NO_STATE
+        if self._stateful and last.id in self._snapshots:
+            state, scalars = self._worker.call(prompt_cache.state, self._cache, self._kept_state(path))
+        elif self._stateful:
             state, scalars = store.state(last)
             try:
                 self._worker.call(self._expected.check_state, state, scalars, path.end)
@@ -412,12 +422,30 @@ class Checkpoints:
 
     def _remember(self, path: TokenPath) -> None:
         """The live cache is at the end of this path: keep a snapshot to come back to."""
-        self._live = path.ids
-        self._snapshots[path.id] = self._worker.call(prompt_cache.snapshot, self._cache, path.end)
-        self._forget_older_snapshots()
+        self._go_to(path, self._worker.call(prompt_cache.snapshot, self._cache, path.end))
 
-    def _forget_older_snapshots(self) -> None:
-        newest = {*self._live[-MAX_SNAPSHOTS:], self.root}
+    def _go_to(self, path: TokenPath, snapshot: Snapshot) -> None:
+        """The live cache is at the end of this path, where `snapshot` was taken."""
+        self._live, self._live_path = path.ids, path
+        self._snapshots.pop(path.id, None)
+        self._snapshots[path.id] = snapshot  # the newest is the last
+        self._forget_older_snapshots(path.end)
+
+    def _forget_older_snapshots(self, tokens: int) -> None:
+        """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
+        newest, live = {*self._live[-MAX_SNAPSHOTS:], self.root}, {*self._live}
+        # Windows are read from disk with the rows. An unsent message may have changed.
+        older = [
+            key
+            for key in self._snapshots
+            if key not in newest and key != self._unsaved and (self._stateful or key in live)
+        ]
+        room = len(older)
+        if self._rewinds_by_offset:
+            room = 0  # any offset will do
+        elif self.memory is not None:
+            room = self.memory.max_snapshots(tokens) - MAX_SNAPSHOTS
+        newest.update(older[max(len(older) - room, 0) :])
         self._snapshots = {key: snapshot for key, snapshot in self._snapshots.items() if key in newest}
 
     def rewind(self) -> None:
@@ -504,11 +532,9 @@ class Checkpoints:
 
     def _put(self, store: SegmentStore, path: TokenPath, log: RowLog, kept: State | None = None) -> int:
         rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
-        try:
-            state, scalars = prompt_cache.state(self._cache, kept)
-        except TypeError as error:
-            store.give_up(f"this model's cache cannot be written: {error}")
-            return 0
+        state, scalars = NO_STATE
+        if self._stateful and store.is_due(path, self._segment_seconds):
+            state, scalars = self._serialized(store, kept or self._kept_state(path))
         missing = store.missing(path)
         size = 0
         if prompt_cache.keeps_all_rows(self._cache):
@@ -518,10 +544,36 @@ class Checkpoints:
                     self._cache, RowLog(), earlier[-1].start, earlier.end
                 )
                 size += store.put(
-                    Checkpoint(earlier, earlier_rows, {}, "{}", self._segment_seconds), rows_missing=True
+                    Checkpoint(earlier, earlier_rows, *NO_STATE, self._segment_seconds), rows_missing=True
                 )
         checkpoint = Checkpoint(path, rows, state, scalars, self._segment_seconds)
         return size + store.put(checkpoint, rows_missing=len(path) in missing)
+
+    def _kept_state(self, path: TokenPath) -> State:
+        """The state at the end of a path that has a snapshot."""
+        return prompt_cache.state_of(self._cache, self._snapshots[path.id])
+
+    def _serialized(self, store: SegmentStore, state: State) -> tuple[Tensors, str]:
+        """A state as `prompt_cache.state` has it. One that cannot be written ends all writing."""
+        try:
+            return prompt_cache.state(self._cache, state)
+        except TypeError as error:
+            store.give_up(f"this model's cache cannot be written: {error}")
+            return NO_STATE
+
+    def leave(self) -> int:
+        """Write the state at the end of the live path: nothing goes on from there soon.
+
+        Others are quickly computed again, this one is what the conversation is opened at. Returns its bytes.
+        """
+        path = self._live_path
+        if path and path.id == self._unsaved:
+            path = path.upto(len(path) - 1)
+        if self.store is None or not self._stateful or not path or path.id not in self._snapshots:
+            return 0
+        self.store.flush()
+        state, scalars = self._worker.call(self._serialized, self.store, self._kept_state(path))
+        return self.store.put(Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False)
 
     # Generate
 
@@ -529,17 +581,18 @@ class Checkpoints:
         """Write a checkpoint near the end of the reply that was just generated after `path`.
 
         A reply that was cut goes on from it (`resume_reply`). Returns its segment's id and its bytes; None
-        where there is none: the reply is short, or more than rounding tells its rows from those of a prefill.
+        where there is none: the reply is short or quickly computed again, or more than rounding tells its rows
+        from those of a prefill.
         """
         if self.store is None or self._ahead is not self._reply or self._live != path.ids:
             return None
         reply = self._reply_path(path, self._reply)
         if not reply:
             return None
-        kept = next((state for state in self._log.states if state.position == reply.end), None)
-        if self._stateful and kept is None:
-            return None
         self._segment_seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
+        kept = next((state for state in self._log.states if state.position == reply.end), None)
+        if self._stateful and (kept is None or not self.store.is_due(reply, self._segment_seconds)):
+            return None
         # Alone: it is not to be joined with the files of the conversation's path.
         size: int = self._worker.call(self._put, self.store, reply, self._log.copy(), kept)
         return reply.id, size
@@ -566,8 +619,7 @@ class Checkpoints:
         if not self.store.depth(reply, stateful=self._stateful):
             return self._borrow(reply)
         self._log = RowLog()
-        state: Tensors = {}
-        scalars = "{}"
+        state, scalars = NO_STATE
         try:
             if self._stateful:
                 state, scalars = self.store.state(reply[0])

@@ -112,6 +112,11 @@ class ShardedCheckpoints(Checkpoints):
         self.rewind()
         return 0
 
+    def persist(self, path: TokenPath) -> int:
+        # The states that are worth their bytes must be the same ones on every rank.
+        self._segment_seconds = max(self._ranks.all_gather(self._segment_seconds))
+        return super().persist(path)
+
     def _cut_reply(self, rest: TokenPath) -> bool:
         # The caches of some ranks may not go back by their offset alone.
         return False

@@ -80,6 +80,7 @@ class Speculation:
     def close(self) -> None:
         """Wait for what is being written."""
         if (store := self._checkpoints.store) is not None:
+            self._checkpoints.leave()
             store.tidy()
             store.close()
 

@@ -15,6 +15,8 @@ from chatcli.text import file_size
 
 # Snapshots of windows and states that are kept to rewind to, beside the live ones: they cost memory.
 MAX_SNAPSHOTS = 2
+# More of them take at most this part of the memory that is left: an eighth.
+SPARE_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Limit(Protocol):
 
     def max_tokens(self, up_to: int) -> int: ...
 
+    def max_snapshots(self, tokens: int) -> int: ...
+
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None: ...
 
 
@@ -102,6 +106,11 @@ class MemoryLimit:
         """How many tokens the cache can hold, at most `up_to`."""
         return max(bisect_right(range(up_to + 1), self.max_bytes, key=self.needed_bytes) - 1, 0)
 
+    def max_snapshots(self, tokens: int) -> int:
+        """How many snapshots may be kept beside a cache of so many tokens, at least `MAX_SNAPSHOTS`."""
+        spare = max(self.max_bytes - self.needed_bytes(tokens), 0) // SPARE_PARTS
+        return MAX_SNAPSHOTS + MAX_SNAPSHOTS * spare // max(self.growth.snapshot_bytes(tokens), 1)
+
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
         """Raises `MemoryFull` if such a prompt and one token of its reply do not fit."""
         needed = self.needed_bytes(tokens + 1, segment, written=written)
@@ -124,6 +133,9 @@ class TightestLimit:
 
     def max_tokens(self, up_to: int) -> int:
         return min(limit.max_tokens(up_to) for limit in self.limits)
+
+    def max_snapshots(self, tokens: int) -> int:
+        return min(limit.max_snapshots(tokens) for limit in self.limits)
 
     def check(self, tokens: int, segment: int = 0, *, written: bool = True) -> None:
         """Raises `MemoryFull` as `MemoryLimit.check` does."""

@@ -348,6 +348,17 @@ def state_at(cache: PromptCache, position: int) -> State:
     return State(position, frozen, arrays)
 
 
+def state_of(cache: PromptCache, kept: Snapshot) -> State:
+    """The state in a snapshot of this cache."""
+    parts = {
+        str(index): part
+        for index, (leaf, part) in enumerate(zip(leaves(cache), kept.parts, strict=True))
+        if not has_rows(leaf)
+    }
+    arrays = {name: array for _, own in parts.values() for name, array in own.items()}
+    return State(kept.position, {index: frozen for index, (frozen, _) in parts.items()}, arrays)
+
+
 def state(cache: PromptCache, kept: State | None = None) -> tuple[dict[str, Tensor], str]:
     """The leaves without rows, as they are or as they were `kept`: their arrays as bytes, the rest as JSON.
 
@@ -489,9 +500,10 @@ class Snapshot:
 def snapshot(cache: PromptCache, position: int) -> Snapshot:
     """The cache as it is now, after `position` tokens. Arrays are shared, not copied."""
     parts: list[Any] = []
-    for leaf in leaves(cache):
+    for index, leaf in enumerate(leaves(cache)):
         arrays: Arrays = {}
-        parts.append(leaf.offset if type(leaf) in OFFSET_CACHES else (freeze(leaf, arrays, ""), arrays))
+        is_offset = type(leaf) in OFFSET_CACHES
+        parts.append(leaf.offset if is_offset else (freeze(leaf, arrays, str(index)), arrays))
     return Snapshot(position, tuple(parts))
 
 

@@ -117,7 +117,9 @@ class Runtime:
         if self._budget is None:
             return None
         fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
-        return SegmentStore(self._sessions, fingerprint, self._budget.written)
+        return SegmentStore(
+            self._sessions, fingerprint, self._budget.written, self.settings.recompute_seconds
+        )
 
     def _check_may_speculate(self) -> None:
         """Raises `DraftModelRefused` where there cannot be a draft model."""
@@ -221,6 +223,7 @@ class Runtime:
             self._speculation.close()
         if self._store is None:
             return None
+        self.checkpoints.leave()
         self._store.tidy()
         self._store.close()
         return self._store.take_problem()

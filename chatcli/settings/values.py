@@ -360,6 +360,15 @@ class Settings:
             metavar="SIZE",
         ),
     ] = None
+    recompute_seconds: Annotated[
+        float,
+        Float(
+            "Seconds that going back in a conversation may take to compute a recurrent state again, so that "
+            "fewer lie on disk (default: 1; 0: all do).",
+            metavar="SECONDS",
+            min=0,
+        ),
+    ] = 1.0
     memory_limit: Annotated[
         int | None,
         Size(

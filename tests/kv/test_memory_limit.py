@@ -17,7 +17,7 @@ from chatcli.errors import MemoryFull
 from chatcli.events import Notice
 from chatcli.kv import growth, prompt_cache
 from chatcli.kv.freeze import arrays_in
-from chatcli.kv.memory_limit import Growth, MemoryLimit, Window
+from chatcli.kv.memory_limit import Growth, MemoryLimit, TightestLimit, Window
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import device
 from chatcli.model import load as models_
@@ -68,6 +68,14 @@ def test_rows_grow_windows_fill_up_and_states_stay() -> None:
     assert 1000 + 5120 + 2 * 32 + 3 * 64 == growth.cache_bytes(257)
     assert 100 * (10 + 2 * 5) == growth.checkpoint_bytes(100, written=True)
     assert 100 * 5 == growth.checkpoint_bytes(100, written=False)
+
+
+def test_snapshots_take_at_most_an_eighth_of_the_memory_that_is_left() -> None:
+    limit = MemoryLimit(100_000, 20_000, Growth(1000, 10, step=256))
+    assert 2 + (100_000 - limit.needed_bytes(100)) // 8 // 1000 == limit.max_snapshots(100)
+    assert 2 == replace(limit, max_bytes=20_000).max_snapshots(100)
+    roomier = replace(limit, max_bytes=10**9)
+    assert limit.max_snapshots(100) == TightestLimit((roomier, limit)).max_snapshots(100)
 
 
 def test_max_tokens_is_what_fits() -> None:

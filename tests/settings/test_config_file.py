@@ -90,6 +90,7 @@ def test_a_former_name_is_read_and_replaced_by_the_new_one(tmp_path: Path) -> No
         ("sessions", "/x", "/x"),
         ("panel", "off", "off"),
         ("memory_limit", "12 GB", "12 GB"),
+        ("recompute_seconds", "0.5", 0.5),
         ("max_kv_size", "64", 64),
         ("kv_bits", "8", 8),
         ("kv_group_size", "32", 32),

@@ -46,7 +46,9 @@ class Harness:
         trust_remote_code: bool = False,
         draft_model: Path | None = None,
         num_draft_tokens: int = NUM_DRAFT_TOKENS,
+        recompute_seconds: float = 0.0,
     ) -> None:
+        """With `recompute_seconds` 0 every checkpoint's state is on disk, so that each can be tested."""
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
@@ -58,6 +60,7 @@ class Harness:
             trust_remote_code=trust_remote_code,
             draft_model=None if draft_model is None else str(draft_model),
             num_draft_tokens=num_draft_tokens,
+            recompute_seconds=recompute_seconds,
         )
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []

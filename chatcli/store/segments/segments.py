@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import itemgetter
@@ -42,12 +43,14 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
-from chatcli.store.segments.rows import Piece, Rows
+from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
 ATTEMPTS = 3
+# The states at a path's end that stay however quickly they are computed again.
+NEWEST_STATES = 2
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,9 @@ class SegmentStore:
         folder: Path | Location,
         fingerprint: str,
         written: Callable[[int, TokenPath], None] | None = None,
+        recompute_seconds: float = 0.0,
     ) -> None:
+        """`recompute_seconds` is how long computing a state again may take that is not kept."""
         self.fingerprint = fingerprint
         self.location = catalog.model_folder(folder, fingerprint)
         self.folder = self.location.path
@@ -90,17 +95,24 @@ class SegmentStore:
         self._pending: list[Future[None]] = []
         self._queued: set[str] = set()
         self._newest: TokenPath | None = None
+        self._recompute_seconds = recompute_seconds
+        # Of segments by id: what their prefill took, and the prefill since the last state that stays.
+        self._seconds: dict[str, float] = {}
+        self._since_state: dict[str, float] = {}
         with contextlib.suppress(OSError):
             files.sweep(self.location / "tmp")
 
     # Lookup
 
-    def depth(self, path: TokenPath, *, stateful: bool) -> int:
-        """How many leading segments can be restored: the last of them with state if `stateful`."""
-        depth = covered(locate(self.location, path))
-        while stateful and depth and not self.has_state(path[depth - 1].id):
-            depth -= 1
-        return depth
+    def depth(self, path: TokenPath, *, stateful: bool, in_memory: Collection[str] = ()) -> int:
+        """How many leading segments can be restored: the last of them with state if `stateful`.
+
+        `in_memory` are the ids of segments whose states need not be read.
+        """
+        ids = [segment.id for segment in path][: covered(locate(self.location, path))]
+        while stateful and ids and not (ids[-1] in in_memory or self.has_state(ids[-1])):
+            ids.pop()
+        return len(ids)
 
     def has_state(self, identifier: str) -> bool:
         with contextlib.suppress(OSError):
@@ -155,6 +167,8 @@ class SegmentStore:
                 run.tokens[run[0].start : run.end]
             ):
                 raise SegmentDamaged("its tokens are not the conversation's")
+            speed = prefill_seconds(file.metadata) / len(tokens)
+            self._seconds |= {segment.id: speed * (segment.end - segment.start) for segment in run}
             return Piece(file, count, len(tokens))
         except BaseException:
             file.close()
@@ -248,6 +262,54 @@ class SegmentStore:
         """The tokens of a path of segments from their ids alone, as far as they are on disk."""
         return catalog.tokens_of(self.location, ids)
 
+    # Which states stay
+
+    def is_due(self, path: TokenPath, seconds: float) -> bool:
+        """Whether the state at the end of a path is worth its bytes, of a model that has states.
+
+        It is where computing it again would take too long, from the last state that stays. `seconds` is
+        what the prefill of the path's last segment took.
+        """
+        last = path[-1]
+        self._seconds[last.id] = seconds
+        if last.parent not in self._since_state:
+            self._since_state[last.parent] = self._seconds_since_state(path.upto(len(path) - 1))
+        before = self._since_state[last.parent]
+        self._since_state[last.id] = seconds + (before if before <= self._recompute_seconds else 0.0)
+        return self._since_state[last.id] > self._recompute_seconds
+
+    def _seconds_since_state(self, path: TokenPath) -> float:
+        """Prefill seconds from the last state that stays to the end of a path."""
+        *newest, (_, before) = self._newest_states(path, NEWEST_STATES + 1)
+        for _, seconds in reversed(newest):
+            if before - seconds > self._recompute_seconds:
+                before = seconds
+        return before
+
+    def _newest_states(self, path: TokenPath, count: int) -> list[tuple[Segment | None, float]]:
+        """The last `count` states of a path, newest first, and the prefill seconds from each to the end.
+
+        The path's root is the last of fewer.
+        """
+        states: list[tuple[Segment | None, float]] = []
+        seconds = 0.0
+        for segment in reversed(path.segments):
+            if self.has_state(segment.id):
+                states.append((segment, seconds))
+                if len(states) == count:
+                    return states
+            seconds += self._seconds.get(segment.id, math.inf)
+        return [*states, (None, seconds)]
+
+    def _thin(self, path: TokenPath) -> None:
+        """A state was written: the one that no longer is among the newest goes, if it is quickly computed."""
+        states = self._newest_states(path, NEWEST_STATES + 2)
+        if len(states) < NEWEST_STATES + 2:
+            return
+        (state, seconds), (_, before) = states[-2:]
+        if state is not None and before - seconds < self._recompute_seconds:
+            catalog.state_path(self.location, state.id).unlink(missing_ok=True)
+
     # Writing
 
     def missing(self, path: TokenPath) -> list[int]:
@@ -317,6 +379,8 @@ class SegmentStore:
             size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
             if kind == "rows":
                 self._join_small_files(path)
+            else:
+                self._thin(path)
             if self._written is not None:
                 self._written(size or size_of(tensors, metadata), path)
         except OSError as error:

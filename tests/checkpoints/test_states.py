@@ -1,0 +1,73 @@
+"""Recurrent states that are quickly computed again stay in memory; the last one is left on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checkpoints.test_sideways import flush, reply_to
+from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
+
+# No tiny model takes so long.
+SECONDS = 1000.0
+OTHER_QUESTION = "Now something else."
+
+
+@pytest.fixture
+def model(models: Path) -> Path:
+    return models / "qwen3_5"
+
+
+def states(folder: Path) -> int:
+    return len(list(folder.rglob("*.state.safetensors")))
+
+
+def test_a_conversation_writes_one_state_when_it_is_left(model: Path, tmp_path: Path) -> None:
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        for text in MESSAGES[:3]:
+            harness.say(chat, text)
+        flush(chat)
+        assert 0 == states(tmp_path)
+        harness.say(harness.chat("other"), "Hello.")
+        assert 1 == states(tmp_path)
+    assert 2 == states(tmp_path)
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        boundary = chat.conversation.path()[-1].record["boundaries"]["reply"]
+        record = harness.say(chat, MESSAGES[3])
+        assert (boundary, None) == (record.reused_tokens, record.miss_reason)
+
+
+def test_reopened_conversations_have_the_same_bits_with_fewer_states(model: Path, tmp_path: Path) -> None:
+    every_state = open_all_along(model, tmp_path / "all")
+    few_states = reopened(model, tmp_path / "few", recompute_seconds=SECONDS)
+    for record, expected in zip(few_states, every_state, strict=True):
+        assert outcome(record) == outcome(expected)
+        assert (expected.reused_tokens, None) == (record.reused_tokens, record.miss_reason)
+
+
+def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_not(
+    model: Path, tmp_path: Path
+) -> None:
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        for text in MESSAGES[:4]:
+            harness.say(chat, text)
+        first = reply_to(chat, MESSAGES[0])
+        boundary = chat.conversation.path()[1].record["boundaries"]["reply"]
+        chat.saved.move_head(first)
+        in_memory = harness.say(chat, OTHER_QUESTION)
+        # The other branch has been left: its rows come from disk, its state from memory.
+        chat.saved.move_head(reply_to(chat, MESSAGES[2]))
+        back = harness.say(chat, "And now?")
+        assert (None, None) == (back.miss_reason, in_memory.miss_reason)
+        assert (boundary, True) == (in_memory.reused_tokens, back.reused_tokens > boundary)
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        chat.saved.move_head(first)
+        computed = harness.say(chat, OTHER_QUESTION)
+        assert 0 == computed.reused_tokens
+        assert f"the state at token {boundary} is not kept" in (computed.miss_reason or "")
+    assert outcome(in_memory) == outcome(computed)
