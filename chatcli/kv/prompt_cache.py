@@ -105,6 +105,8 @@ def check_quantized(model: Any, options: ModelOptions) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         if indivisible := INDIVISIBLE.search(reason):
             reason = f"its keys and values are {indivisible[1]} numbers long, no multiple of that"
+        elif "[broadcast_shapes]" in reason:
+            reason = "mlx-lm has no room for rows of this length in so many bits"
         raise CacheRefused(
             f"This model cannot use a cache of {options.kv_bits} bits in groups of "
             f"{options.kv_group_size}: {reason}. Try another --kv-group-size or --kv-bits, or "

@@ -181,10 +181,11 @@ def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
 
 
 def context_used(chat: TurnContext) -> int:
-    """Tokens that the conversation takes of the context before the next message."""
+    """Tokens that the conversation takes of the context before the next message, the marker before that too."""
     path = chat.conversation.path()
     messages = history(chat, path[-1] if path else None)
-    return len(chat.template.tokens(messages, generation=False))
+    known = known_boundaries(chat, messages, path[-1]) if path else {}
+    return chat.template.boundaries(messages, known)[-1] if messages else 0
 
 
 def prefill_cost(chat: TurnContext, entry: Entry) -> int:

@@ -119,6 +119,13 @@ def test_groups_that_do_not_fit_the_heads_are_refused_when_the_model_is_loaded(
         models_.load(str(models / "qwen3"), model_options=ModelOptions(kv_bits=8))
 
 
+@pytest.mark.slow
+def test_bits_that_mlx_lm_has_no_room_for_are_refused_in_words(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", "qwen3", head_dim=96)
+    with pytest.raises(CacheRefused, match=r"5 bits in groups of 32: mlx-lm has no room .*Try another"):
+        models_.load(str(model), model_options=ModelOptions(kv_bits=5, kv_group_size=32))
+
+
 # A cache of limited size
 
 

@@ -77,6 +77,14 @@ def test_system_reports_a_change_only_where_there_is_one(chat: LiveChat) -> None
         say(chat, "Hello.")
 
 
+def test_context_counts_what_the_toolbar_counts(chat: LiveChat) -> None:
+    for text in MESSAGES[:2]:
+        say(chat, text)
+        for _ in chat.settle(NOT_CANCELLED):
+            pass
+        assert chat.session.used_tokens() == sum(tokens for _, tokens in chat.context_parts())
+
+
 def test_a_missing_session_names_the_command_that_lists_sessions(chat: LiveChat) -> None:
     with pytest.raises(SessionNotFound, match="In a chat /resume lists them"):
         registry.run(chat, "/resume nosuch")

@@ -142,6 +142,21 @@ LLAMA = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"""
 
+# An empty reply has neither line break nor end, thinking is kept, and a budget for it is a second system message.
+SEED_OSS = """\
+{%- if messages[0].role == 'system' %}
+{{- '<seed:bos>system\n' + messages[0].content + '<seed:eos>' }}{%- endif %}
+{%- if thinking_budget is defined %}{{- '<seed:bos>system\nBudget: ' ~ thinking_budget ~ '<seed:eos>' }}{%- endif %}
+{%- for m in messages if m.role != 'system' %}
+{%- if m.role == 'user' %}{{- '<seed:bos>user\n' + m.content + '<seed:eos>' }}{%- else %}
+{{- '<seed:bos>assistant' }}
+{%- if m.reasoning_content %}
+{{- '\n<seed:think>' + m.reasoning_content.strip() + '</seed:think>' }}{%- endif %}
+{%- if m.content.strip() %}{{- '\n' + m.content.strip() + '<seed:eos>' }}{%- endif %}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<seed:bos>assistant\n' }}{%- endif %}"""
+
 PLAIN = """\
 {%- for m in messages %}{{- m.role.title() + ': ' + m.content + '\n\n' }}{%- endfor %}
 {%- if add_generation_prompt %}{{- 'Assistant:' }}{%- endif %}"""
@@ -221,6 +236,7 @@ TEMPLATES: dict[str, tuple[str, bool | None]] = {
     "kept-if-any": (KEPT_IF_ANY, None),
     "mistral-nemo": (MISTRAL_NEMO, None),
     "llama": (LLAMA, None),
+    "seed-oss": (SEED_OSS, None),
     "plain": (PLAIN, None),
     "nemotron-kept": (KEPT_AND_OPEN, None),
     "touching": (TOUCHING, None),
@@ -371,7 +387,7 @@ def by_brute_force(template: Template, path: list[Message]) -> int:
 
 def own_marks(source: str) -> list[str]:
     """The control tokens that a template writes."""
-    marks = re.findall(r"<\|?/?\w+\|?>|\[/?[A-Z]{2,}\]|\[gMASK\]", source)
+    marks = re.findall(r"<\|?/?[\w:]+\|?>|\[/?[A-Z]{2,}\]|\[gMASK\]", source)
     if "'<|' + m.role + '|>" in source:
         marks += ["<|system|>", "<|user|>", "<|assistant|>"]
     return list(dict.fromkeys([*marks, *tiny.SPECIAL]))
