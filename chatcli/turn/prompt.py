@@ -181,7 +181,7 @@ def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
 
 
 def context_used(chat: TurnContext) -> int:
-    """Tokens that the conversation takes of the context before the next message, the marker before that too."""
+    """Tokens of the context that the next prompt begins with, up to its message."""
     path = chat.conversation.path()
     messages = history(chat, path[-1] if path else None)
     known = known_boundaries(chat, messages, path[-1]) if path else {}

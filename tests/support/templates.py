@@ -142,11 +142,12 @@ LLAMA = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"""
 
-# An empty reply has neither line break nor end, thinking is kept, and a budget for it is a second system message.
+# Thinking is kept. An empty reply has neither line break nor end.
 SEED_OSS = """\
 {%- if messages[0].role == 'system' %}
 {{- '<seed:bos>system\n' + messages[0].content + '<seed:eos>' }}{%- endif %}
-{%- if thinking_budget is defined %}{{- '<seed:bos>system\nBudget: ' ~ thinking_budget ~ '<seed:eos>' }}{%- endif %}
+{%- if thinking_budget is defined %}
+{{- '<seed:bos>system\nBudget: ' ~ thinking_budget ~ '<seed:eos>' }}{%- endif %}
 {%- for m in messages if m.role != 'system' %}
 {%- if m.role == 'user' %}{{- '<seed:bos>user\n' + m.content + '<seed:eos>' }}{%- else %}
 {{- '<seed:bos>assistant' }}
