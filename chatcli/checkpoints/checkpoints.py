@@ -581,8 +581,8 @@ class Checkpoints:
         """Write a checkpoint near the end of the reply that was just generated after `path`.
 
         A reply that was cut goes on from it (`resume_reply`). Returns its segment's id and its bytes; None
-        where there is none: the reply is short or quickly computed again, or more than rounding tells its rows
-        from those of a prefill.
+        where there is none: the reply is short or quickly computed again, or its rows differ by more than
+        rounding from those of a prefill.
         """
         if self.store is None or self._ahead is not self._reply or self._live != path.ids:
             return None
