@@ -18,8 +18,8 @@ from chatcli.serve.wire import (
     Exchange,
     Fields,
     Json,
-    check_order,
     frame,
+    in_order,
     read_image,
 )
 
@@ -185,7 +185,7 @@ def read_request(body: Fields) -> ReplyRequest:
     images: dict[str, Image] = {}
     body.need("messages", list)
     system = Message("system", _read_system(body))
-    messages = check_order([system, *_read_messages(body.objects("messages"), images)])
+    messages = in_order([system, *_read_messages(body.objects("messages"), images)])
     think, budget = None, None
     if (thinking := body.object("thinking")) is not None:
         kind = thinking.need("type", str)

@@ -115,7 +115,8 @@ class Api:
             ("GET", "/v1/status", self._status),
             ("GET", "/health", self._health),
         )
-        self._listing = ", ".join(f"{method} {path}" for method, path, _ in routes)
+        listed = dict.fromkeys(f"{method} {path.partition('/{')[0]}" for method, path, _ in routes)
+        self._listing = ", ".join(listed)
         handlers: Any = {HTTPException: self._not_here}
         app = Starlette(
             routes=[Route(path, endpoint, methods=[method]) for method, path, endpoint in routes],

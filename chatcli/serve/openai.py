@@ -23,8 +23,8 @@ from chatcli.serve.wire import (
     Exchange,
     Fields,
     Json,
-    check_order,
     frame,
+    in_order,
     read_image,
 )
 from chatcli.settings.values import Sampling
@@ -335,7 +335,7 @@ def read_messages(body: Fields) -> tuple[tuple[Message, ...], tuple[Image, ...]]
     images: dict[str, Image] = {}
     body.need("messages", list)
     messages = list(_read_each(body.objects("messages"), images))
-    return check_order(messages), tuple(images.values())
+    return in_order(messages), tuple(images.values())
 
 
 def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:

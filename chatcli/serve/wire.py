@@ -7,7 +7,7 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from chatcli.conversation import images
@@ -144,20 +144,30 @@ def read_image(where: str, data: str) -> Image:
         raise BadRequest(f"{where} is no base64.", where) from None
 
 
-def check_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages, those of the system that come first as one. Raises `BadRequest`."""
-    rest = list(messages)
-    system: list[str] = []
-    while rest and rest[0].role == "system":
-        text = rest.pop(0).content
-        if text.strip():
-            system.append(text)
-    if not rest or rest[-1].role not in ("user", "tool"):
+def in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages as every chat template takes them. Raises `BadRequest`.
+
+    Those of the system that come first are one. A later one, which many templates refuse, is the user's,
+    in tags that tell it apart. Messages of the user that follow each other are one.
+    """
+    ordered: list[Message] = []
+    for message in messages:
+        last = ordered[-1] if ordered else None
+        if message.role == "system" and not message.content.strip():
+            continue
+        if message.role == "system" and last is not None and last.role != "system":
+            message = replace(message, role="user", content=f"<system>\n{message.content}\n</system>")
+        if last is not None and last.role == message.role and message.role in ("system", "user"):
+            images = (*last.images, *message.images)
+            ordered[-1] = replace(last, content=f"{last.content}\n\n{message.content}", images=images)
+        else:
+            ordered.append(message)
+    if not ordered or ordered[-1].role not in ("user", "tool"):
         raise BadRequest(
             "messages must end with a user's message or a tool's result: an assistant's is not gone on with.",
             "messages",
         )
-    return (*([Message("system", "\n\n".join(system))] if system else ()), *rest)
+    return tuple(ordered)
 
 
 def frame(data: Mapping[str, Any] | str, event: str = "") -> bytes:

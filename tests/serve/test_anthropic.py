@@ -89,6 +89,7 @@ def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthrop
                     {"type": "text", "text": "Go on."},
                 ],
             },
+            {"role": "system", "content": "Two minutes are left."},
         ],
         tools=[TOOL],
         thinking={"type": "enabled", "budget_tokens": 2000},
@@ -105,7 +106,7 @@ def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthrop
         Message("assistant", "I look.", "Hm.", tool_calls=calls),
         Message("tool", "Error: no such file", images=(picture,), tool_call_id="c1"),
         Message("tool", "", tool_call_id="c2"),
-        Message("user", "Go on."),
+        Message("user", "Go on.\n\n<system>\nTwo minutes are left.\n</system>"),
     ) == request.messages
     function = {"name": "read", "description": "Reads.", "parameters": TOOL["input_schema"]}
     assert ({"type": "function", "function": function},) == request.tools
