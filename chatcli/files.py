@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import unicodedata
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from chatcli.errors import BadName, FolderError
+from chatcli.text import file_size
 
 # The content of a file: bytes, or parts of it in order.
 Data = bytes | Sequence[bytes | memoryview]
@@ -39,6 +41,8 @@ DEVICE_ERRORS = (errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
 NO_FILE = "it is not a regular file"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# The most that is read of what a person names: a conversation to import, and text for a model.
+MAX_IMPORT_BYTES, MAX_PROMPT_BYTES = 1_000_000_000, 16_000_000
 # Bytes of a disk that are left to the transcripts.
 RESERVE = 4 << 20
 
@@ -296,10 +300,11 @@ class Location:
                 raise
             return descriptor
 
-    def read_bytes(self) -> bytes:
+    def read_bytes(self, most: int = sys.maxsize) -> bytes:
+        """The first `most` bytes."""
         descriptor = self.open()
         try:
-            return read_all(descriptor)
+            return read_all(descriptor, most)
         finally:
             os.close(descriptor)
 
@@ -375,10 +380,41 @@ def _check_owner(facts: os.stat_result, owner: int) -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user")
 
 
-def read_all(descriptor: int) -> bytes:
-    """A file as long as it is now, however much of it a system gives at a time. Raises `OSError`."""
+def open_named(path: Path) -> IO[bytes]:
+    """A file, pipe or device that a person names. A pipe is not waited for. Raises `OSError`."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    os.set_blocking(file.fileno(), True)
+    return file
+
+
+def read_named(path: Path, limit: int) -> bytes:
+    """What a file holds that a person names. Raises `OSError`, also for more than `limit` bytes."""
+    with open_named(path) as file:
+        return read_at_most(file, limit)
+
+
+def read_at_most(file: IO[bytes], limit: int) -> bytes:
+    """A file to its end, which a device may not have. Raises `OSError` for more than `limit` bytes."""
+    facts = os.fstat(file.fileno())
+    if stat.S_ISREG(facts.st_mode) and facts.st_size > limit:
+        raise too_long(limit)
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise too_long(limit)
+    return data
+
+
+def too_long(limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {file_size(limit)}")
+
+
+def read_all(descriptor: int, most: int = sys.maxsize) -> bytes:
+    """A file as long as it is now, or its first `most` bytes, in as many reads as it takes.
+
+    Raises `OSError`.
+    """
     parts: list[bytes] = []
-    offset, size = 0, os.fstat(descriptor).st_size
+    offset, size = 0, min(os.fstat(descriptor).st_size, most)
     while offset < size and (part := os.pread(descriptor, size - offset, offset)):
         parts.append(part)
         offset += len(part)

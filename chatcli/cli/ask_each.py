@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chatcli import files
 from chatcli.cli.output import print_json, warn
-from chatcli.cli.process import INTERRUPTED
+from chatcli.cli.process import INTERRUPTED, piped_text
 from chatcli.conversation import finish
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, EmptyPrompt, FolderError, UsageError
@@ -44,10 +43,11 @@ def read_questions(source: str, prompt: str) -> list[str]:
     if prompt:
         raise UsageError("Give a prompt or --each, not both.")
     if source == "-":
-        text = sys.stdin.read()
+        text = piped_text()
     else:
         with files.explained(f"read {source}"):
-            text = Path(source).expanduser().read_bytes().decode("utf-8-sig", "replace")
+            data = files.read_named(files.from_home(source), files.MAX_PROMPT_BYTES)
+        text = data.decode("utf-8-sig", "replace")
     questions = [decodable(line.strip()) for line in text.split("\n") if line.strip()]
     if not questions:
         raise EmptyPrompt("There are no questions: write one on each line.")

@@ -28,6 +28,8 @@ from chatcli.cli.process import (
     is_follower,
     leave_at_once,
     our_ranks,
+    piped_lines,
+    piped_text,
 )
 from chatcli.errors import ChatcliError, CodeNotTrusted, EmptyPrompt, RankLost, UsageError
 from chatcli.session import opening
@@ -217,7 +219,7 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
 
             report(chat.notes())
             screen = JsonLines() if options.as_json else Pipe(context=chat.model.context_size)
-            script.run((decodable(line) for line in sys.stdin), chat, screen)
+            script.run(piped_lines(), chat, screen)
     finally:
         close(chat)
 
@@ -350,7 +352,7 @@ def whole_prompt(prompt: str) -> str:
     piped = ""
     if sys.stdin is not None and not sys.stdin.isatty():
         if our_ranks().size == 1:
-            piped = sys.stdin.read()
+            piped = piped_text()
         elif select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 1):
             raise UsageError("mlx.launch never ends standard input: give the prompt as an argument.")
     text = "\n\n".join(part for part in (prompt, piped.rstrip("\n")) if part.strip())

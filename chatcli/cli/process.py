@@ -8,14 +8,15 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import typer
 
+from chatcli import files
 from chatcli.cli.output import warn
 from chatcli.errors import CodeNotTrusted, RankLost
-from chatcli.text import clean_line
+from chatcli.text import clean_line, decodable
 from chatcli.tui.terminal import startup
 
 if TYPE_CHECKING:
@@ -72,6 +73,25 @@ class StandardStream(io.TextIOWrapper):
                 raise
             # What is left in the buffer goes there too.
             discard(self.fileno())
+
+
+def piped_text() -> str:
+    """What standard input holds. Raises `FolderError` if that is longer than any prompt."""
+    return _piped(sys.stdin.read)
+
+
+def piped_lines() -> Iterator[str]:
+    """The lines of standard input as they come. Raises `FolderError` for one longer than any prompt."""
+    while line := _piped(sys.stdin.readline):
+        yield line
+
+
+def _piped(read: Callable[[int], str]) -> str:
+    with files.explained("read standard input"):
+        text = read(files.MAX_PROMPT_BYTES + 1)
+        if len(text) > files.MAX_PROMPT_BYTES:
+            raise files.too_long(files.MAX_PROMPT_BYTES)
+    return decodable(text)
 
 
 def watch_streams() -> None:

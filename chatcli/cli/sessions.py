@@ -238,7 +238,10 @@ def import_(
         files.check_name(name)
     folder = session_folder(sessions)
     with files.explained(f"read {file}"):
-        data = sys.stdin.buffer.read() if file == STDIO else file.expanduser().read_bytes()
+        if file == STDIO:
+            data = files.read_at_most(sys.stdin.buffer, files.MAX_IMPORT_BYTES)
+        else:
+            data = files.read_named(files.from_home(str(file)), files.MAX_IMPORT_BYTES)
     with importing.save(folder, importing.read(data), name) as session:
         turns = len(session.conversation.turns())
     if as_json:

@@ -185,7 +185,7 @@ def export(chat: LiveChat, argument: str) -> Result:
 def import_(chat: LiveChat, argument: str) -> Result:
     path = files.from_home(argument)
     with files.explained(f"read {path}"):
-        data = path.read_bytes()
+        data = files.read_named(path, files.MAX_IMPORT_BYTES)
     imported = importing.save(chat.session.folder, importing.read(data))
     return Opened(imported.name, imported.conversation, chat.switch(imported))
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from chatcli import files
 from chatcli.conversation import attachments, images
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, UsageError
@@ -139,12 +140,11 @@ def read_text(mention: Mention) -> str:
                 f"@{name} is a folder: name a file in it, or put a space after the @ to mean no file."
             )
         _check_size(name, path.stat().st_size)
-        data = path.read_bytes()
+        data = files.read_named(path, MAX_TEXT_BYTES)
     except OSError as error:
         raise UsageError(
             f"@{name} cannot be read ({error.strerror}): make it readable, or leave out the @."
         ) from None
-    _check_size(name, len(data))
     with suppress(UnicodeDecodeError):
         text = data.decode("utf-8-sig")
         if "\0" not in text:

@@ -55,7 +55,7 @@ def kind_of(head: bytes) -> str | None:
 def is_image(path: Path) -> bool:
     """Whether a file begins as an image does."""
     try:
-        with path.open("rb") as file:
+        with files.open_named(path) as file:
             return kind_of(file.read(HEAD_BYTES)) is not None
     except OSError:
         return False
@@ -77,7 +77,7 @@ def read(path: str | Path) -> Image:
 @functools.lru_cache(CACHED_IMAGES)
 def _read(path: Path, name: str, changed: int, size: int) -> Image:
     """`read`, cached for as long as the file's time and size stay. Raises `OSError` too."""
-    return from_bytes(name, path.read_bytes())
+    return from_bytes(name, files.read_named(path, MAX_BYTES))
 
 
 def from_bytes(name: str, data: bytes) -> Image:

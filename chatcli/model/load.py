@@ -41,12 +41,15 @@ from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sampling, names_folder
+from chatcli.text import file_size
 
 MLX_LM_VERSION = str(mlx_lm.__version__)
 # Tokens of context where the configuration does not say.
 UNLIMITED = 1 << 20
 # No model has more.
 MAX_LAYERS = 4096
+# Files of a model that are read whole; those of weights are not.
+READ_WHOLE = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".py")
 # What the tokenizers library raises for a bug of its own.
 PANIC = "PanicException"
 # Tokens of a prefill chunk: small enough on a CPU that a cancelled prefill stops soon.
@@ -244,10 +247,16 @@ def _own_code_explained(name: str, folder: Path, code: str, trust_remote_code: b
 
 
 def _check_files(folder: Path, name: str) -> None:
-    """Raises `ModelBroken` for a pipe or a device among a model's files: opening it might wait for ever."""
-    for path in sorted(folder.glob("*")):
+    """Raises `ModelBroken` for what cannot be read among a model's files.
+
+    Opening a pipe or a device might wait for ever, and all but weights is read whole.
+    """
+    for path in sorted([*folder.glob("*"), *folder.glob("additional_chat_templates/*")]):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ModelBroken(f"The model '{name}' cannot be loaded: its {path.name} is not a file.")
+        if path.suffix in READ_WHOLE and path.exists() and path.stat().st_size > inspect.MAX_JSON_BYTES:
+            size = file_size(inspect.MAX_JSON_BYTES)
+            raise ModelBroken(f"The model '{name}' cannot be loaded: its {path.name} has more than {size}.")
 
 
 def _check_config(folder: Path, name: str) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MODELS = "models"
 ALIASED_MODEL = Text("The model that an alias stands for.")
+MAX_BYTES = 1_000_000
 FIRST_LINES = """\
 # Settings of chatcli. An option on the command line and a CHATCLI_… variable override them.
 # `chatcli config` shows what applies.
@@ -132,7 +133,7 @@ def _text(path: Path) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.read_named(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as error:

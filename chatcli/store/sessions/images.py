@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chatcli import files
-from chatcli.conversation.images import FORMATS, Image
+from chatcli.conversation.images import FORMATS, MAX_BYTES, Image
 from chatcli.conversation.tree import Picture
 from chatcli.errors import ImagesRefused
 from chatcli.files import Location
@@ -34,7 +34,7 @@ class Gallery:
         """An image's bytes. Raises `ImagesRefused` if they are not there any more, or changed."""
         path = self.path(picture)
         try:
-            data = path.read_bytes()
+            data = path.read_bytes(MAX_BYTES)
         except OSError as error:
             why = error.strerror or str(error)
             raise ImagesRefused(f"{_lost(picture, path)} cannot be read: {why}. {MEND}") from None

@@ -69,7 +69,7 @@ def by_age(folder: Location) -> list[str]:
 def last_written(folder: Location) -> str | None:
     """The session that was written last, if that is known."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return (folder / LAST).read_bytes().decode().removesuffix("\n")
+        return (folder / LAST).read_bytes(files.LONGEST_NAME_BYTES + 1).decode().removesuffix("\n")
     return None
 
 

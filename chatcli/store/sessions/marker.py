@@ -25,6 +25,8 @@ INODE = ".inode"
 EMPTY = {MARKER, ".gitignore"}
 FOLDER_VERSION = 1
 TEXT = f"chatcli keeps its sessions in this folder (folder format {FOLDER_VERSION}).\n"
+# No version of chatcli writes more.
+MAX_MARKER_BYTES = 4096
 PATTERN = re.compile(rb"chatcli [^\n]*\(folder format (\d{1,9})\)\.\n")
 # Where links would lead elsewhere, as far down as their names are not content hashes.
 LINKABLE = ("", "images", "kv", "kv/*")
@@ -106,7 +108,7 @@ def _inode(folder: Location) -> bytes:
 def _version(folder: Location) -> int | None:
     """The format version in a folder's marker; None without one, or one that is not this user's."""
     try:
-        match = PATTERN.match((folder / MARKER).read_bytes())
+        match = PATTERN.match((folder / MARKER).read_bytes(MAX_MARKER_BYTES))
     except OSError:
         return None
     return None if match is None else int(match[1])
