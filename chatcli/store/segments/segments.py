@@ -430,6 +430,8 @@ class SegmentStore:
 
 
 def set_aside(path: Location) -> None:
-    """Move a file out of the way, so that the next turn writes it anew."""
+    """Move a file out of the way, so that the next turn writes it anew. A folder is none of ours."""
     with contextlib.suppress(OSError):
+        if path.is_folder():
+            return
         path.rename(path.with_name(f"{path.stem}{catalog.DAMAGED}"))
