@@ -1,7 +1,8 @@
 """Removes checkpoints that no session needs, and the least valuable ones when space is short.
 
 A removed checkpoint costs time only: it is computed again. FORMAT.md has the order: what no session
-names, then states thinned by age, then leaves of the tree by the seconds that they save.
+names, then states by how quickly they are computed again, then leaves of the tree by the seconds that they
+save.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ from chatcli.store.segments.inventory import (
     total_bytes,
 )
 
-# The newest states of every path, which thinning never takes.
-KEPT_STATES = 4
+# The states at a path's end that stay however quickly they are computed again.
+NEWEST_STATES = 2
+# How long computing a state again may take that goes for want of space, and after how many newer
+# states it may take twice as long, four times as long after twice as many.
+RECOMPUTE_SECONDS, DOUBLING_STATES = 1.0, 4
 # After a week without use, a checkpoint is worth half.
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
@@ -139,6 +143,20 @@ def _is_part(item: Item, longer: Item) -> bool:
     return len(item.ids) < len(longer.ids) and set(item.ids) <= set(longer.ids)
 
 
+def quickly_computed(
+    sessions: Path | Location, seconds: float, grace: float = GRACE_SECONDS
+) -> Iterator[Removal]:
+    """States that are computed again within `seconds` from the one before. Raises `OSError`.
+
+    Those that were used within `grace` seconds stay.
+    """
+    newest = time.time() - grace
+    for folder in models(sessions):
+        for item in Tree(folder, ()).thinned(seconds):
+            if item.used <= newest:
+                yield Removal(item.path, item.size, f"computed again in {seconds:g} s")
+
+
 def _holders(rows: Iterable[Item]) -> dict[str, list[Item]]:
     """The files that hold each segment: more than one where joining was cut short."""
     holders: dict[str, list[Item]] = {}
@@ -178,9 +196,9 @@ def _cheapest(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[
     trees = [Tree(folder, open_ids) for folder in models(sessions)]
     for tree in trees:
         yield from tree.useless()
-    thinned = heapq.merge(*(tree.thinned() for tree in trees), key=lambda item: item.used)
-    for item in thinned:
-        yield Removal(item.path, item.size, "over the limit: an older state, thinned")
+    for choose in (Tree.sparse, Tree.older):
+        for item in heapq.merge(*map(choose, trees), key=lambda item: item.used):
+            yield Removal(item.path, item.size, "over the limit: an older state, thinned")
     for _, items in heapq.merge(*(tree.leaves() for tree in trees), key=itemgetter(0)):
         for item in items:
             yield Removal(item.path, item.size, "over the limit: least useful")
@@ -200,43 +218,62 @@ class Tree:
         self._rows = [item for item in rows if item.path not in self._redundant]
         self._holders = _holders(self._rows)
         self._states = {item.ids[0]: item for item in inventory.states(folder)}
-        self._depth, self._below = self._measure()
+        self._measure()
         self._removed: set[str] = set()  # ids of segments whose states have been given
 
-    def _measure(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Of each segment: its segments up to the root, and the states below it on one path."""
-        parents = {
-            name: before
-            for item in self._rows
-            for before, name in zip((item.parent, *item.ids), item.ids, strict=False)
-        }
-        order = sorted(self._rows, key=lambda item: item.start)
-        names = [name for item in order for name in item.ids]
-        depth: dict[str, int] = {}
-        for name in names:
-            depth[name] = depth.get(parents[name], 0) + 1
-        below: dict[str, int] = dict.fromkeys(names, 0)
-        for name in reversed(names):
-            here = below[name] + (name in self._states)
-            if parents[name] in below:
-                below[parents[name]] = max(below[parents[name]], here)
-        return depth, below
+    def _measure(self) -> None:
+        """Of each segment, parents first: its parent, its seconds, and the states below it on one path."""
+        self._parents: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+        for item in sorted(self._rows, key=lambda item: item.start):
+            self._parents |= dict(zip(item.ids, (item.parent, *item.ids), strict=False))
+            self._seconds |= dict(zip(item.ids, item.segment_seconds, strict=True))
+        self._below = dict.fromkeys(self._parents, 0)
+        for name in reversed(self._parents):
+            here, parent = self._below[name] + (name in self._states), self._parents[name]
+            if parent in self._below:
+                self._below[parent] = max(self._below[parent], here)
 
     def useless(self) -> Iterator[Removal]:
         """What cannot be read, and what a longer file holds too."""
         yield from (Removal(item.path, _size(item.path), "damaged") for item in self._damaged)
         yield from (Removal(item.path, item.size, REDUNDANT) for item in self._redundant.values())
 
-    def thinned(self) -> list[Item]:
-        """The states that go first, longest unused first: ever sparser ones stay of older turns."""
-        # A state without rows up to it has no depth.
-        thinned = {
-            name: item
-            for name, item in self._states.items()
-            if name not in self._depth or not spared(self._depth[name], self._below[name])
-        }
-        self._removed = set(thinned)
-        return sorted(thinned.values(), key=lambda item: (item.used, self._depth.get(item.ids[0], 0)))
+    def thinned(self, seconds: float, *, sparser: bool = False) -> list[Item]:
+        """States that are computed again within `seconds` from the last one before that stays.
+
+        Not the newest ones. `sparser`: the more states follow, the longer it may take.
+        """
+        thinned: list[Item] = []
+        since: dict[str, float] = {}
+        for name, parent in self._parents.items():
+            since[name] = since.get(parent, 0.0) + self._seconds[name]
+            if name in self._states:
+                below = self._below[name]
+                longer = 1 << (below // DOUBLING_STATES).bit_length() if sparser else 1
+                if since[name] > seconds * longer:
+                    since[name] = 0.0
+                elif below >= NEWEST_STATES:
+                    thinned.append(self._states[name])
+        return thinned
+
+    def sparse(self) -> list[Item]:
+        """The states that go first for want of space, longest unused first: ever sparser ones stay.
+
+        Those without rows are among them.
+        """
+        items = [item for name, item in self._states.items() if name not in self._parents]
+        items += self.thinned(RECOMPUTE_SECONDS, sparser=True)
+        self._removed = {item.ids[0] for item in items}
+        return sorted(items, key=lambda item: item.used)
+
+    def older(self) -> list[Item]:
+        """The states that go then, longest unused first: all that are not the last of a path."""
+        items = [
+            item for name, item in self._states.items() if self._below.get(name) and name not in self._removed
+        ]
+        self._removed.update(item.ids[0] for item in items)
+        return sorted(items, key=lambda item: item.used)
 
     def leaves(self) -> Iterator[tuple[float, list[Item]]]:
         """Leaves of the tree, each with its states, least valuable first; then what they leave as leaves.
@@ -281,17 +318,6 @@ class Tree:
 
 def _is_leaf(item: Item, children: Mapping[str, int]) -> bool:
     return not any(children[name] for name in item.ids)
-
-
-def spared(depth: int, below: int) -> bool:
-    """Whether thinning leaves a state: the newest ones, then every 2nd, 4th, 8th … going back.
-
-    `depth` counts segments from the root, `below` the states that follow on one path.
-    """
-    if below < KEPT_STATES:
-        return True
-    spacing = 1 << (below // KEPT_STATES).bit_length()
-    return depth % spacing == 0
 
 
 def remove(removals: Iterable[Removal]) -> int:

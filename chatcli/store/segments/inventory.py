@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from chatcli import files
@@ -52,8 +53,8 @@ class Usage:
 class Item:
     """A file of rows or of a state, and the ids of its segments.
 
-    `used` is when it was last used, in seconds since the epoch; `start` counts tokens. `seconds` is
-    what rows took to prefill.
+    `used` is when it was last used, in seconds since the epoch. `start` and `ends`, of each segment of
+    rows, count tokens. `seconds` is what rows took to prefill.
     """
 
     path: Location
@@ -64,6 +65,13 @@ class Item:
     parent: str = ""
     start: int = 0
     seconds: float = 0.0
+    ends: tuple[int, ...] = ()
+
+    @property
+    def segment_seconds(self) -> list[float]:
+        """What each segment took, by its tokens: a joined file has the sum."""
+        speed = self.seconds / (self.ends[-1] - self.start)
+        return [speed * (end - start) for start, end in pairwise((self.start, *self.ends))]
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,8 @@ def read_rows(path: Location) -> Item:
         if _checked_kind(file) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it is not rows")
         # The id of a single segment is taken on trust, so that its tokens need not be read.
-        is_single = len(catalog.segment_ends(file)) == 1
+        ends = catalog.segment_ends(file)
+        is_single = len(ends) == 1
         ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
     if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
         raise SegmentDamaged("it is under another file's name")
@@ -240,7 +249,8 @@ def read_rows(path: Location) -> Item:
         start, seconds = int(metadata["start"]), float(metadata["seconds"])
     except ValueError as error:
         raise SegmentDamaged(NOT_NUMBERS) from error
-    return Item(path, "rows", facts.st_size, facts.st_mtime, tuple(ids), metadata["parent"], start, seconds)
+    used, parent = facts.st_mtime, metadata["parent"]
+    return Item(path, "rows", facts.st_size, used, tuple(ids), parent, start, seconds, tuple(ends))
 
 
 def _checked_kind(file: Container) -> Kind:

@@ -43,14 +43,13 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
+from chatcli.store.segments.eviction import NEWEST_STATES
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
 ATTEMPTS = 3
-# The states at a path's end that stay however quickly they are computed again.
-NEWEST_STATES = 2
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,8 @@ class SegmentStore:
             ):
                 raise SegmentDamaged("its tokens are not the conversation's")
             speed = prefill_seconds(file.metadata) / len(tokens)
-            self._seconds |= {segment.id: speed * (segment.end - segment.start) for segment in run}
+            for segment in run:
+                self._seconds.setdefault(segment.id, speed * (segment.end - segment.start))
             return Piece(file, count, len(tokens))
         except BaseException:
             file.close()

@@ -89,17 +89,31 @@ def slightly_smaller_limit(folder: Path) -> int:
 # States
 
 
-def test_the_newest_states_are_spared_and_older_ones_ever_more_sparsely() -> None:
-    spared = [depth for depth in range(1, 41) if eviction.spared(depth, below=40 - depth)]
-    assert [16, 24, 28, 32, 34, 36, 37, 38, 39, 40] == spared
+def thinned(folder: Path, seconds: float, *, sparser: bool = False) -> list[int]:
+    """The depths of the conversation's states that stay."""
+    tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
+    for item in tree.thinned(seconds, sparser=sparser):
+        item.path.unlink()
+    return states(folder, path_of(tokens_of(1, 40)))
 
 
-def test_a_thinned_state_is_never_spared_later() -> None:
-    """So a growing conversation keeps the states that were spared before."""
-    for length in range(1, 200):
-        spared = {at for at in range(1, length + 1) if eviction.spared(at, length - at)}
-        longer = {at for at in range(1, length + 2) if eviction.spared(at, length + 1 - at)}
-        assert longer - {length + 1} <= spared
+def test_states_stay_that_take_long_to_compute_again_and_the_newest(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 40), seconds=0.15)
+    assert [7, 14, 21, 28, 35, 39, 40] == thinned(tmp_path, 1.0)
+    assert [14, 28, 39, 40] == thinned(tmp_path, 2.0)
+
+
+def test_older_states_stay_ever_more_sparsely(tmp_path: Path) -> None:
+    put_conversation(tmp_path, tokens_of(1, 40), seconds=1.01)
+    assert [9, 17, 25, 29, 33, 35, 37, 38, 39, 40] == thinned(tmp_path, 1.0, sparser=True)
+
+
+def test_without_space_only_the_last_state_of_a_path_stays(tmp_path: Path) -> None:
+    path = put_conversation(tmp_path, tokens_of(1, 20))
+    size = max(item.stat().st_size for item in tmp_path.rglob("*.state.*"))
+    rows = sum(item.stat().st_size for item in tmp_path.rglob("*.rows.*"))
+    evict(tmp_path, int((rows + size) / eviction.TARGET_SHARE) + 1)
+    assert (20, [20]) == (depth(tmp_path, tokens_of(1, 20), stateful=True), states(tmp_path, path))
 
 
 def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) -> None:
@@ -113,7 +127,7 @@ def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) 
     assert (20, 20) == (depth(tmp_path, tokens_of(1, 20)), depth(tmp_path, tokens_of(2, 20)))
     assert list(range(1, 21)) == states(tmp_path, new)
     assert len(states(tmp_path, old)) < 20
-    assert [17, 18, 19, 20] == states(tmp_path, old)[-4:]
+    assert [19, 20] == states(tmp_path, old)[-2:]
 
 
 def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ class Store(RuleBasedStateMachine):
         if old:
             for item in self.on_disk():
                 os.utime(item.path.path, (time.time() - DAY, time.time() - DAY))
-        eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES))
+        eviction.remove(maintenance.collectable(SessionFolder(self.folder), LARGE_LIMIT_BYTES, 0.0))
 
     @rule(data=st.data())
     @precondition(lambda self: any(len(item.ids) > 1 for item in self.on_disk()))
