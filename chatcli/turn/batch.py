@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from chatcli.conversation.images import Image
@@ -34,6 +35,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
+from chatcli.turn.journal import ReplyJournal
 from chatcli.turn.prompt import Prompt, TurnContext, render, room_left
 from chatcli.turn.record import keep, provenance
 from chatcli.turn.regenerate import last_question
@@ -46,7 +48,10 @@ NO_ROOM = "There is no memory for a second sequence: the replies are generated o
 
 @dataclass
 class BatchReply:
-    """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` for its record."""
+    """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` for its record.
+
+    `entry_id` is that of its parts.
+    """
 
     number: int
     prompt: Prompt
@@ -55,6 +60,7 @@ class BatchReply:
     facts: Mapping[str, Any]
     collector: ReplyCollector
     started: float
+    entry_id: str | None = None
 
     def take(self, token: Token) -> bool:
         """Collect the next token. Returns whether it is the last."""
@@ -70,7 +76,7 @@ class BatchReply:
 
     def keep(self, chat: TurnContext) -> Entry:
         """Put it on disk, below its question."""
-        return keep(chat, self.prompt.leaf, self.record, self.facts)
+        return keep(chat, self.prompt.leaf, self.record, self.facts, self.entry_id)
 
 
 Step = Event | BatchReply
@@ -191,7 +197,19 @@ def _run(
         if at_once == 1:
             yield Notice(why)
     run_all = _together if at_once > 1 else _one_by_one
-    yield from run_all(chat, steps, total, cancelled, at_once)
+    with ReplyJournal(chat.saved) as journal:
+        for step in run_all(chat, _journalled(journal, steps), total, cancelled, at_once):
+            if isinstance(step, BatchReply) and step.entry_id is not None:
+                journal.end(step.entry_id)
+            yield step
+
+
+def _journalled(journal: ReplyJournal, steps: Iterator[Step]) -> Iterator[Step]:
+    """`steps`, where each reply is written to the session's file from now on."""
+    for step in steps:
+        if isinstance(step, BatchReply):
+            step.entry_id = journal.begin(step.prompt.leaf, step.record, partial(dict, step.facts))
+        yield step
 
 
 def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:

@@ -1,40 +1,86 @@
-"""Appends a reply to the session's file while it streams, so that a killed process leaves what came."""
+"""Appends replies to the session's file while they stream, so that a killed process leaves what came."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
-from chatcli.conversation.tree import new_id
+from chatcli.conversation.tree import Entry, new_id
 from chatcli.errors import FolderError
 from chatcli.events import TurnRecord
+from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.transcript import part_line
-from chatcli.turn.prompt import Prompt, TurnContext
-from chatcli.turn.record import facts_of
 
-# How far the file is behind the reply.
+# How far the file is behind the replies.
 JOURNAL_SECONDS = 0.5
 # Numbers that a reply's first part cannot know.
 OF_THE_WHOLE = ("thinking_tokens", "thinking_seconds", "tool_calls", "generation_tps", "generated_tokens")
 
 
-class ReplyJournal:
-    """While it is entered, a thread of its own writes what came of `record` since it last did.
+@dataclass
+class _Reply:
+    """A reply that streams, and how much of it is in the file: counts of tokens and characters."""
 
-    `entry_id` is the id under which the whole reply is to be saved: that takes the place of its parts.
-    Where a reply ends by an error, its last part is written on leaving.
+    question: str
+    record: TurnRecord
+    facts: Callable[[], Mapping[str, Any]]
+    text: int
+    thinking: int
+    tokens: int = 0
+    begun: bool = False
+    entry_id: str = field(default_factory=new_id)
+
+    def take_line(self) -> dict[str, Any] | None:
+        """A part with what came since the last one; None if nothing did."""
+        # The tokens last: they may be ahead of the text, which follows from them, but not behind it.
+        text, thinking = self.record.text, self.record.thinking
+        tokens = self.record.tokens[self.tokens :]
+        if (len(text), len(thinking)) == (self.text, self.thinking):
+            return None
+        if not self.begun:
+            self.text = self.thinking = 0
+        line = part_line(self.entry_id, self.tokens, text[self.text :], thinking[self.thinking :], tokens)
+        if not self.begun:
+            line["parent"], line["time"] = self.question, round(time.time(), 3)
+            numbers = {key: value for key, value in self.record.numbers().items() if key not in OF_THE_WHOLE}
+            line["record"] = {**numbers, **self.facts()}
+        self.begun = True
+        self.text, self.thinking, self.tokens = len(text), len(thinking), self.tokens + len(tokens)
+        return line
+
+
+class ReplyJournal:
+    """While it is entered, a thread of its own writes what came of each reply since it last did.
+
+    Where it is left by an error, the last parts of the replies are written.
     """
 
-    def __init__(self, chat: TurnContext, prompt: Prompt, record: TurnRecord) -> None:
-        """`record` may hold the beginning of a reply that goes on."""
-        self.entry_id = new_id()
-        self._chat, self._prompt, self._record = chat, prompt, record
-        self._begun = False
-        self._tokens = 0
-        self._text, self._thinking = len(record.text), len(record.thinking)
+    def __init__(self, session: SessionFile) -> None:
+        self._session = session
+        self._replies: dict[str, _Reply] = {}
+        self._writing = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chatcli-journal", daemon=True)
+
+    def begin(self, question: Entry, record: TurnRecord, facts: Callable[[], Mapping[str, Any]]) -> str:
+        """Write the reply to `question` as it comes to `record`, which may hold the beginning of it.
+
+        `facts` belong to its record. Returns the id under which the whole reply is to be saved: that takes
+        the place of its parts.
+        """
+        reply = _Reply(question.id, record, facts, len(record.text), len(record.thinking))
+        with self._writing:
+            self._replies[reply.entry_id] = reply
+        return reply.entry_id
+
+    def end(self, entry_id: str) -> None:
+        """Write no more parts of a reply: it is saved whole next."""
+        with self._writing:
+            del self._replies[entry_id]
 
     def __enter__(self) -> ReplyJournal:
         self._thread.start()
@@ -55,23 +101,11 @@ class ReplyJournal:
 
     def _write(self) -> bool:
         """Write what came since the last time. Returns whether the file can be written."""
-        # The tokens last: they may be ahead of the text, which follows from them, but not behind it.
-        text, thinking = self._record.text, self._record.thinking
-        tokens = self._record.tokens[self._tokens :]
-        if (len(text), len(thinking)) == (self._text, self._thinking):
-            return True
-        if not self._begun:
-            self._text = self._thinking = 0
-        line = part_line(self.entry_id, self._tokens, text[self._text :], thinking[self._thinking :], tokens)
-        if not self._begun:
-            line["parent"], line["time"] = self._prompt.leaf.id, round(time.time(), 3)
-            numbers = {key: value for key, value in self._record.numbers().items() if key not in OF_THE_WHOLE}
-            line["record"] = {**numbers, **facts_of(self._chat, self._prompt)}
-        try:
-            self._chat.saved.write(line, flush=False)
-        except FolderError:
-            return False  # to save the whole reply will say why
-        self._begun = True
-        self._tokens += len(tokens)
-        self._text, self._thinking = len(text), len(thinking)
+        with self._writing:
+            for reply in self._replies.values():
+                if (line := reply.take_line()) is not None:
+                    try:
+                        self._session.write(line, flush=False)
+                    except FolderError:
+                        return False  # to save the whole reply will say why
         return True

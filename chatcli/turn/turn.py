@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from chatcli.chat_format.markers import ReplySplitter
 from chatcli.checkpoints.checkpoints import Prefilled
@@ -34,7 +35,7 @@ from chatcli.text import decodable
 from chatcli.turn.journal import ReplyJournal
 from chatcli.turn.misses import explain
 from chatcli.turn.prompt import Prompt, TurnContext, render, render_history, room_left
-from chatcli.turn.record import persist
+from chatcli.turn.record import facts_of, persist
 from chatcli.turn.reply import ReplyCollector
 from chatcli.turn.settled import SettleNotes, settled_since_last_reply
 
@@ -84,17 +85,18 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     siblings = len(chat.conversation.children(prompt.leaf.id))
     sampling = chat.sampling.shifted(siblings)
     collector = reply_collector(chat, prompt, sampling, record)
-    journal = ReplyJournal(chat, prompt, record)
+    journal = ReplyJournal(chat.saved)
+    entry_id = journal.begin(prompt.leaf, record, partial(facts_of, chat, prompt))
     try:
         with journal:
             yield from generate(chat, prompt, sampling, collector, started, cancelled)
     except RankLost:
         if len(record.tokens) > len(prompt.reply_start):
-            persist(chat, prompt, record, journal.entry_id)
+            persist(chat, prompt, record, entry_id)
         raise
     kept = len(record.tokens) > len(prompt.reply_start) or not siblings
     if kept:
-        persist(chat, prompt, record, journal.entry_id)
+        persist(chat, prompt, record, entry_id)
     yield from store_problem(chat)
     yield TurnDone(record, kept)
 

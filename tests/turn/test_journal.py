@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from chatcli.events import TextDelta, ThinkingDelta
+from chatcli.conversation.tree import Conversation
+from chatcli.events import Batched, TextDelta, ThinkingDelta
+from chatcli.settings.values import Sampling
 from chatcli.store.sessions import search
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import Transcript, encode, parse, part_line, recovered
-from chatcli.turn import regenerate, turn
-from chatcli.turn.journal import JOURNAL_SECONDS
+from chatcli.turn import batch, regenerate, turn
 from tests.store.sessions.test_folder import HEADER, line, user
 from tests.support.harness import Harness, finish
 from tests.support.program import Program, entries
 from tests.support.tiny import OPEN_THINK, SPECIAL, restrict_to_tokens, write_model
+from tests.support.waiting import wait_until
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261122"))
 # What a killed process may have shown and not saved.
@@ -146,8 +150,7 @@ def streamed(harness: Harness, sessions: Path, copies: Path, message: str) -> tu
     for event in events:
         if isinstance(event, TextDelta | ThinkingDelta):
             break
-    while b'"type": "part"' not in path.read_bytes():
-        time.sleep(JOURNAL_SECONDS / 10)
+    wait_until(lambda: b'"type": "part"' in path.read_bytes())
     copies.mkdir()
     copy.write_bytes(path.read_bytes())
     return SessionFolder(copies).read("talk"), finish(events).tokens
@@ -166,6 +169,58 @@ def test_an_interrupted_reply_goes_on_as_if_it_never_was(models: Path, tmp_path:
         chat = harness.chat("talk")
         assert whole == finish(regenerate.go_on(chat, threading.Event())).tokens
         assert 2 == len(chat.conversation.children(reply.parent))
+
+
+def batched(harness: Harness, sessions: Path, copies: Path, kind: str) -> tuple[Transcript, Conversation]:
+    """A session as a kill in the middle of two replies at once would leave it, and as it is in the end.
+
+    It has one turn before. The copy is made in `copies` when the file has a part of each reply.
+    """
+    path, copy = sessions / "talk.jsonl", copies / "talk.jsonl"
+    chat = replace(harness.chat("talk"), sampling=Sampling(1.0, seed=5, max_tokens=40))
+    harness.say(chat, "My dog is called Biscuit.")
+    if kind == "each":
+        events = batch.answer_each(chat, ["7 and 5?", "What is my dog called?"], threading.Event())
+    else:
+        events = batch.alternatives(chat, 2, threading.Event())
+    for event in events:
+        if isinstance(event, Batched) and event.tokens >= 20:
+            break
+    part_of = re.compile(r'"part", "id": "(\w+)"')
+    wait_until(lambda: 2 == len({*part_of.findall(path.read_text())} - {*chat.conversation.entries}))
+    copies.mkdir()
+    copy.write_bytes(path.read_bytes())
+    assert list(events)
+    return SessionFolder(copies).read("talk"), chat.conversation
+
+
+@pytest.mark.parametrize("kind", ["each", "alternatives"])
+def test_of_replies_at_once_each_is_there_as_far_as_it_came(kind: str, models: Path, tmp_path: Path) -> None:
+    sessions, copies = tmp_path / "sessions", tmp_path / "copies"
+    with Harness(models / "qwen3_5", sessions) as harness:
+        transcript, whole = batched(harness, sessions, copies, kind)
+    cut = transcript.conversation
+    assert 2 == len(transcript.interrupted)
+    for identifier in transcript.interrupted:
+        reply, all_of_it = cut.entries[identifier], whole.entries[identifier]
+        assert (all_of_it.parent, "cancelled") == (reply.parent, reply.finish_reason)
+        assert all_of_it.message.content.startswith(reply.message.content)
+        tokens = reply.record["generated"]
+        assert all_of_it.record["generated"][: len(tokens)] == tokens and tokens
+        assert all_of_it.record["segments"] == reply.record["segments"]
+    if kind == "each":
+        assert whole.head == cut.head
+        told = ["2 other replies were cut off: /tree shows what came."]
+    else:
+        assert cut.head in transcript.interrupted
+        told = [CUT_OFF, "1 other reply was cut off: /tree shows what came."]
+    assert told == list(recovered(transcript))
+    ended = SessionFolder(sessions).read("talk")
+    assert (whole.head, whole.entries.keys()) == (ended.conversation.head, ended.conversation.entries.keys())
+    assert [] == [*ended.problems, *ended.interrupted]
+    with SessionFolder(copies).open("talk") as session:
+        assert cut.head == session.conversation.head
+    assert (cut, set()) == ((reread := SessionFolder(copies).read("talk")).conversation, reread.interrupted)
 
 
 # What a reader makes of the lines

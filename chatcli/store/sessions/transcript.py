@@ -18,7 +18,7 @@ from chatcli.conversation.images import FORMATS
 from chatcli.conversation.tree import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
 from chatcli.events import ToolCall
-from chatcli.text import clean_line, decodable
+from chatcli.text import clean_line, count, decodable
 
 SESSION_VERSION = 1
 DECODER = json.JSONDecoder()
@@ -136,13 +136,26 @@ class _Reader:
         for identifier in [name for name in self._parts if name in self._unread]:
             parts = self._parts[identifier]
             self._number = parts[0][0]
+            head, is_new = self._tree.head, identifier not in self._interrupted
             try:
                 self._add(self._entry(self._joined(identifier, parts)))
             except DAMAGE:
                 self._problem("is damaged: skipped")
-            else:
-                self._interrupted.add(identifier)
+                continue
+            if not (is_new and self._goes_on_from(head, identifier)):
+                self._tree.head = head
+            self._interrupted.add(identifier)
         self._unread.clear()
+
+    def _goes_on_from(self, head: str | None, reply: str) -> bool:
+        """Whether an interrupted reply answers the head, or what the head answers.
+
+        Of several at once the first does; a reply to a question that is asked beside the head does not.
+        """
+        question = self._tree.entries[reply].parent
+        return head == question or (
+            head is not None and head not in self._interrupted and self._tree.entries[head].parent == question
+        )
 
     def _joined(self, identifier: str, parts: list[tuple[int, bytes]]) -> dict[str, Any]:
         """A reply's line from its parts, up to one that is damaged or lost. Raises one of `DAMAGE`."""
@@ -485,3 +498,6 @@ def recovered(transcript: Transcript) -> Iterator[str]:
         yield f"Turn {turn} got no reply. /regenerate answers it."
     elif conversation.head in transcript.interrupted:
         yield f"Turn {turn}'s reply was cut off. /continue goes on with it, /regenerate makes another."
+    if others := len(transcript.interrupted - {conversation.head}):
+        were = "was" if others == 1 else "were"
+        yield f"{count('other reply', others, 'other replies')} {were} cut off: /tree shows what came."
