@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli.chat_format.stop import partial_length
+from chatcli.conversation.thinking import THINKING_MARKERS
 from chatcli.events import ToolCall
 
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
@@ -76,9 +77,14 @@ def format_of(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> Format
         return Format(HARMONY, TEXT, HARMONY_CLOSING, _harmony_call)
     markers = dict.fromkeys(tokenizer.structural_markers, TEXT)
     closing = ""
+    # mlx-lm does not know all of them.
+    vocabulary = tokenizer.get_vocab()
+    thinking = next((pair for pair in THINKING_MARKERS if vocabulary.keys() >= {*pair}), None)
     if tokenizer.has_thinking:
-        closing = tokenizer.think_end
-        markers |= {tokenizer.think_start: THINKING, closing: TEXT}
+        thinking = tokenizer.think_start, tokenizer.think_end
+    if thinking is not None:
+        opening, closing = thinking
+        markers |= {opening: THINKING, closing: TEXT}
     transitions = tokenizer.response_transitions
     calls_have_headers = any(CALL in dict(edges).values() for edges in transitions.values())
     if tokenizer.has_tool_calling and not calls_have_headers:

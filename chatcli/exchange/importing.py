@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from chatcli import files
 from chatcli.conversation.images import Image
+from chatcli.conversation.thinking import split_thinking
 from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id
 from chatcli.errors import BadName, NotImportable
 from chatcli.exchange.export import FORMAT, VERSION
-from chatcli.exchange.thinking import split_thinking
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import arguments_of, picture_of, tool_calls_of
@@ -27,6 +27,8 @@ from chatcli.text import clean_line, decodable
 
 # What other programs call the thinking of a reply.
 THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
+# What its interfaces call a part of a message that is text.
+TEXT_TYPES = ("text", "input_text", "output_text")
 # Seconds since the epoch of the year 5138: what is later is no time.
 MAX_TIME = 1e11
 ID = re.compile(r"\w{1,128}", re.ASCII)
@@ -181,6 +183,11 @@ def _from_messages(given: Any, system: Any) -> Conversation:
         raise NotImportable("This is no list of messages: each must be an object with a role.")
     if any("messages" in fields for fields in given):
         raise NotImportable("There are several conversations here: import them one by one.")
+    if given and not any("role" in fields for fields in given):
+        raise NotImportable(
+            "This is another program's export in a format of its own: give a JSON list of messages, "
+            "each an object with a role and a content."
+        )
     messages = [_message(number, fields) for number, fields in enumerate(given, start=1)]
     prompts = [system] if isinstance(system, str) else []
     prompts += [message.content for message in messages if message.role == "system"]
@@ -201,11 +208,18 @@ def _message(number: int, fields: Mapping[str, Any]) -> Message:
         raise NotImportable(
             f"Message {number} {whose}: only text of system, user and assistant can be imported."
         )
-    thinking = ""
+    if fields.get("images"):
+        raise NotImportable(f"Message {number} is not text alone, so it cannot be imported whole.")
+    thinking, content = "", fields.get("content")
     if role == "assistant":
         given = next((fields[key] for key in THINKING_KEYS if fields.get(key)), "")
+        if not given and isinstance(content, list):
+            # As parts of the content: Anthropic's and Mistral's.
+            thoughts = [part for part in content if isinstance(part, dict) and part.get("type") == "thinking"]
+            given = [{"type": "text", "text": part.get("thinking")} for part in thoughts]
+            content = [part for part in content if part not in thoughts]
         thinking = _content(number, given)
-    content = _content(number, fields.get("content"), optional=bool(thinking))
+    content = _content(number, content, optional=bool(thinking))
     if role == "assistant" and not thinking:
         thinking, content = split_thinking(content)
     return Message(cast(Role, role), content, thinking)
@@ -222,7 +236,7 @@ def _content(number: int, content: Any, *, optional: bool = False) -> str:
     if isinstance(content, str):
         return decodable(content)
     parts: list[Any] = content if isinstance(content, list) else [None]
-    if not all(isinstance(part, dict) and part.get("type") == "text" for part in parts):
+    if not all(isinstance(part, dict) and part.get("type") in TEXT_TYPES for part in parts):
         raise NotImportable(f"Message {number} is not text alone, so it cannot be imported whole.")
     return "".join(_content(number, part.get("text")) for part in parts)
 

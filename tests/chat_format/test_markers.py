@@ -36,6 +36,13 @@ KINDS: dict[str, tuple[list[str], str, str, str]] = {
         "<|think:start|>Hm.<|think:end|>Yes <b>.",
         "<|think:end|>",
     ),
+    "seed-oss": (
+        ["<seed:think>", "</seed:think>"],
+        "",
+        "<seed:think>Hm.</seed:think>Yes <b>.",
+        "</seed:think>",
+    ),
+    "magistral": (["[THINK]", "[/THINK]"], "", "[THINK]Hm.[/THINK]Yes <b>.", "[/THINK]"),
     "gemma": (
         ["<|channel>", "<channel|>"],
         "<|turn>model\n",

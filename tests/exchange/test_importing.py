@@ -32,8 +32,8 @@ def messages_of(imported: Imported) -> list[tuple[str, str, str]]:
     return [(e.message.role, e.message.content, e.message.thinking) for e in path]
 
 
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
+def user(content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **more}
 
 
 def reply(content: Any, **more: Any) -> dict[str, Any]:
@@ -234,6 +234,11 @@ def test_an_imported_name_keeps_what_no_shell_acts_on(
         ("<|channel>thought\nhm<channel|>Yes.", "hm", "Yes."),
         ("[THINK]hm[/THINK]Yes.", "hm", "Yes."),
         ("<seed:think>hm</seed:think>Yes.", "hm", "Yes."),
+        ("hm</think>Yes.", "hm", "Yes."),
+        (f"<|start|>assistant{HARMONY}", "hm", "Yes."),
+        ("```\n<think>\nx\n</think>\n```\nIt closes.", "", "```\n<think>\nx\n</think>\n```\nIt closes."),
+        ("```\nhm\n</think>\n```\nIt closes.", "", "```\nhm\n</think>\n```\nIt closes."),
+        ("What </think> closes.", "", "What </think> closes."),
         (
             "The marker `<think>` opens, `</think>` closes.",
             "",
@@ -251,6 +256,12 @@ def test_thinking_is_split_off_by_the_markers_of_models(content: str, thinking: 
 def test_thinking_has_several_names(key: str) -> None:
     imported = read([user("Well?"), reply("<think>is text here", **{key: "hm"})])
     assert ("assistant", "<think>is text here", "hm") == messages_of(imported)[1]
+
+
+def test_thinking_may_be_a_part_of_the_content() -> None:
+    for thought in ("hm", [{"type": "text", "text": "hm"}]):
+        parts = [{"type": "thinking", "thinking": thought}, {"type": "output_text", "text": "Yes."}]
+        assert ("assistant", "Yes.", "hm") == messages_of(read([user("Well?"), reply(parts)]))[1]
 
 
 def test_a_person_may_write_markers() -> None:
@@ -334,6 +345,7 @@ def test_a_session_is_named_by_its_first_words(folder: SessionFolder) -> None:
         (user([{"type": "text", "text": "x"}, {"type": "file"}]), "Message 2 is not text alone"),
         (user([{"type": "text", "text": 7}]), "Message 2 is not text alone"),
         (user(["x"]), "Message 2 is not text alone"),
+        (user("x", images=["aGk="]), "Message 2 is not text alone"),
         (user({"type": "text", "text": "x"}), "Message 2 is not text alone"),
         (reply("x", thinking={"a": 1}), "Message 2 is not text alone"),
         ({"messages": [user("x")]}, "several conversations"),
@@ -356,6 +368,7 @@ def test_what_cannot_be_kept_whole_is_refused_by_its_number(bad: Any, says: str)
         (b"[" * 200_000, "no conversation"),
         (b"7", "no list of messages"),
         (b'{"a": 1}', "no list of messages"),
+        (b'[{"title": "Trip", "mapping": {}}]', "format of its own"),
         (b'{"messages": 7}', "no list of messages"),
         (b'{"type": "session", "version": 1}\n{"type": "user"}\n', "session's own file"),
     ],
