@@ -153,6 +153,8 @@ def call_input(arguments: str) -> tuple[Json, str]:
     """A call's arguments as the object that they must be here, and as JSON."""
     try:
         parsed = json.loads(arguments)
+        # Python reads numbers that JSON does not have.
+        json.dumps(parsed, allow_nan=False)
     except (ValueError, RecursionError):
         parsed = arguments
     if isinstance(parsed, dict):

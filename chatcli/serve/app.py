@@ -304,6 +304,8 @@ class ReplyResponse:
 
         cancelled = api.engine.submit(exchange.request, deliver)
         api.running.add(cancelled)
+        if api.state == "stopping":
+            cancelled.set()
         left = asyncio.create_task(watch(receive, cancelled))
         try:
             end = await self._pass_on(events, send, left)

@@ -47,6 +47,8 @@ SAMPLING = {
     "max_completion_tokens": "max_tokens",
     "thinking_budget": "think_budget",
 }
+# As OpenAI's.
+MIN_LOGPROB = -9999.0
 CANNOT = "is not supported by this server"
 STREAM_END = frame("[DONE]")
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
@@ -149,8 +151,8 @@ class Completion(Exchange):
             return None
         return {
             "tokens": [token.text for token in tokens],
-            "token_logprobs": [token.logprob for token in tokens],
-            "top_logprobs": [{text: logprob for _, text, logprob in token.top} for token in tokens],
+            "token_logprobs": [finite(token.logprob) for token in tokens],
+            "top_logprobs": [{text: finite(logprob) for _, text, logprob in token.top} for token in tokens],
         }
 
     def choice(self) -> Json:
@@ -248,7 +250,12 @@ class ChatCompletion(Completion):
 
 def token_object(token: int, text: str, logprob: float) -> Json:
     """A token as both OpenAI (`token`, `bytes`) and mlx-lm (`id`) name it."""
-    return {"id": token, "token": text, "logprob": logprob, "bytes": list(text.encode())}
+    return {"id": token, "token": text, "logprob": finite(logprob), "bytes": list(text.encode())}
+
+
+def finite(logprob: float) -> float:
+    """JSON has no infinity: a token that cannot come has the least logprob there is."""
+    return logprob if logprob > MIN_LOGPROB else MIN_LOGPROB
 
 
 def call_object(call: ToolCall) -> Json:

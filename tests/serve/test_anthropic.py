@@ -59,6 +59,10 @@ def test_a_stream_becomes_the_same_message(client: anthropic.Anthropic, text: st
         ]
 
 
+def test_arguments_that_are_no_object_come_as_one(client: anthropic.Anthropic) -> None:
+    assert {"arguments": '{"a": NaN}'} == ask(client, "odd").content[0].input
+
+
 def test_a_conversation_of_an_agent_reaches_the_engine(client: anthropic.Anthropic) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
     result = [{"type": "text", "text": "no such file"}, {"type": "image", "source": source}]

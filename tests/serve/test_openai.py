@@ -82,7 +82,8 @@ def test_tool_calls_come_with_the_text_before_them(client: openai.OpenAI) -> Non
 def test_logprobs_stand_with_the_text_that_they_are_of(client: openai.OpenAI) -> None:
     content = chat(client, logprobs=True, top_logprobs=2).choices[0].logprobs.content
     assert [("Hm", -0.5), ("Yes", -0.25)] == [(token.token, token.logprob) for token in content]
-    assert ["Hm", "No"] == [top.token for top in content[0].top_logprobs] and [72, 109] == content[0].bytes
+    assert [("Hm", -0.5), ("No", -9999.0)] == [(top.token, top.logprob) for top in content[0].top_logprobs]
+    assert [72, 109] == content[0].bytes
     chunks = list(chat(client, stream=True, logprobs=True))
     told = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].logprobs]
     assert [None, "Yes, "] == told

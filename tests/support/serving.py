@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
     "chat": [
         MATCHED,
         PrefillProgress(8, 8),
-        TokenLogprob(7, "Hm", -0.5, ((7, "Hm", -0.5), (8, "No", -1.5))),
+        TokenLogprob(7, "Hm", -0.5, ((7, "Hm", -0.5), (8, "No", -math.inf))),
         ThinkingDelta("Hm, "),
         ThinkingDelta("é."),
         TokenLogprob(9, "Yes", -0.25),
@@ -48,6 +49,7 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
         ReplyDone(RECORD),
     ],
     "call": [MATCHED, TextDelta("I look."), CallsMade(CALLS), ReplyDone(RECORD, CALLS)],
+    "odd": [MATCHED, CallsMade((ToolCall("read", '{"a": NaN}', "call_3"),)), ReplyDone(RECORD)],
     "slow": [1.8, MATCHED, PrefillProgress(4, 8), 1.8, TextDelta("There."), ReplyDone(RECORD)],
     "late": [1.8, ChatcliError("No disk is left.")],
     "broken": [MATCHED, TextDelta("I"), ChatcliError("No disk is left.")],
