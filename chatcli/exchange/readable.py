@@ -86,7 +86,7 @@ def page(name: str, conversation: Conversation, *, thinking: bool = False) -> st
             return SAFE_LINK.match(url) is not None
 
     # No raw HTML, no images, and links to pages only.
-    parser = InertMarkdown("commonmark", {"html": False, "linkify": False})
+    parser = InertMarkdown("commonmark", {"html": False, "linkify": False, "breaks": True})
     parser.enable(["table", "strikethrough"]).disable("image")
     return PAGE.format(
         title=html.escape(clean_line(name)),

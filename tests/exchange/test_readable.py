@@ -90,6 +90,10 @@ def test_a_page_has_replies_as_markdown_and_questions_as_they_were_typed() -> No
     assert "prefers-color-scheme: dark" in readable.STYLE
 
 
+def test_a_page_breaks_lines_where_the_reply_breaks_them() -> None:
+    assert 1 == len(page("", "Roses are red,\nviolets are blue.").named("br"))
+
+
 def test_a_page_folds_thinking_away_and_shows_it_only_if_asked() -> None:
     hidden = page("one", "two", "quince </details><b>")
     assert "quince" not in hidden.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, table
 from markdown_it.rules_inline import StateInline
 
 MATH = re.compile(
@@ -20,9 +20,11 @@ DECIDED_TEXT = re.compile(r"(?!<)[\W_]*(?:[^\W_\x00-\x7f]|[^\W_]\S*?(?:[ \t]+\S|
 
 def parser() -> MarkdownIt:
     """Without what a later line could change: no underlined headings, no references."""
-    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["strikethrough"])
     parser.disable(["lheading", "reference", "text_join", "inline"])
     parser.block.ruler.before("fence", "math", math_block, {"alt": ["paragraph", "blockquote", "list"]})
+    # Not before the others, as the library has it: a line that begins another block is no table's first.
+    parser.block.ruler.before("paragraph", "table_in_text", table, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("escape", "math", math_inline)
     return parser
 

@@ -5,6 +5,7 @@ Lines that no later text can change are handed over once, for good. Only what fo
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,6 +18,8 @@ from chatcli.tui.markdown.layout import Layout, Page, TailState
 from chatcli.tui.markdown.rows import BEFORE_ALL
 from chatcli.tui.markdown.rules import source_lines
 
+# A line's end as `clean` leaves it.
+LINE_END = re.compile("␍+\n")
 FRAME_SECONDS = 1 / 20
 # The pause after a drawing is at least this many times as long as the drawing took.
 PAUSE_FACTOR = 15
@@ -24,7 +27,7 @@ PAUSE_FACTOR = 15
 
 def rendered(text: str, console: Console, indent: str = "  ") -> list[Text]:
     """The rows of a reply that is complete: those that a `MarkdownStream` leaves of it."""
-    source = clean(text).replace("␍\n", "\n")
+    source = LINE_END.sub("\n", clean(text))
     return [row.text for row in Layout(console, indent).page(source, TailState(), BEFORE_ALL, True).rows]
 
 
@@ -83,7 +86,7 @@ class MarkdownStream:
     def finish(self) -> None:
         """Print what is left and end the line. Harmless when called twice."""
         self._layout.fit()
-        page = self._page(self._tail.replace("␍\n", "\n"), ended=True)
+        page = self._page(LINE_END.sub("\n", self._tail), ended=True)
         self._put([row.text for row in page.rows[page.count_until(self._printed) :]], [])
         self._tail, self._state, self._printed = "", TailState(), BEFORE_ALL
 
@@ -96,7 +99,7 @@ class MarkdownStream:
 
     def _settle(self, put: Callable[[list[Text], list[Text]], None]) -> Page:
         """Hand over what is settled and what is live, and keep what is still needed."""
-        self._tail = self._tail.replace("␍\n", "\n")
+        self._tail = LINE_END.sub("\n", self._tail)
         self._layout.fit()
         shown = complete = self._page(self._tail)
         if not shown.decided:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import pyte
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -159,6 +159,8 @@ ANY_TEXT_IN_ANY_PIECES = given(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @ANY_TEXT_IN_ANY_PIECES
+@example("a\r\r\nb", [1] * 5, (80, 24))
+@example("de\n-   \n$$x `|-|\n|---|:-:|", [1] * 30, (80, 24))
 def test_no_text_and_no_cuts_make_the_screen_differ(
     text: str, sizes: list[int], window: tuple[int, int]
 ) -> None:
@@ -190,6 +192,11 @@ def test_a_break_tag_at_the_end_of_a_line_breaks_it_once() -> None:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_table_without_its_rule_stays_lines(size: int) -> None:
     assert ["  | a | b |", "  | 1 | 2 |"] == settled(chunks("| a | b |\n| 1 | 2 |\n", size))
+
+
+@pytest.mark.parametrize("line", ["# a | b", "```py a | b", "$$ a | b", "1. a | b"])
+def test_what_begins_another_block_heads_no_table(line: str) -> None:
+    assert "────" not in "".join(settled([f"{line}\n|---|---|\n"]))
 
 
 @pytest.mark.parametrize("marker", ["```", "~~~~", "    "])
