@@ -162,19 +162,27 @@ def test_a_chat_that_is_closed_in_a_reply_keeps_what_came(models: Path, tmp_path
         chat.send("Again")
 
 
-def test_a_program_that_is_killed_in_a_reply_leaves_a_session_that_goes_on(
+def test_a_program_that_is_killed_in_a_reply_leaves_what_came_and_goes_on(
     models: Path, tmp_path: Path
 ) -> None:
+    path = tmp_path / "talk.jsonl"
     code = (
-        "import os, signal\nfrom chatcli import Chat\n"
-        f"chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r})\n"
-        "for number, event in enumerate(chat.send('Hello')):\n"
-        "    if number == 9: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, pathlib, signal\nfrom chatcli import Chat\n"
+        f"chat = Chat('talk', model={str(models / 'speaker')!r}, sessions={str(tmp_path)!r}, seed=2)\n"
+        "for event in chat.send('Hello'):\n"
+        "    print(end=getattr(event, 'text', ''), flush=True)\n"
+        f'    if b\'"type": "part"\' in pathlib.Path({str(path)!r}).read_bytes():\n'
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    killed = subprocess.run([sys.executable, "-c", code], env=env, timeout=DEADLINE, check=False)
+    command = [sys.executable, "-c", code]
+    killed = subprocess.run(command, env=env, timeout=DEADLINE, check=False, stdout=subprocess.PIPE)
     assert -signal.SIGKILL == killed.returncode
-    assert ["Hello"] == user_messages(tmp_path / "talk.jsonl")
+    assert ["Hello"] == user_messages(path)
+    (turn,) = SessionFolder(tmp_path).read("talk").conversation.turns()
+    assert turn.reply is not None
+    kept, came = turn.reply.message, killed.stdout.decode()
+    assert came.startswith(kept.thinking) and kept.content in came and kept.thinking + kept.content
     with open_chat(models / "speaker", tmp_path) as chat:
         assert chat.send("Again").text()
         assert ["cancelled", "length"] == finish_reasons(tmp_path)

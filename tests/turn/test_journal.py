@@ -66,10 +66,13 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that never stops thinking."""
-    folder = tmp_path_factory.mktemp("thinker")
-    return restrict_to_tokens(write_model(folder, "gpt_oss", template=OPEN_THINK), ["a", "b", "d", "c"])
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that never stops thinking and one that goes on to speak, with room for more than is waited for."""
+    folder = tmp_path_factory.mktemp("endless")
+    for name, fourth in (("thinker", "d"), ("speaker", "</think>")):
+        model = write_model(folder / name, "gpt_oss", template=OPEN_THINK, max_position_embeddings=131072)
+        restrict_to_tokens(model, ["a", "b", fourth, "c"])
+    return folder
 
 
 def start(program: Program, kind: str, name: str) -> Watched:
@@ -85,21 +88,24 @@ def start(program: Program, kind: str, name: str) -> Watched:
 
 
 @pytest.mark.parametrize(
-    ("kind", "model", "number"),
+    ("kind", "model", "number", "attempts"),
     [
-        pytest.param("ask", "speaker", signal.SIGKILL, marks=pytest.mark.slow),
-        ("chat", "thinker", signal.SIGKILL),
-        pytest.param("ask", "thinker", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("chat", "speaker", signal.SIGHUP, marks=pytest.mark.slow),
+        ("chat", "thinker", signal.SIGKILL, 1),
+        ("ask", "speaker", signal.SIGTERM, 1),
+        ("ask", "thinker", signal.SIGHUP, 1),
+        pytest.param("ask", "speaker", signal.SIGKILL, 3, marks=pytest.mark.slow),
+        pytest.param("chat", "thinker", signal.SIGKILL, 3, marks=pytest.mark.slow),
+        pytest.param("chat", "speaker", signal.SIGHUP, 3, marks=pytest.mark.slow),
+        pytest.param("chat", "thinker", signal.SIGTERM, 3, marks=pytest.mark.slow),
     ],
 )
 def test_what_was_shown_a_second_before_a_kill_is_there(
-    kind: str, model: str, number: signal.Signals, models: Path, thinker: Path, tmp_path: Path
+    kind: str, model: str, number: signal.Signals, attempts: int, endless: Path, tmp_path: Path
 ) -> None:
-    program = Program(tmp_path / "home", thinker if model == "thinker" else models / model)
+    program = Program(tmp_path / "home", endless / model)
     rng = random.Random(SEED)
     kept = 0
-    for attempt in range(3):
+    for attempt in range(attempts):
         victim = start(program, kind, name := f"talk-{attempt}")
         while not (victim.out or victim.err):
             assert None is victim.process.poll()
