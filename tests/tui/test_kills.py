@@ -1,4 +1,4 @@
-"""A shell that is ended in the middle of a reply, in whatever way, leaves what came, and the next one goes on."""
+"""A shell that is ended in the middle of a reply leaves what came, and the next one goes on."""
 
 from __future__ import annotations
 

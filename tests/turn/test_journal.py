@@ -67,7 +67,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that never stops thinking and one that goes on to speak, with room for more than is waited for."""
+    """A model that never stops thinking and one that answers, with room for more than is waited for."""
     folder = tmp_path_factory.mktemp("endless")
     for name, fourth in (("thinker", "d"), ("speaker", "</think>")):
         model = write_model(folder / name, "gpt_oss", template=OPEN_THINK, max_position_embeddings=131072)
