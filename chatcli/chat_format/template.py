@@ -342,7 +342,7 @@ class Template:
         if local is None:
             recent = self._recent(tried)
             local = bool(recent) and self._ask_recent(tried, recent) == self._ask(tried)
-            if local and not _next_input(tried):
+            if local and not next_input(tried):
                 whole = self._generation_prompt_after(self._as_dicts(tried))
                 local = whole == self._generation_prompt_after(recent)
             self._cache.local = _with_newest(self._cache.local, key, local, MAX_PREFIXES)
@@ -357,7 +357,7 @@ class Template:
 
     def _ask(self, messages: Sequence[Message]) -> StablePrefix:
         """What the invented continuations of a path share once they are rendered."""
-        prompt = self.text([*messages, *_next_input(messages)], generation=True)
+        prompt = self.text([*messages, *next_input(messages)], generation=True)
         return self._shared(messages, self._probes(self._as_dicts(messages), messages, prompt))
 
     def _ask_recent(self, messages: Sequence[Message], recent: list[MessageDict]) -> StablePrefix | None:
@@ -365,9 +365,9 @@ class Template:
 
         None where those two show that the others cannot be put together from what follows `recent`.
         """
-        next_input = _next_input(messages)
-        prompt = self.text([*messages, *next_input], generation=True)
-        following = [self._as_dict(message) for message in next_input]
+        follows = next_input(messages)
+        prompt = self.text([*messages, *follows], generation=True)
+        following = [self._as_dict(message) for message in follows]
         whole, short = [*self._as_dicts(messages), *following], [*recent, *following]
         text, thought = INVENTED_TEXTS[0], INVENTED_THOUGHTS[0]
         try:
@@ -388,14 +388,14 @@ class Template:
     def _probes(self, dicts: list[MessageDict], messages: Sequence[Message], prompt: str) -> Sequence[Probe]:
         """What may follow `dicts`, which end as `messages` do.
 
-        `prompt` is the first of it: with what `_next_input` puts there.
+        `prompt` is the first of it: with what `next_input` puts there.
         """
         last = messages[-1] if messages else None
         if last is not None and last.role == "user":
             return [(prompt, ()), *self._replies(dicts)]
         if last is not None and last.role == "tool":
             return [(prompt, ()), *self._calls(dicts)]
-        first = (prompt, (_next_input(messages)[0].content,))
+        first = (prompt, (next_input(messages)[0].content,))
         if last is not None and last.tool_calls:
             return [first, *self._results(dicts, last.tool_calls[0].id, INVENTED_TEXTS[1:])]
         return [first, *self._questions(dicts)]
@@ -475,7 +475,7 @@ class Template:
             yield self._render([*dicts, result]), (text.lstrip(),)
 
 
-def _next_input(messages: Sequence[Message]) -> list[Message]:
+def next_input(messages: Sequence[Message]) -> list[Message]:
     """What has to come before the next reply; nothing where the path ends with it."""
     last = messages[-1] if messages else None
     if last is not None and last.role in ("user", "tool"):

@@ -20,7 +20,7 @@ from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
-from chatcli.kv.prompt_cache import PromptCache, RowLog, Snapshot, State
+from chatcli.kv.prompt_cache import Gain, PromptCache, RowLog, Snapshot, State
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.container import Tensors
@@ -45,6 +45,8 @@ MAX_MARKS = 6
 BEGINNING = 1
 # Of a model without recurrent layers, or where the state need not be written.
 NO_STATE: tuple[Tensors, str] = {}, "{}"
+# Prompts whose tails are kept in memory.
+MAX_TAILS = 4
 
 # What a prefill is for: a turn that someone waits for, the reply as history, or an unsent message.
 Purpose = Literal["turn", "settle", "typeahead"]
@@ -88,6 +90,15 @@ class TypeaheadMark:
     tokens: list[int]
     typed: int
     snapshot: Snapshot
+    log: RowLog
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A prompt's tokens after its stable prefix but for the last, once they have been run."""
+
+    tokens: list[int]
+    gained: Gain
     log: RowLog
 
 
@@ -140,6 +151,8 @@ class Checkpoints:
         self._speed = PrefillSpeed()
         self._snapshots: dict[str, Snapshot] = {}
         self._unsaved: str | None = None
+        # By the ids that they would have as segments.
+        self._tails: dict[str, Tail] = {}
         self._reset()
         # Whether this model generates the same tokens in a batch; None: not tried yet.
         self.exact_in_batch: bool | None = None
@@ -197,6 +210,7 @@ class Checkpoints:
             yield
         except MemoryFull:
             self._snapshots = {}
+            self._tails = {}
             self._reset()
             raise
 
@@ -633,16 +647,57 @@ class Checkpoints:
             return 0
         return self._append(self.store, reply, rows, state, scalars)
 
+    def prefill_tail(self, path: TokenPath, tail: Sequence[int]) -> Iterator[int]:
+        """Run `tail` but for its last token, and keep that in memory for a prompt that is the same.
+
+        The live cache is at the end of `path`, or where `recall_tail` has brought it; `generate` goes on from
+        there. Yields tokens as they are done: where it is left, what is done is kept for `generate`.
+        """
+        tokens, done = list(tail[:-1]), len(self._ahead)
+        log = self._log if done else RowLog()
+        steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
+        with self._reset_if_out_of_memory():
+            for count in steps:
+                done += count
+                self._ahead, self._ahead_typed, self._log = tokens[:done], 0, log
+                yield count
+        if tokens and self.store is not None:
+            gained = self._worker.call(prompt_cache.gain, self._cache, path.end, path.end + len(tokens))
+            newest = list(self._tails.items())[1 - MAX_TAILS :]
+            self._tails = {**dict(newest), segment_id(path.id, tokens): Tail(tokens, gained, log.copy())}
+
+    def recall_tail(self, path: TokenPath, tail: Sequence[int]) -> int:
+        """Bring the live cache, at the end of `path`, to the last token of a prompt that was run before.
+
+        Returns how many tokens that are: all of `tail` but one, or none.
+        """
+        if self.store is None or self._live != path.ids or self._ahead:
+            return 0
+        kept = self._tails.get(segment_id(path.id, tail[:-1]))
+        if kept is None:
+            return 0
+        self._worker.call(prompt_cache.regain, self._cache, kept.gained)
+        self._ahead, self._ahead_typed, self._log = kept.tokens, 0, kept.log.copy()
+        return len(kept.tokens)
+
+    def leave_live_cache(self) -> None:
+        """Leave the live cache to the reply that is generated on it, and go on from the last checkpoint."""
+        self._cache = self.fork()
+        self.rewind()
+
     def generate(
         self,
         request: Request,
         cancelled: StopSignal,
         speculator: Speculator | None = None,
+        *,
+        interleaved: bool = False,
     ) -> Generator[Token]:
         """Run the rest of the prompt and generate; the cache of a `speculator` is at the same token.
 
         To close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
+        `interleaved`: other work may run between its tokens, after `leave_live_cache` also prefills.
         """
         run_model = generate.generate
         if speculator is not None:
@@ -653,7 +708,8 @@ class Checkpoints:
             request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
             log_so_far = self._log
         with self.lent(run, log_so_far, len(request.reply_start)) as (cache, log):
-            tokens = self._worker.pump(run_model, self.loaded, cache, request, cancelled, log)
+            run_on_worker = self._worker.stream if interleaved else self._worker.pump
+            tokens = run_on_worker(run_model, self.loaded, cache, request, cancelled, log)
             with contextlib.closing(tokens):
                 for token in tokens:
                     run.append(token.id)
@@ -668,11 +724,11 @@ class Checkpoints:
         `log` has the windows' rows that it holds beyond it already, if there are any. The last
         `reply_tokens` of `run` are the reply's already.
         """
-        log, self._ahead = log or RowLog(), []
+        log, self._ahead, cache = log or RowLog(), [], self._cache
         self._reply, self._reply_start = run, len(run) - reply_tokens
         with self._reset_if_out_of_memory():
-            yield self._cache, log
-        if self._may_go_on(run, log):
+            yield cache, log
+        if cache is self._cache and self._may_go_on(run, log):
             self._worker.call(prompt_cache.reorder_windows, self._cache)
             self._ahead, self._ahead_typed, self._log = run, 0, log
 
@@ -691,6 +747,10 @@ class Checkpoints:
     def vocabulary_size(self) -> int:
         """How many token ids the model has: it must be run on no others."""
         return self._worker.call(self._expected.vocabulary_size) or len(self.loaded.tokenizer)
+
+    def memory_bytes(self) -> int:
+        """The bytes that the model and all caches take now."""
+        return self._worker.call(device.used)
 
     def floats(self, scalars: Sequence[Any]) -> list[float]:
         """The logprobs of generated tokens as numbers."""

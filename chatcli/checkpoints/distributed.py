@@ -191,8 +191,10 @@ class LeadingCheckpoints(ShardedCheckpoints):
         request: Request,
         cancelled: StopSignal,
         speculator: Speculator | None = None,
+        *,
+        interleaved: bool = False,
     ) -> Generator[Token]:
-        assert speculator is None  # ranks have no draft model
+        assert speculator is None and not interleaved  # ranks have no draft model, and do one thing at a time
         if request.sampling.seed is None:
             sampling = replace(request.sampling, seed=secrets.randbits(32))
             request = replace(request, sampling=sampling)

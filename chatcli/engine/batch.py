@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
@@ -14,7 +14,7 @@ from mlx_lm.generate import BatchGenerator, generate_step, generation_stream
 
 from chatcli.engine import embeddings, generate
 from chatcli.engine.generate import Request, Token
-from chatcli.engine.sampling import Sampler, sampler_for
+from chatcli.engine.sampling import Sampler, sampler_for, seeded
 from chatcli.errors import MemoryFull
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -60,6 +60,7 @@ class _Sequence:
     """One reply so far: its text, its tokens, and when the first of them came."""
 
     detokenizer: Any
+    likeliest: int = 0
     first_time: float | None = None
     tokens: int = 0
 
@@ -106,7 +107,7 @@ class Batch:
             ],
             all_tokens=[embeddings.vocabulary_tokens(self.loaded, tail[:-1])],
         )
-        self._sequences[number] = _Sequence(self.loaded.tokenizer.detokenizer)
+        self._sequences[number] = _Sequence(self.loaded.tokenizer.detokenizer, request.likeliest)
         return int(number)
 
     def step(self) -> list[tuple[int, Token]]:
@@ -120,10 +121,12 @@ class Batch:
         sequence = self._sequences[number]
         with mx.stream(generation_stream):
             logprob = response.logprobs[response.token]
+        likeliest = generate.likeliest_tokens(response.logprobs, sequence.likeliest)
         if reason is not None:
             del self._sequences[number]
         text = generate.added_text(sequence.detokenizer, response.token, reason)
-        return number, Token(response.token, text, logprob, sequence.count(), reason)
+        token = Token(response.token, text, logprob, sequence.count(), reason, likeliest=likeliest)
+        return number, token
 
     def drop(self, number: int) -> None:
         """Give up a sequence, unless it has ended."""
@@ -140,33 +143,7 @@ class Batch:
         if sampling not in self._samplers:
             self._samplers[sampling] = sampler_for(self.loaded.tokenizer, sampling)
         sampler = self._samplers[sampling]
-        is_seeded = sampling.seed is not None and bool(sampling.temp)
-        return _seeded(sampler, sampling.seed or 0) if is_seeded else sampler
-
-
-def _seeded(sampler: Sampler, seed: int) -> Sampler:
-    """A sampler that draws what it would draw if no other sequence drew."""
-    states = _random_states(seed)
-
-    def sample(logprobs: Any) -> Any:
-        mx.random.seed(next(states))
-        return sampler(logprobs)
-
-    return sample
-
-
-def _random_states(seed: int) -> Iterator[int]:
-    """The states that MLX's generator goes through, one for each number that is drawn.
-
-    Computed on the CPU: a GPU would finish its queue first.
-    """
-    with mx.stream(mx.cpu):
-        key = mx.random.key(seed)
-    while True:
-        high, low = map(int, key.tolist())
-        yield high << 32 | low
-        with mx.stream(mx.cpu):
-            key = mx.random.split(key)[0]
+        return seeded(sampler, sampling)
 
 
 def _prefill_all_but_last(loaded: LoadedModel, cache: PromptCache, tail: Sequence[int]) -> None:

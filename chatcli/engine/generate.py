@@ -11,7 +11,7 @@ from mlx_lm.generate import generation_stream, stream_generate
 
 from chatcli.chat_format.markers import closing_tokens
 from chatcli.engine import embeddings
-from chatcli.engine.sampling import LogitsProcessor, logits_processors_for, sampler_for
+from chatcli.engine.sampling import LogitsProcessor, logits_processors_for, sampler_for, seeded
 from chatcli.engine.think_budget import ThinkBudget
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
@@ -36,7 +36,8 @@ class Token:
     """One generated token. `finish_reason` is set on the last: "stop" or "length".
 
     `logprob` is an array of one element that is still being computed; `floats` reads many of them at
-    once. `tps` is tokens per second so far. `from_draft`: a draft model proposed the token.
+    once. `tps` is tokens per second so far. `from_draft`: a draft model proposed the token. `likeliest` are
+    the ids and logprobs of as many tokens as the request asks for, the likeliest first.
     """
 
     id: int
@@ -45,6 +46,7 @@ class Token:
     tps: float
     finish_reason: str | None
     from_draft: bool = False
+    likeliest: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Request:
     It ends when the model stops, or when `room` or max_tokens is reached. `reply_start` is the
     beginning of a reply that is continued: the last tokens of `tail`, whose text was streamed before.
     `generation_prompt` is a text; thinking is counted from it on. `prefix` are the prompt's tokens
-    before `tail`, which the cache has; penalties look back at them.
+    before `tail`, which the cache has; penalties look back at them. `likeliest` is how many tokens are told
+    in the place of each.
     """
 
     tail: Sequence[int]
@@ -63,6 +66,7 @@ class Request:
     reply_start: Sequence[int] = ()
     generation_prompt: str = ""
     prefix: Sequence[int] = ()
+    likeliest: int = 0
 
 
 def prefill(
@@ -98,8 +102,6 @@ def generate(
     of them (if it is complete), and the last states. Raises `MemoryFull`.
     """
     tail, sampling, reply_start = request.tail, request.sampling, request.reply_start
-    if sampling.seed is not None:
-        mx.random.seed(sampling.seed)
     with device.explained():
         more_arguments = embeddings.generation_arguments(loaded, tail)
     responses = stream_generate(
@@ -107,7 +109,7 @@ def generate(
         loaded.tokenizer,
         embeddings.vocabulary_tokens(loaded, tail),
         max_tokens=max_tokens(sampling, request.room),
-        sampler=sampler_for(loaded.tokenizer, sampling),
+        sampler=seeded(sampler_for(loaded.tokenizer, sampling), sampling),
         logits_processors=logits_processors(
             loaded, sampling, request.generation_prompt, reply_start, request.prefix
         ),
@@ -128,7 +130,14 @@ def generate(
                 log.keep_state(cache, position)
             token, reason = response.token, response.finish_reason
             text = text_of_token(token, reason) if text_of_token else str(response.text)
-            yield Token(token, text, token_logprob(response.logprobs, token), response.generation_tps, reason)
+            yield Token(
+                token,
+                text,
+                token_logprob(response.logprobs, token),
+                response.generation_tps,
+                reason,
+                likeliest=likeliest_tokens(response.logprobs, request.likeliest),
+            )
             unlogged += 1
             if unlogged >= log_interval:
                 log_rows(cache, unlogged, log)
@@ -208,6 +217,17 @@ def token_logprob(logprobs: Any, token: int) -> Any:
         logprob = logprobs[token]
         mx.async_eval(logprob)  # type: ignore[no-untyped-call]
     return logprob
+
+
+def likeliest_tokens(logprobs: Any, count: int) -> tuple[tuple[int, float], ...]:
+    """The ids and logprobs of the `count` likeliest tokens, from logprobs of shape (vocabulary,)."""
+    if not count:
+        return ()
+    with mx.stream(generation_stream):
+        tokens = mx.argpartition(logprobs, kth=-count)[-count:]
+        ids: Any = tokens.tolist()
+        values: Any = logprobs[tokens].astype(mx.float32).tolist()
+    return tuple(sorted(zip(ids, values, strict=True), key=lambda pair: -pair[1]))
 
 
 def floats(arrays: Sequence[Any]) -> list[float]:

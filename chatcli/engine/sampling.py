@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -59,6 +59,33 @@ def sampler_for(tokenizer: Any, sampling: Sampling) -> Sampler:
         return sampler(logprobs)
 
     return sample
+
+
+def seeded(sampler: Sampler, sampling: Sampling) -> Sampler:
+    """A sampler that draws what the seed says, if there is one, whatever other sequences draw meanwhile."""
+    if sampling.seed is None or not sampling.temp:
+        return sampler
+    states = _random_states(sampling.seed)
+
+    def sample(logprobs: Any) -> Any:
+        mx.random.seed(next(states))
+        return sampler(logprobs)
+
+    return sample
+
+
+def _random_states(seed: int) -> Iterator[int]:
+    """The states that MLX's generator goes through, one for each number that is drawn.
+
+    Computed on the CPU: a GPU would finish its queue first.
+    """
+    with mx.stream(mx.cpu):
+        key = mx.random.key(seed)
+    while True:
+        high, low = map(int, key.tolist())
+        yield high << 32 | low
+        with mx.stream(mx.cpu):
+            key = mx.random.split(key)[0]
 
 
 def logits_processors_for(sampling: Sampling, prefix: Sequence[int]) -> list[LogitsProcessor]:

@@ -545,6 +545,38 @@ def rewind_run(cache: PromptCache, log: RowLog, start: Snapshot, position: int, 
     return True
 
 
+@dataclass(frozen=True)
+class Gain:
+    """What a cache gained over its last tokens, up to `position`: rows, or a whole leaf's arrays."""
+
+    position: int
+    parts: tuple[Any, ...]
+
+
+def gain(cache: PromptCache, start: int, end: int) -> Gain:
+    """What the cache, now after `end` tokens, gained since the token `start`. Rows are copied."""
+    parts: list[Any] = []
+    for leaf in leaves(cache):
+        arrays: Arrays = {}
+        if type(leaf) in OFFSET_CACHES:
+            parts.append([(name, mx.contiguous(rows[..., start:end, :])) for name, rows in rows_of(leaf)])
+            mx.eval([rows for _, rows in parts[-1]])
+        else:
+            parts.append((freeze(leaf, arrays, ""), arrays))
+    return Gain(end, tuple(parts))
+
+
+def regain(cache: PromptCache, gained: Gain) -> None:
+    """Add to a cache that is where a `gain` began what was gained there."""
+    for leaf, part in zip(leaves(cache), gained.parts, strict=True):
+        if type(leaf) in OFFSET_CACHES:
+            _add_rows(leaf, part, gained.position)
+        else:
+            frozen, arrays = part
+            thaw(frozen, arrays, leaf)
+    evaluate(cache)
+
+
 def untrimmable(cache: PromptCache) -> list[str]:
     """The classes of the leaves that mlx-lm's `trim_prompt_cache` cannot trim, whatever they say."""
     classes = {type(leaf) for leaf in leaves(cache)} - {*OFFSET_CACHES, *WINDOW_CACHES}

@@ -73,6 +73,13 @@ def _system() -> int | None:
         return None
 
 
+def used() -> int:
+    """The bytes of arrays that MLX holds now."""
+    import mlx.core as mx
+
+    return int(mx.get_active_memory())
+
+
 def hold(limit: int | None) -> Callable[[], None]:
     """Have MLX wire its memory, up to what the device recommends, and stay below `limit` bytes.
 

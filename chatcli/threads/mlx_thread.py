@@ -59,7 +59,7 @@ class Worker:
             return work(*args, **kwargs)
         return self.submit(work, *args, **kwargs).result()
 
-    def stream(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def stream(self, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[T]:
         """Iterate a generator whose every step runs on the thread; closed with this iterator."""
         steps = self.call(work, *args, **kwargs)
         try:

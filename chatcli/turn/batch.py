@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Entry
 from chatcli.engine.batch import Batch, is_exact, max_sequences
@@ -33,6 +34,7 @@ from chatcli.events import (
 )
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
+from chatcli.kv.prompt_cache import PromptCache
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
 from chatcli.turn.journal import ReplyJournal
@@ -46,7 +48,7 @@ DIFFERS = "This model replies differently in a batch: the replies are generated 
 NO_ROOM = "There is no memory for a second sequence: the replies are generated one by one."
 
 
-@dataclass
+@dataclass(eq=False)
 class BatchReply:
     """Reply `number`, from 1, to a prompt whose stable prefix has been run; `facts` for its record.
 
@@ -60,7 +62,20 @@ class BatchReply:
     facts: Mapping[str, Any]
     collector: ReplyCollector
     started: float
+    cancelled: threading.Event
     entry_id: str | None = None
+
+    def request(self, chat: TurnContext) -> Request:
+        """What is to be run: all that comes after the stable prefix."""
+        prompt, used = self.prompt, len(self.prompt.tokens)
+        self.record.unrun_tokens = 0
+        return Request(
+            prompt.tail,
+            self.sampling,
+            chat.checkpoints.room(used, room_left(chat, used)),
+            generation_prompt=prompt.generation_prompt,
+            prefix=prompt.stable,
+        )
 
     def take(self, token: Token) -> bool:
         """Collect the next token. Returns whether it is the last."""
@@ -80,6 +95,7 @@ class BatchReply:
 
 
 Step = Event | BatchReply
+R = TypeVar("R", bound=BatchReply)
 
 
 def answer_each(
@@ -176,7 +192,7 @@ def _prepared(
     facts = provenance(chat, prompt)
     if not cancelled.is_set():
         collector = turn.reply_collector(chat, prompt, sampling, record)
-        yield BatchReply(number, prompt, sampling, record, facts, collector, started)
+        yield BatchReply(number, prompt, sampling, record, facts, collector, started, cancelled)
 
 
 def _run(
@@ -192,8 +208,8 @@ def _run(
         return
     at_once = min(total, max_at_once or total)
     if at_once > 1:
-        fitting, why = _fitting(chat, step.prompt)
-        at_once = min(at_once, fitting)
+        most, why = fitting(chat, step.prompt)
+        at_once = min(at_once, most)
         if at_once == 1:
             yield Notice(why)
     run_all = _together if at_once > 1 else _one_by_one
@@ -212,7 +228,7 @@ def _journalled(journal: ReplyJournal, steps: Iterator[Step]) -> Iterator[Step]:
         yield step
 
 
-def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
+def fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     """How many sequences as long as the live cache may be generated at once, and the reason if one."""
     checkpoints = chat.checkpoints
     if checkpoints.unbatched_reason is not None:
@@ -230,45 +246,63 @@ def _fitting(chat: TurnContext, prompt: Prompt) -> tuple[int, str]:
     return (max_at_once if checkpoints.exact_in_batch else 1), DIFFERS
 
 
+class Together(Generic[R]):
+    """The replies that are generated in one batch. One may join at any time; one that ends leaves."""
+
+    def __init__(self, checkpoints: Checkpoints, max_at_once: int) -> None:
+        self._call = checkpoints.worker.call
+        self._batch = self._call(Batch, checkpoints.loaded, max_at_once)
+        self.replies: dict[int, R] = {}
+
+    def add(self, reply: R, cache: PromptCache, request: Request) -> None:
+        """Go on from `cache`, which holds all that comes before the request's tail."""
+        self.replies[self._call(self._batch.add, cache, request)] = reply
+
+    def step(self) -> Iterator[R]:
+        """Give each reply its next token. Yields those that have ended."""
+        for number, token in self._call(self._batch.step):
+            if self.replies[number].take(token):
+                yield self._drop(number)
+
+    def drop_cancelled(self) -> Iterator[R]:
+        """Give up the replies that nobody waits for any more."""
+        for number in [number for number, reply in self.replies.items() if reply.cancelled.is_set()]:
+            yield self._drop(number)
+
+    def _drop(self, number: int) -> R:
+        self._call(self._batch.drop, number)
+        return self.replies.pop(number)
+
+    def close(self) -> None:
+        """Give up the replies that have not ended."""
+        self._call(self._batch.close)
+
+
 def _together(
     chat: TurnContext, steps: Iterator[Step], total: int, cancelled: threading.Event, max_at_once: int
 ) -> Iterator[Step]:
     """Continuous batching: a question joins as soon as there is room for its sequence."""
-    checkpoints, worker = chat.checkpoints, chat.checkpoints.worker
-    batch = worker.call(Batch, checkpoints.loaded, max_at_once)
-    sequences: dict[int, BatchReply] = {}
+    checkpoints = chat.checkpoints
+    together: Together[BatchReply] = Together(checkpoints, max_at_once)
     done = tokens = 0
     try:
         while not cancelled.is_set():
-            while len(sequences) < max_at_once and (step := next(steps, None)) is not None:
-                if not isinstance(step, BatchReply):
+            while len(together.replies) < max_at_once and (step := next(steps, None)) is not None:
+                if isinstance(step, BatchReply):
+                    together.add(step, checkpoints.fork(), step.request(chat))
+                else:
                     yield step
-                    continue
-                prompt, used = step.prompt, len(step.prompt.tokens)
-                room = checkpoints.room(used, room_left(chat, used))
-                step.record.unrun_tokens = 0
-                request = Request(
-                    prompt.tail,
-                    step.sampling,
-                    room,
-                    generation_prompt=prompt.generation_prompt,
-                    prefix=prompt.stable,
-                )
-                sequences[worker.call(batch.add, checkpoints.fork(), request)] = step
-            if not sequences:
+            if not together.replies:
                 return
-            for number, token in worker.call(batch.step):
-                tokens += 1
-                if sequences[number].take(token):
-                    worker.call(batch.drop, number)
-                    done += 1
-                    reply = sequences.pop(number)
-                    reply.finish(chat)
-                    yield reply
+            tokens += len(together.replies)
+            for reply in together.step():
+                done += 1
+                reply.finish(chat)
+                yield reply
             yield Batched(done, total, tokens)
     finally:
-        worker.call(batch.close)
-    for reply in sequences.values():
+        together.close()
+    for reply in together.replies.values():
         reply.finish(chat)
         yield reply
 

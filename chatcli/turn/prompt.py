@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from chatcli.chat_format.template import INVENTED_QUESTION, Template
+from chatcli.chat_format.template import Template, next_input
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation, Entry, Message
@@ -41,6 +42,13 @@ class TurnContext:
         """The session's file, where there must be one."""
         assert self.session is not None
         return self.session
+
+    def note(self, reply: Entry, record: Mapping[str, Any]) -> None:
+        """Add numbers to a reply's record, also on disk where the conversation has a file."""
+        if self.session is not None:
+            self.session.note(reply, record)
+        else:
+            self.conversation.note(reply.id, record)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ def render(chat: TurnContext, user: Entry) -> Prompt:
 def render_history(chat: TurnContext, leaf: Entry) -> Prompt:
     """The beginning that every prompt after the reply `leaf` will have. Raises `TemplateRefused`."""
     messages = history(chat, leaf)
-    tokens = chat.template.prompt([*messages, INVENTED_QUESTION])
+    tokens = chat.template.prompt([*messages, *next_input(messages)])
     return _cut(chat, tokens, messages, leaf)
 
 

@@ -22,10 +22,11 @@ class ReplyCollector:
     def __init__(
         self,
         record: TurnRecord,
-        splitter: ReplySplitter,
+        splitter: ReplySplitter | None,
         stops: Sequence[str],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """`splitter` None: all of the reply is text, as it is."""
         self.record = record
         self._clock = clock
         # When the thinking began, as if it had never been interrupted.
@@ -47,7 +48,7 @@ class ReplyCollector:
     ) -> None:
         """Take the beginning of a reply that goes on, without events. Its record had the last two."""
         self.record.tokens = list(tokens)
-        for _ in self._deltas(self._splitter.feed(text)):
+        for _ in self._deltas(self._split(text)):
             pass
         if self._stop.characters:
             # All tokens were there before the first of these deltas.
@@ -63,12 +64,13 @@ class ReplyCollector:
         self.from_draft.append(token.from_draft)
         record.generation_tps = token.tps
         record.finish_reason = token.finish_reason or record.finish_reason
-        yield from self._deltas(self._splitter.feed(token.text))
+        yield from self._deltas(self._split(token.text))
         self._characters.append(self._stop.characters)
 
     def finish(self) -> Iterator[Event]:
         """The reply has ended: tokens that begin after a stop text are dropped."""
-        yield from self._deltas(self._splitter.finish())
+        if self._splitter is not None:
+            yield from self._deltas(self._splitter.finish())
         yield from self._emit(self._stop.finish())
         if self._stop.end is not None:
             record, count, end = self.record, len(self.logprobs), self._stop.end
@@ -80,6 +82,9 @@ class ReplyCollector:
         self.record.generated_tokens = len(self.logprobs)
         self.record.draft_accepted_tokens = sum(self.from_draft)
 
+    def _split(self, text: str) -> Iterator[Part]:
+        return iter([Part(text)]) if self._splitter is None else self._splitter.feed(text)
+
     def _deltas(self, parts: Iterator[Part]) -> Iterator[Event]:
         record, stop = self.record, self._stop
         for part in parts:
@@ -87,7 +92,8 @@ class ReplyCollector:
                 return
             # Templates put line breaks around thinking and before the reply: they are not part of either.
             has_begun = bool(record.thinking if part.thinking else stop.characters)
-            text = part.text if has_begun else part.text.lstrip("\n")
+            as_it_is = has_begun or self._splitter is None
+            text = part.text if as_it_is else part.text.lstrip("\n")
             if part.thinking:
                 record.thinking += text
                 if self._thinking_began is None:
