@@ -486,6 +486,48 @@ def flushed(location: Location, parts: Sequence[bytes | memoryview]) -> Iterator
         yield
 
 
+@contextlib.contextmanager
+def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
+    """A small file that several processes change, locked; None where there is none.
+
+    Also to read only what is no file of chatcli's. Raises `OSError`.
+    """
+    try:
+        descriptor = location.open(flags)
+    except FileNotFoundError:
+        yield None
+        return
+    except (NotRegular, IsADirectoryError):
+        if flags & os.O_CREAT:
+            raise
+        yield None
+        return
+    try:
+        lock(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, however much a system takes at a time. Raises `OSError`."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def overwrite(descriptor: int, data: bytes) -> None:
+    """Put `data` in the place of what a file holds, and on disk.
+
+    Over what is there, so that no copy of what goes is left behind, and a full disk, or the end of the
+    process, takes a line and not the file. Raises `OSError`.
+    """
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    write_all(descriptor, data)
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
+
+
 def hashes_in(location: Location) -> set[str]:
     """The content hashes that a text names. Raises `OSError`."""
     return {name.decode() for name in SHA256_NAME.findall(location.read_bytes())}

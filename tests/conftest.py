@@ -44,6 +44,7 @@ AT_NIGHT = {
     "engine.test_sampling": ("qwen3", "gpt_oss"),
     "turn.test_batch": ("qwen3", "gpt_oss"),
     "turn.test_turn": ("qwen3", "gpt_oss"),
+    "serve.test_engine": ("qwen3", "gpt_oss"),
     "bench.test_race": ("qwen3", "gpt_oss"),
     "checkpoints.test_sideways": ("qwen3", "gpt_oss"),
     "kv.test_prompt_cache": ("qwen3", "gemma3_text"),

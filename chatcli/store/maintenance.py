@@ -12,7 +12,7 @@ from chatcli.errors import ChatcliError
 from chatcli.files import Location
 from chatcli.store.segments import eviction
 from chatcli.store.segments.eviction import Removal
-from chatcli.store.sessions import images
+from chatcli.store.sessions import images, served
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import SUFFIX
 
@@ -27,7 +27,8 @@ def delete(folder: SessionFolder, name: str) -> int:
     """
     folder.delete(name)
     with files.explained(f"delete the checkpoints of '{name}'"):
-        needed = eviction.named_ids(transcripts(folder.location))
+        served.forget(folder.location, name)
+        needed = _needed_ids(folder.location)
         unneeded = eviction.unneeded(folder.location, needed, grace=0)
         freed = eviction.remove([*eviction.leftovers(folder.location), *unneeded])
     with files.explained(f"delete the images of '{name}'"):
@@ -44,11 +45,16 @@ def collectable(folder: SessionFolder, limit: int, recompute_seconds: float) -> 
     unneeded = [
         *eviction.leftovers(sessions),
         *eviction.held_twice(sessions),
-        *eviction.unneeded(sessions, eviction.named_ids(transcripts(sessions))),
+        *eviction.unneeded(sessions, _needed_ids(sessions)),
         *eviction.quickly_computed(sessions, recompute_seconds),
     ]
     surplus = eviction.over_limit(sessions, limit, open_segments(sessions), unneeded)
     return list({removal.path: removal for removal in (*unneeded, *surplus)}.values())
+
+
+def _needed_ids(sessions: Location) -> set[str]:
+    """The ids of the segments that sessions name, and conversations that were served lately."""
+    return eviction.named_ids(transcripts(sessions)) | served.segment_ids(sessions)
 
 
 def open_segments(sessions: Path | Location, own: Location | None = None) -> set[str]:

@@ -201,3 +201,43 @@ def restrict_to_tokens(folder: Path, said: Sequence[str | int]) -> Path:
 def update_json(path: Path, **changes: Any) -> None:
     """Change some fields of a JSON file, such as a model's config.json."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def write_reciter(folder: Path, template: str, words: Sequence[str]) -> Path:
+    """A model that says these words, each a token of its own that it says once, and ends.
+
+    It is a real one whose layers add nothing, so that each token alone says which one follows: after all
+    others the first word.
+    """
+    special = [*SPECIAL, *words]
+    write_model(folder, "gpt_oss", template=template, special=special)
+    # Ordinary text, unlike the tokens of a template.
+    tokenizer_file = folder / "tokenizer.json"
+    fields = json.loads(tokenizer_file.read_text())
+    for token in fields["added_tokens"]:
+        token["special"] = token["content"] not in words
+    tokenizer_file.write_text(json.dumps(fields))
+    path = folder / "model.safetensors"
+    weights = dict(mx.load(str(path)))
+    embeddings = weights["model.embed_tokens.weight"]
+    silent = {
+        name: mx.zeros_like(value)
+        for name, value in weights.items()
+        if ".layers." in name and "norm" not in name
+    }
+    directions = embeddings / mx.linalg.norm(embeddings, axis=-1, keepdims=True)
+    head = mx.zeros_like(embeddings)
+    first, *rest = [special.index(word) for word in words]
+    others = [number for number in range(len(embeddings)) if number not in (first, *rest[:-1])]
+    # One direction that all other tokens have in common says the first word.
+    common = mx.ones_like(directions[0]) / directions.shape[-1] ** 0.5
+    changed = mx.array(embeddings)
+    changed[mx.array(others)] = common
+    head[first] = common * 8
+    for before, after in zip([first, *rest], [*rest, special.index("<|im_end|>")], strict=True):
+        changed[before] = directions[before] - (directions[before] * common).sum() * common
+        head[after] = changed[before] * 8
+    weights = {**weights, **silent, "model.embed_tokens.weight": changed, "lm_head.weight": head}
+    mx.eval(weights)
+    mx.save_safetensors(str(path), weights, {"format": "mlx"})
+    return folder

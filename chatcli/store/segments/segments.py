@@ -403,6 +403,11 @@ class SegmentStore:
         except SegmentDamaged:
             self.set_aside_damaged(path)
 
+    @property
+    def unwritten(self) -> int:
+        """How many files are queued."""
+        return sum(not job.done() for job in list(self._pending))
+
     def flush(self) -> None:
         """Wait until everything that is queued is on disk, or `problem` says why it is not."""
         pending, self._pending = self._pending, []

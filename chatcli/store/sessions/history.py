@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chatcli import files
-from chatcli.files import Location, NotRegular
+from chatcli.files import Location
 from chatcli.text import decodable
 
 NAME = ".history"
@@ -28,15 +28,15 @@ class Typed:
 
 def entries(folder: Location) -> list[Typed]:
     """What was typed, oldest first; damaged lines are left out. Raises `OSError`."""
-    with _opened(folder, os.O_RDONLY) as descriptor:
+    with files.opened_locked(folder / NAME, os.O_RDONLY) as descriptor:
         return list(_parsed(files.read_all(descriptor))) if descriptor is not None else []
 
 
 def append(folder: Location, typed: Sequence[Typed]) -> None:
     """Add to the history. Raises `OSError`."""
-    with _opened(folder, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
+    with files.opened_locked(folder / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
         assert descriptor is not None
-        _write(descriptor, typed)
+        files.write_all(descriptor, _encoded(typed))
 
 
 def forget(folder: Location, session: str) -> None:
@@ -57,45 +57,18 @@ def clear(folder: Location) -> int:
 
 
 def _rewrite(folder: Location, change: Callable[[Typed], Typed | None]) -> None:
-    """In place, so that no copy of what is removed is left behind."""
-    with _opened(folder, os.O_RDWR) as descriptor:
+    with files.opened_locked(folder / NAME, os.O_RDWR) as descriptor:
         if descriptor is None:
             return
         before = list(_parsed(files.read_all(descriptor)))
         after = [changed for each in before if (changed := change(each)) is not None]
         if after != before:
-            # Over what is there: a full disk, or the end of the process, takes a line and not the history.
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            _write(descriptor, after)
-            os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
-            os.fsync(descriptor)
+            files.overwrite(descriptor, _encoded(after))
 
 
-@contextlib.contextmanager
-def _opened(folder: Location, flags: int) -> Iterator[int | None]:
-    """The file, locked; None where there is none, or to read only what is no file of chatcli's."""
-    try:
-        descriptor = (folder / NAME).open(flags)
-    except FileNotFoundError:
-        yield None
-        return
-    except (NotRegular, IsADirectoryError):
-        if flags & os.O_CREAT:
-            raise
-        yield None
-        return
-    try:
-        files.lock(descriptor)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _write(descriptor: int, typed: Sequence[Typed]) -> None:
+def _encoded(typed: Sequence[Typed]) -> bytes:
     lines = (json.dumps({"session": each.session, "text": each.text}) + "\n" for each in typed)
-    rest = memoryview("".join(lines).encode())
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    return "".join(lines).encode()
 
 
 def _parsed(data: bytes) -> Iterator[Typed]:

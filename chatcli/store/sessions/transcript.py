@@ -274,11 +274,16 @@ class _Reader:
 
     def _record(self, record: Any) -> dict[str, Any]:
         """The parts of a record that are of the right type, with the names that they have today."""
-        items = record.items() if isinstance(record, dict) else ()
-        valid = {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
+        valid = valid_record(record)
         if valid != record:
             self._problem("has a damaged record: left out")
         return _with_typeahead_apart(valid)
+
+
+def valid_record(record: Any) -> dict[str, Any]:
+    """The parts of a record that are of the right type."""
+    items = record.items() if isinstance(record, dict) else ()
+    return {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
 
 
 def _with_typeahead_apart(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""What the server knows of the conversations that its clients send: each is sent whole with every request.
+
+A reply is known by a hash of the messages up to it. What was measured of it is found again when a client
+sends it back, also by another process, and so are the tool calls as the model wrote them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+from chatcli.conversation.tree import Conversation, Entry, Message
+from chatcli.files import Location
+from chatcli.serve.request import ReplyRequest
+from chatcli.store.sessions import served
+from chatcli.store.sessions.transcript import DAMAGE, tool_calls_of
+
+# Digits of the hash that an entry is known by.
+ID_DIGITS = 32
+# How many replies are known in memory.
+MAX_REPLIES = 4096
+
+logger = logging.getLogger("chatcli.serve")
+
+
+class Conversations:
+    """The replies that were given, in memory and in the sessions folder. For one thread."""
+
+    def __init__(self, folder: Location | None) -> None:
+        """`folder` None: nothing is kept on disk."""
+        self._folder = folder
+        # By the ids of entries, and of tool calls.
+        self._replies: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, Message] = {}
+        if folder is not None:
+            with suppress(OSError):
+                served.tidy(folder)
+                self._replies = served.replies(folder)
+        for reply in self._replies.values():
+            with suppress(*DAMAGE):
+                self._know_calls(_message(reply["message"]))
+
+    def conversation(self, request: ReplyRequest, model: str) -> Conversation:
+        """The conversation of a request, its head at the message to reply to."""
+        messages = list(request.messages)
+        system = messages.pop(0).content if messages and messages[0].role == "system" else None
+        if request.prompt is not None:
+            messages = [Message("user", request.prompt)]
+        arguments = dict(request.arguments)
+        if request.tools:
+            arguments["tools"] = [dict(tool) for tool in request.tools]
+        today = datetime.date.today().isoformat()
+        conversation = Conversation(today, system or None, model)
+        conversation.effort, conversation.template_args = request.effort, arguments
+        for message in messages:
+            message = self._as_written(message)
+            identifier = entry_id(conversation.head, message)
+            reply = self._replies.get(identifier, {}) if message.role == "assistant" else {}
+            if isinstance(date := reply.get("date"), str):
+                with suppress(ValueError):
+                    conversation.date = datetime.date.fromisoformat(date).isoformat()
+            record = reply.get("record", {})
+            conversation.add(Entry(identifier, conversation.head, message, time.time(), record=record))
+        return conversation
+
+    def _as_written(self, message: Message) -> Message:
+        """A reply that calls tools as the model wrote it, if the client has changed its form only.
+
+        With the thinking that came before the calls, where the client has left that out: templates show it
+        until the next question.
+        """
+        if message.role != "assistant":
+            return message
+        if not message.tool_calls:
+            return replace(message, content=message.content.rstrip("\n"))
+        written = self._calls.get(message.tool_calls[0].id)
+        if written is None or _meaning(message) != _meaning(written):
+            return message
+        return replace(written, thinking=message.thinking or written.thinking)
+
+    def add(
+        self, conversation: Conversation, message: Message, finish_reason: str, record: Mapping[str, Any]
+    ) -> Entry:
+        """Add a reply at the head, so that it is known when a client sends it back."""
+        parent = conversation.head
+        entry = Entry(
+            entry_id(parent, message), parent, message, time.time(), finish_reason, record=dict(record)
+        )
+        if entry.id not in conversation.entries:
+            conversation.add(entry)
+        facts: dict[str, Any] = {"date": conversation.date}
+        if message.tool_calls:
+            self._know_calls(message)
+            facts["message"] = {**asdict(message), "images": []}
+        self.note(entry, record, **facts)
+        return entry
+
+    def note(self, reply: Entry, record: Mapping[str, Any], **facts: Any) -> None:
+        """Add to what is known of a reply."""
+        before = self._replies.pop(reply.id, {})
+        known = {**before, **facts, "record": {**before.get("record", {}), **record}}
+        self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), reply.id: known}
+        if self._folder is not None:
+            try:
+                served.append(self._folder, {"id": reply.id, "record": dict(record), **facts})
+            except OSError as error:
+                logger.warning("%s cannot be written: %s", self._folder / served.NAME, error.strerror)
+
+    def fact(self, entry: Entry, name: str) -> Any:
+        """What was noted of a reply under this name; None: nothing."""
+        return self._replies.get(entry.id, {}).get(name)
+
+    def _know_calls(self, message: Message) -> None:
+        calls = {call.id: message for call in message.tool_calls}
+        self._calls = {**dict(list(self._calls.items())[len(calls) - MAX_REPLIES :]), **calls}
+
+
+def entry_id(parent: str | None, message: Message) -> str:
+    """An id that follows from the messages up to this one, but for thinking and the ids of tool calls."""
+    calls = [(call.name, _value(call.arguments)) for call in message.tool_calls]
+    images = [picture.sha256 for picture in message.images]
+    text = json.dumps([parent, message.role, message.text.strip(), calls, images], sort_keys=True)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:ID_DIGITS]
+
+
+def _meaning(message: Message) -> tuple[str, Sequence[tuple[str, str, Any]]]:
+    """What a reply that calls tools says, whatever its white space and the order of its JSON."""
+    calls = [(call.id, call.name, _value(call.arguments)) for call in message.tool_calls]
+    return message.text.strip(), calls
+
+
+def _value(arguments: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
+
+
+def _message(fields: Mapping[str, Any]) -> Message:
+    """A reply from its fields on disk. Raises one of `DAMAGE`."""
+    content, thinking = fields["content"], fields["thinking"]
+    if not isinstance(content, str) or not isinstance(thinking, str):
+        raise TypeError(fields)
+    return Message("assistant", content, thinking, tool_calls=tool_calls_of(fields["tool_calls"]))

@@ -1,0 +1,469 @@
+"""Runs the requests of a server: prefills one after the other, generates together, settles while nobody asks.
+
+One thread schedules. Between two chunks of a prefill the replies that are being generated get a token each.
+A reply that is alone is generated on the live cache, as the shell does it, so that the next request can go on
+from there; others join a batch, where the model allows one, or take turns.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.conversation.tree import Entry, Message
+from chatcli.engine.batch import MAX_SEQUENCES
+from chatcli.engine.generate import Request, Token
+from chatcli.engine.sampling import check_logit_bias
+from chatcli.errors import ChatcliError, UsageError
+from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
+from chatcli.model import vision
+from chatcli.serve.conversations import Conversations
+from chatcli.serve.kept import KeptConversations
+from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
+from chatcli.session.runtime import Runtime
+from chatcli.settings.values import Settings, names_folder
+from chatcli.store.segments import budget
+from chatcli.store.segments.token_path import TokenPath, usable_boundaries
+from chatcli.store.sessions import marker
+from chatcli.store.sessions.folder import SessionFolder
+from chatcli.threads.mlx_thread import Worker
+from chatcli.turn import turn
+from chatcli.turn.batch import NO_ROOM, BatchReply, Together, fitting
+from chatcli.turn.prompt import Prompt, TurnContext, render, room_left
+from chatcli.turn.record import provenance
+from chatcli.turn.reply import ReplyCollector
+
+# Replies that take turns, where the model's cache cannot be batched: each has a cache of its own.
+MAX_TAKING_TURNS = 4
+# Conversations that wait for a quiet moment to be settled; older ones are prefilled when they go on.
+MAX_UNSETTLED = 32
+# A prompt without a template has a checkpoint after so many tokens, in whole steps of a prefill.
+PROMPT_SEGMENT_TOKENS = 1024
+COUNTS = (
+    "requests",
+    "hits",
+    "prompt_tokens",
+    "reused_tokens",
+    "prefilled_tokens",
+    "settled_tokens",
+    "generated_tokens",
+)
+ENDING = "The server is ending: ask again when it runs."
+BROKEN = "The server failed on this request; its log says where."
+
+logger = logging.getLogger("chatcli.serve")
+Deliver = Callable[[ReplyEvent | ChatcliError], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request that waits. Setting `cancelled` ends it."""
+
+    request: ReplyRequest
+    deliver: Deliver
+    cancelled: threading.Event
+    received: float
+
+
+@dataclass(eq=False, kw_only=True)
+class ServedReply(BatchReply):
+    """A reply whose events are delivered as they come; `alone` are its tokens if it is in no batch."""
+
+    chat: TurnContext
+    deliver: Deliver
+    asked: ReplyRequest
+    alone: Generator[Token] | None = None
+    calls: list[str] = field(default_factory=list)
+
+    def take(self, token: Token) -> bool:
+        if self.record.time_to_first_token is None:
+            self.record.time_to_first_token = time.perf_counter() - self.started
+        if self.asked.top_logprobs is not None and token.finish_reason != "stop":
+            checkpoints = self.chat.checkpoints
+            (logprob,) = checkpoints.floats([token.logprob])
+            text = checkpoints.loaded.tokenizer.decode
+            top = tuple((each, text([each]), value) for each, value in token.likeliest)
+            self.deliver(TokenLogprob(token.id, text([token.id]), logprob, top))
+        self._deliver(self.collector.take(token))
+        return self.collector.stopped or token.finish_reason is not None
+
+    def finish(self, chat: TurnContext) -> None:
+        self._deliver(self.collector.finish())
+        self.record.logprobs = chat.checkpoints.floats(self.collector.logprobs)
+
+    def _deliver(self, events: Iterator[Event]) -> None:
+        for event in events:
+            if isinstance(event, TextDelta | ThinkingDelta):
+                self.deliver(event)
+            elif isinstance(event, ToolCalled):
+                ids = [f"call_{secrets.token_hex(12)}" for _ in event.calls]
+                self.calls += ids
+                called = [replace(call, id=each) for call, each in zip(event.calls, ids, strict=True)]
+                self.deliver(CallsMade(tuple(called)))
+
+
+class Engine:
+    """A loaded model that replies to requests, with the checkpoints of a sessions folder."""
+
+    def __init__(self, settings: Settings, model: str, *, keep: bool = False) -> None:
+        """`model` is a name as for -m. `keep`: each conversation becomes a session of the folder."""
+        # Drafts are for one reply at a time.
+        self._settings = replace(settings, draft_model=None)
+        self._model, self._keep = model, keep
+        self.model = Path(model).name if names_folder(model) else model
+        self._changed = threading.Condition()
+        self._waiting: deque[Job] = deque()
+        self._closing = False
+        self._stop_settling = threading.Event()
+        self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
+        self._taking_turns: list[ServedReply] = []
+        self._on_live_cache: ServedReply | None = None
+        self._is_prefilling = False
+        self._together: Together[ServedReply] | None = None
+        self._thread: threading.Thread | None = None
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._memory_bytes = 0
+
+    def start(self) -> None:
+        """Load the model. Raises `ModelError` or `FolderError`."""
+        marker.claim(self._settings.sessions)
+        self._worker = Worker()
+        try:
+            self._runtime = self._worker.call(Runtime, self._worker, self._settings, self._model)
+        except BaseException:
+            self._worker.close()
+            raise
+        folder = SessionFolder(self._settings.sessions)
+        self._conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
+        self._kept = KeptConversations(folder, self._conversations, self._model) if self._keep else None
+        self._thread = threading.Thread(target=self._run, name="chatcli-serve", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: ReplyRequest, deliver: Deliver) -> threading.Event:
+        """Have a request replied to, from any thread. Returns at once.
+
+        `deliver` is called on the engine's thread with each event, last with `ReplyDone` or an error. Setting
+        the event that is returned ends the request after its current chunk or token; what was prefilled is
+        kept.
+        """
+        cancelled = threading.Event()
+
+        def deliver_safely(event: ReplyEvent | ChatcliError) -> None:
+            try:
+                deliver(event)
+            except Exception:
+                # Whoever asked is gone, and no other request is to end by it.
+                logger.exception("An event could not be delivered")
+                cancelled.set()
+
+        job = Job(request, deliver_safely, cancelled, time.perf_counter())
+        with self._changed:
+            ending = self._closing
+            if not ending:
+                self._waiting.append(job)
+                self._stop_settling.set()
+                self._changed.notify()
+        if ending:
+            job.deliver(ChatcliError(ENDING))
+        return cancelled
+
+    def status(self) -> Mapping[str, Any]:
+        """What was asked and reused since the start (tokens), and the bytes that it takes now."""
+        counts, running, store = dict(self._counts), self._running, self._checkpoints.store
+        prompt, reused = counts["prompt_tokens"], counts["reused_tokens"]
+        numbers = {
+            **counts,
+            "active": len(running) + self._is_prefilling,
+            "queued": len(self._waiting),
+            "unsettled": len(self._unsettled),
+            "unwritten": 0 if store is None else store.unwritten,
+            "hit_ratio": reused / prompt if prompt else 0.0,
+            "memory_bytes": self._memory_bytes,
+        }
+        disk_bytes = 0
+        with suppress(OSError):
+            disk_bytes = budget.estimate(self._settings.sessions)
+        return {**numbers, "disk_bytes": disk_bytes, "models": {self.model: numbers}}
+
+    def close(self) -> str | None:
+        """End the replies and write what is to be written. Returns what went wrong there, in a sentence."""
+        with self._changed:
+            self._closing = True
+            self._stop_settling.set()
+            self._changed.notify()
+        if self._thread is None:
+            return None
+        self._thread.join()
+        problem = self._runtime.close()
+        self._worker.close()
+        return problem
+
+    # The scheduler's thread
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return self._runtime.checkpoints
+
+    @property
+    def _running(self) -> list[ServedReply]:
+        together = [] if self._together is None else list(self._together.replies.values())
+        return [*self._taking_turns, *together]
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._closing or self._waiting or self._running or self._unsettled):
+                    self._changed.wait()
+                if self._closing:
+                    break
+                job = self._waiting.popleft() if self._waiting and not self._is_full() else None
+                self._is_prefilling = job is not None
+                if job is None and not self._running:
+                    self._stop_settling = threading.Event()
+            if job is not None:
+                self._admit(job)
+            elif self._running:
+                self._step()
+            else:
+                self._settle()
+        for reply in self._running:
+            if reply.alone is not None:
+                reply.alone.close()
+            self._end(reply)
+        for job in self._waiting:
+            job.deliver(ChatcliError(ENDING))
+        if self._together is not None:
+            self._together.close()
+
+    def _is_full(self) -> bool:
+        most = MAX_SEQUENCES if self._checkpoints.exact_in_batch is not False else MAX_TAKING_TURNS
+        return len(self._running) >= most
+
+    def _admit(self, job: Job) -> None:
+        """Prefill a request and have its reply generated, while the others go on."""
+        if self._on_live_cache is not None:
+            self._checkpoints.leave_live_cache()
+            self._on_live_cache = None
+        try:
+            self._prefill(job)
+        except ChatcliError as error:
+            job.deliver(error)
+        except Exception:
+            # One request's failure is not the others'.
+            logger.exception("A request failed")
+            job.deliver(ChatcliError(BROKEN))
+
+    def _prefill(self, job: Job) -> None:
+        request, checkpoints, cancelled = job.request, self._checkpoints, job.cancelled
+        if request.prompt is None and not any(each.role == "user" for each in request.messages):
+            raise UsageError("There is no user's message to reply to.")
+        think = self._settings.think if request.think is None else request.think
+        conversation = self._conversations.conversation(request, self._model)
+        self._unsettled = deque(
+            (each for each in self._unsettled if each[1].id not in conversation.entries), MAX_UNSETTLED
+        )
+        chat = self._runtime.unsaved_context(conversation, think)
+        check_logit_bias(self._checkpoints.loaded.tokenizer, request.sampling)
+        chat.sampling = request.sampling.over(self._runtime.sampling)
+        record = TurnRecord("", len(conversation.turns()))
+        loaded = checkpoints.loaded
+        with vision.keeping(loaded.vision, request.images, loaded.name):
+            prompt = self._prompt(chat, request)
+            for event in turn.prefill(chat, prompt, record, cancelled):
+                job.deliver(event)  # type: ignore[arg-type]
+                self._step()
+            facts = provenance(chat, prompt)
+            for _ in () if cancelled.is_set() else checkpoints.prefill_tail(prompt.path, prompt.tail):
+                self._step()
+                if cancelled.is_set():
+                    break
+        collector = turn.reply_collector(chat, prompt, chat.sampling, record)
+        if request.prompt is not None:
+            collector = ReplyCollector(record, None, chat.sampling.stop or ())
+        reply = ServedReply(
+            self._counts["requests"] + 1,
+            prompt,
+            chat.sampling,
+            record,
+            facts,
+            collector,
+            job.received,
+            cancelled,
+            chat=chat,
+            deliver=job.deliver,
+            asked=request,
+        )
+        self._count(reply)
+        if cancelled.is_set():
+            self._end(reply)
+        else:
+            self._generate(reply)
+
+    def _prompt(self, chat: TurnContext, request: ReplyRequest) -> Prompt:
+        """The request as tokens. Raises `TemplateRefused` or `ContextFull`."""
+        assert chat.conversation.head is not None
+        leaf = chat.conversation.entries[chat.conversation.head]
+        if request.prompt is None:
+            return render(chat, leaf)
+        loaded = self._checkpoints.loaded
+        tokens = list(loaded.tokenizer.encode(request.prompt))
+        if not tokens:
+            raise UsageError("The prompt is empty: write something.")
+        room_left(chat, len(tokens), alone=True)
+        steps = max(PROMPT_SEGMENT_TOKENS // loaded.prefill_step, 1) * loaded.prefill_step
+        ends = usable_boundaries([*range(steps, len(tokens) - 1, steps), len(tokens) - 1], len(tokens))
+        return Prompt(leaf, TokenPath.cut(self._checkpoints.root, tokens, ends), {0: 0, 1: len(tokens) - 1})
+
+    def _count(self, reply: ServedReply) -> None:
+        record, counts = reply.record, self._counts
+        counts["requests"] += 1
+        counts["hits"] += record.reused_tokens > 0
+        counts["prompt_tokens"] += record.prompt_tokens
+        counts["reused_tokens"] += record.reused_tokens
+        counts["prefilled_tokens"] += record.prefilled_tokens
+        logger.info(
+            "request %d: %d tokens, %d reused%s",
+            reply.number,
+            record.prompt_tokens,
+            record.reused_tokens,
+            f" ({record.miss_reason})" if record.miss_reason else "",
+        )
+
+    def _generate(self, reply: ServedReply) -> None:
+        """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
+        checkpoints, prompt = self._checkpoints, reply.prompt
+        request = replace(reply.request(reply.chat), likeliest=reply.asked.top_logprobs or 0)
+        while self._running or self._waiting:
+            at_once, why = fitting(reply.chat, prompt)
+            if at_once > 1:
+                self._join(reply, request)
+                return
+            if why != NO_ROOM or not self._running:
+                break
+            self._step()
+        while len(self._taking_turns) >= MAX_TAKING_TURNS:
+            self._step()
+        # Its first token is taken at once: another request may take the live cache before the next.
+        reply.alone = checkpoints.generate(request, reply.cancelled, interleaved=True)
+        self._taking_turns.append(reply)
+        self._on_live_cache = reply
+        self._take_turn(reply)
+
+    def _join(self, reply: ServedReply, request: Request) -> None:
+        checkpoints, prompt = self._checkpoints, reply.prompt
+        if self._together is None:
+            self._together = Together(checkpoints, MAX_SEQUENCES)
+        last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
+        self._together.add(reply, checkpoints.fork(), last)
+
+    def _step(self) -> None:
+        """A token of each reply that is being generated."""
+        for reply in list(self._taking_turns):
+            self._take_turn(reply)
+        together = self._together
+        if together is None or not together.replies:
+            return
+        try:
+            for reply in together.drop_cancelled():
+                self._end(reply)
+            for reply in together.step():
+                self._end(reply)
+        except Exception as error:
+            # The batch cannot be trusted any more; the requests that wait have another.
+            self._together = None
+            failed = list(together.replies.values())
+            together.close()
+            for reply in failed:
+                self._fail(reply, error)
+
+    def _take_turn(self, reply: ServedReply) -> None:
+        """The next token of a reply that is in no batch."""
+        assert reply.alone is not None
+        try:
+            token = next(reply.alone, None)
+            ended = token is None or reply.take(token)
+            if ended and reply.collector.stopped:
+                reply.alone.close()
+            elif ended:
+                next(reply.alone, None)
+        except Exception as error:
+            self._leave(reply)
+            self._fail(reply, error)
+            return
+        if ended:
+            self._leave(reply)
+            self._end(reply)
+
+    def _leave(self, reply: ServedReply) -> None:
+        self._taking_turns.remove(reply)
+        if self._on_live_cache is reply:
+            self._on_live_cache = None
+
+    def _fail(self, reply: ServedReply, error: Exception) -> None:
+        if not isinstance(error, ChatcliError):
+            logger.error("A reply failed", exc_info=error)
+            error = ChatcliError(BROKEN)
+        reply.deliver(error)
+
+    def _end(self, reply: ServedReply) -> None:
+        """Deliver the end of a reply, which is known from now on as the client will send it back."""
+        try:
+            self._add(reply)
+        except Exception as error:
+            self._fail(reply, error)
+
+    def _add(self, reply: ServedReply) -> None:
+        record, chat = reply.record, reply.chat
+        reply.finish(chat)
+        self._counts["generated_tokens"] += record.generated_tokens
+        self._memory_bytes = self._checkpoints.memory_bytes()
+        record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
+        calls = tuple(
+            ToolCall(call["name"], call["arguments"], each, call["start"], call["end"])
+            for call, each in zip(record.tool_calls, reply.calls, strict=True)
+        )
+        # A client that has sent no thinking back so far is not expected to.
+        shows_thinking = bool(calls) or any(each.thinking for each in reply.asked.messages)
+        message = Message(
+            "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
+        )
+        facts = {**reply.facts, "unrun_tokens": record.unrun_tokens}
+        entry = self._conversations.add(chat.conversation, message, record.finish_reason, facts)
+        if self._kept is not None and record.tokens and reply.asked.prompt is None:
+            self._kept.add(chat.conversation, entry, record.thinking, {**record.numbers(), **facts})
+        if record.finish_reason != "cancelled" and reply.asked.prompt is None:
+            self._unsettled.append((chat, entry))
+        reply.deliver(ReplyDone(record, calls))
+
+    def _settle(self) -> None:
+        """Run the reply that has waited longest as history will show it, until somebody asks."""
+        chat, entry = self._unsettled[0]
+        stop = self._stop_settling
+        try:
+            for event in turn.settle(chat, stop):
+                if isinstance(event, Settled):
+                    self._counts["settled_tokens"] += event.tokens
+        except Exception:
+            # It costs time only, and the next request of this conversation will say so.
+            logger.exception("A conversation could not be settled")
+            self._unsettled.popleft()
+            return
+        settled = chat.conversation.entries[entry.id]
+        if settled.record != entry.record:
+            numbers = {key: value for key, value in settled.record.items() if entry.record.get(key) != value}
+            self._conversations.note(settled, numbers)
+            if self._kept is not None:
+                self._kept.note(settled, numbers)
+        if not stop.is_set():
+            # Also a state that would be quickly computed: the process may be killed before the next request.
+            self._checkpoints.leave()
+            self._unsettled.popleft()

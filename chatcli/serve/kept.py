@@ -1,0 +1,92 @@
+"""Keeps each served conversation as a session, which the shell lists, shows and goes on with."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from chatcli.conversation.tree import Conversation, Entry
+from chatcli.errors import ChatcliError, SessionError
+from chatcli.serve.conversations import Conversations
+from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+
+logger = logging.getLogger("chatcli.serve")
+
+
+class KeptConversations:
+    """The sessions that served conversations are kept as. A session is open only while it is written."""
+
+    def __init__(self, folder: SessionFolder, conversations: Conversations, model: str) -> None:
+        self._folder = folder
+        self._conversations = conversations
+        self._model = model
+
+    def add(self, conversation: Conversation, reply: Entry, thinking: str, record: Mapping[str, Any]) -> None:
+        """Keep the path to a reply: in the session that has its beginning, as a branch, or in a new one."""
+        path = [entry for entry in conversation.path(reply.id) if entry.message.role != "system"]
+        path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
+        try:
+            with self._session(conversation, path) as (session, kept):
+                for entry in path[kept:]:
+                    last = session.append(
+                        entry.message,
+                        session.conversation.head,
+                        wait=entry is path[-1],
+                        finish_reason=entry.finish_reason,
+                        record=entry.record,
+                    )
+                    facts = {"session": session.name, "kept_as": last.id, "system": _digest(conversation)}
+                    self._conversations.note(entry, {}, **facts)
+        except ChatcliError as error:
+            logger.warning("A conversation is not kept: %s", error)
+
+    def note(self, reply: Entry, record: Mapping[str, Any]) -> None:
+        """Add numbers to a reply that is kept, unless a shell has its session open and settles it itself."""
+        name, identifier = (self._conversations.fact(reply, fact) for fact in ("session", "kept_as"))
+        if name is None:
+            return
+        try:
+            with self._folder.open(name) as session:
+                if kept := session.conversation.entries.get(identifier):
+                    session.note(kept, record)
+        except ChatcliError as error:
+            logger.info("The session '%s' is left as it is: %s", name, error)
+
+    @contextmanager
+    def _session(self, conversation: Conversation, path: list[Entry]) -> Iterator[tuple[SessionFile, int]]:
+        """The session that a path goes on in, its head there, and how much of the path it has.
+
+        Raises `ChatcliError` where it cannot be written.
+        """
+        for kept in range(len(path), 0, -1):
+            name, identifier, system = (
+                self._conversations.fact(path[kept - 1], fact) for fact in ("session", "kept_as", "system")
+            )
+            if name is None or system != _digest(conversation):
+                continue
+            try:
+                session = self._folder.open(name)
+            except SessionError:
+                break  # deleted, or open in a shell: a new one begins
+            with session:
+                if identifier not in session.conversation.entries:
+                    break
+                session.move_head(identifier)
+                yield session, kept
+                return
+        name = self._folder.free_name(slug(path[0].message.content))
+        with self._folder.building(
+            name, model=self._model, system=conversation.system, date=conversation.date
+        ) as session:
+            session.set_template(conversation.effort, conversation.template_args)
+            yield session, 0
+        session.close()
+
+
+def _digest(conversation: Conversation) -> str:
+    """Of the system prompt, which a session has one of."""
+    return hashlib.sha256((conversation.system or "").encode(errors="surrogatepass")).hexdigest()[:16]

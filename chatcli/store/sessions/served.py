@@ -1,0 +1,93 @@
+"""What a server keeps of the replies that it gave: one file, which only its owner reads.
+
+Each line is one reply: an identifier that follows from the conversation, its record, and what else is to be
+known of it in a later process. A later line with the same identifier adds to it. Lines are forgotten after
+some days.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from chatcli import files
+from chatcli.files import Location
+from chatcli.store.sessions.transcript import valid_record
+
+NAME = ".served"
+# Conversations of clients go on within days, if at all.
+FORGET_SECONDS = 7 * 24 * 3600.0
+# Where the file is larger, the older half of its lines goes.
+MAX_BYTES = 16 << 20
+
+
+def replies(folder: Location) -> dict[str, dict[str, Any]]:
+    """The replies that are not forgotten yet, by their identifiers, oldest first. Raises `OSError`."""
+    with files.opened_locked(folder / NAME, os.O_RDONLY) as descriptor:
+        lines = list(_lines(files.read_all(descriptor))) if descriptor is not None else []
+    known: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        before = known.pop(line["id"], {})
+        record = {**before.get("record", {}), **line["record"]}
+        known[line["id"]] = {**before, **line, "record": record}
+    return known
+
+
+def append(folder: Location, reply: Mapping[str, Any]) -> None:
+    """Add a reply, or more of one. Raises `OSError`."""
+    line = json.dumps({"time": round(time.time(), 3), **reply}).encode() + b"\n"
+    with files.opened_locked(folder / NAME, os.O_RDWR | os.O_CREAT) as descriptor:
+        assert descriptor is not None
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        # A killed process may have left a line without its end.
+        torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+        files.write_all(descriptor, b"\n" + line if torn else line)
+        if size + len(line) > MAX_BYTES:
+            lines = list(_lines(files.read_all(descriptor)))
+            _rewrite(descriptor, lines[len(lines) // 2 :])
+
+
+def tidy(folder: Location) -> None:
+    """Drop what is forgotten. Raises `OSError`."""
+    with files.opened_locked(folder / NAME, os.O_RDWR) as descriptor:
+        if descriptor is not None:
+            _rewrite(descriptor, list(_lines(files.read_all(descriptor))))
+
+
+def forget(folder: Location, session: str) -> None:
+    """Drop the replies that are kept as a session, with its name. Raises `OSError`."""
+    with files.opened_locked(folder / NAME, os.O_RDWR) as descriptor:
+        if descriptor is None:
+            return
+        lines = list(_lines(files.read_all(descriptor)))
+        gone = {line["id"] for line in lines if line.get("session") == session}
+        if gone:
+            _rewrite(descriptor, [line for line in lines if line["id"] not in gone])
+
+
+def segment_ids(folder: Location) -> set[str]:
+    """The checkpoints that these replies name."""
+    with contextlib.suppress(OSError):
+        records = [reply["record"] for reply in replies(folder).values()]
+        return {str(name) for record in records for name in record.get("segments", ())}
+    return set()
+
+
+def _rewrite(descriptor: int, lines: list[dict[str, Any]]) -> None:
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    if len(data) != os.fstat(descriptor).st_size:
+        files.overwrite(descriptor, data)
+
+
+def _lines(data: bytes) -> Iterator[dict[str, Any]]:
+    """The lines that are not forgotten; damaged ones are left out."""
+    oldest = time.time() - FORGET_SECONDS
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            fields = json.loads(line)
+            if isinstance(fields["id"], str) and fields["time"] > oldest:
+                yield {**fields, "record": valid_record(fields.get("record", {}))}

@@ -1,0 +1,278 @@
+"""The server's engine: what it reuses, how requests share it, and what is there after a restart."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chatcli.conversation.tree import Message
+from chatcli.errors import ContextFull, UsageError
+from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, TurnRecord
+from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
+from chatcli.settings.values import Sampling
+from chatcli.store.sessions.folder import SessionFolder
+from tests.support.asking import Served, question, with_reply
+from tests.support.harness import MESSAGES, SYSTEM, Harness
+from tests.support.templates import QWEN3_TOOLS
+from tests.support.tiny import write_reciter
+
+DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
+TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
+# JSON as a model may write it, and no library does.
+CALL = '{"name":"look",  "arguments":{"at":"caf\\u00e9"}}'
+
+
+def counts(record: TurnRecord) -> tuple[int, int, int]:
+    return record.prompt_tokens, record.reused_tokens, record.prefilled_tokens
+
+
+def served_talk(served: Served, count: int, history: list[Message] | None = None) -> list[ReplyDone]:
+    """The replies of the conversation, each settled before the next request."""
+    messages, replies = history or [Message("system", SYSTEM)], []
+    for text in MESSAGES[len(messages) // 2 :][:count]:
+        messages = question(text, messages)
+        replies.append(served.ask(messages))
+        messages = with_reply(messages, replies[-1])
+        served.rest()
+    return replies
+
+
+def test_each_request_reuses_what_the_shells_turn_does(model: Path, tmp_path: Path) -> None:
+    with Harness(model, tmp_path / "shell") as harness:
+        chat = harness.chat("talk")
+        turns = [harness.say(chat, text) for text in MESSAGES]
+    with Served(model, tmp_path / "server") as served:
+        replies = served_talk(served, len(MESSAGES))
+    assert [counts(turn) for turn in turns] == [counts(reply.record) for reply in replies]
+    assert [turn.text for turn in turns] == [reply.record.text for reply in replies]
+    assert [turn.tokens for turn in turns] == [reply.record.tokens for reply in replies]
+
+
+def test_shell_and_server_go_on_with_each_others_checkpoints(recurrent: Path, tmp_path: Path) -> None:
+    with Harness(recurrent, tmp_path) as harness, Served(recurrent, tmp_path) as served:
+        chat = harness.chat("talk")
+        first = harness.say(chat, MESSAGES[0])
+        harness.runtime.checkpoints.store.flush()  # type: ignore[union-attr]
+        history = [*question(MESSAGES[0]), Message("assistant", first.text)]
+        (second,) = served_talk(served, 1, history)
+        again = harness.say(chat, MESSAGES[1], settle=False)
+        # The server has the question's checkpoint too: the generation prompt is left.
+        assert 0 < again.prefilled_tokens < second.record.prefilled_tokens
+        assert first.prompt_tokens < second.record.reused_tokens < again.reused_tokens
+        assert second.record.text == again.text
+
+
+def test_after_a_restart_the_next_request_reuses_what_the_last_one_did(
+    recurrent: Path, tmp_path: Path
+) -> None:
+    with Served(recurrent, tmp_path / "open") as served:
+        replies = served_talk(served, 3)
+    messages = [Message("system", SYSTEM)]
+    for text, reply in zip(MESSAGES, replies, strict=False):
+        with Served(recurrent, tmp_path / "reopened") as served:
+            messages = question(text, messages)
+            again = served.ask(messages)
+            served.rest()
+        assert (reply.record.text, counts(reply.record)) == (again.record.text, counts(again.record))
+        assert again.record.miss_reason is None
+        messages = with_reply(messages, again)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.serve.test_engine import served_talk
+from tests.support.asking import Served
+served_talk(Served(Path(sys.argv[1]), Path(sys.argv[2]), recompute_seconds=1.0), 2)
+print("settled", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_server_leaves_what_it_settled(model: Path, tmp_path: Path) -> None:
+    with Served(model, tmp_path / "open") as served:
+        replies = served_talk(served, 3)
+    command = [sys.executable, "-c", KILLED, str(model), str(tmp_path / "killed")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and b"settled\n" == process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    history = [Message("system", SYSTEM)]
+    for text, reply in zip(MESSAGES[:2], replies, strict=False):
+        history = with_reply(question(text, history), reply)
+    with Served(model, tmp_path / "killed") as served:
+        (third,) = served_talk(served, 1, history)
+    assert (replies[2].record.text, counts(replies[2].record)) == (third.record.text, counts(third.record))
+
+
+def test_an_identical_request_leaves_one_token_to_run(model: Path, tmp_path: Path) -> None:
+    with Served(model, tmp_path) as served:
+        first = served.ask(question(DOCUMENT))
+        served.rest()
+        other = served.ask(question(MESSAGES[0]))
+        again = served.ask(question(DOCUMENT))
+        assert (first.record.prompt_tokens, first.record.prompt_tokens - 1, 1) == counts(again.record)
+        assert first.record.tokens == again.record.tokens
+        assert other.record.reused_tokens > 0
+
+
+def test_requests_at_once_get_the_replies_that_they_get_alone(model: Path, tmp_path: Path) -> None:
+    texts = [*MESSAGES, "Answer briefly.", DOCUMENT]
+    with Served(model, tmp_path / "alone") as served:
+        alone = [served.ask(question(text)).record for text in texts]
+    with Served(model, tmp_path / "together") as served:
+        asked = [served.submit(question(text)) for text in texts]
+        together = [each.done().record for each in asked]
+        served.rest()
+    assert [record.tokens for record in alone] == [record.tokens for record in together]
+    # What they begin with is computed once.
+    system = together[1].reused_tokens
+    assert 0 < system and [0, *[system] * (len(texts) - 1)] == [each.reused_tokens for each in together]
+
+
+def test_a_reply_that_is_generated_goes_on_while_another_request_comes(
+    recurrent: Path, tmp_path: Path
+) -> None:
+    with Served(recurrent, tmp_path / "alone", tokens=64) as served:
+        expected = [served.ask(question(text)).record.tokens for text in (MESSAGES[0], DOCUMENT)]
+    with Served(recurrent, tmp_path / "both", tokens=64) as served:
+        first = served.submit(question(MESSAGES[0]))
+        first.until(TextDelta)
+        second = served.submit(question(DOCUMENT))
+        replies = [first.done(), second.done()]
+        assert expected == [reply.record.tokens for reply in replies]
+        served.rest()
+        history = with_reply(question(MESSAGES[0]), replies[0])
+        # It was settled although another request took the live cache from it.
+        third = served.ask(question(MESSAGES[1], history)).record
+        assert third.reused_tokens > replies[0].record.prompt_tokens
+
+
+def test_a_seed_draws_the_same_beside_others(recurrent: Path, tmp_path: Path) -> None:
+    sampling = Sampling(temp=1.0, seed=5)
+    with Served(recurrent, tmp_path) as served:
+        alone = served.ask(question(MESSAGES[0]), sampling=sampling).record.tokens
+        first, *others = [served.submit(question(text), sampling=sampling) for text in MESSAGES[:3]]
+        assert alone == first.done().record.tokens
+        assert all(other.done().record.tokens != alone for other in others)
+
+
+def test_a_cancelled_prefill_keeps_what_was_done(recurrent: Path, tmp_path: Path) -> None:
+    long = question("\n".join([DOCUMENT] * 4))
+    with Served(recurrent, tmp_path) as served:
+        asked = served.submit(long)
+        asked.until(PrefillProgress)
+        asked.cancelled.set()
+        stopped = asked.done().record
+        assert ("cancelled", []) == (stopped.finish_reason, stopped.tokens)
+        done = stopped.prompt_tokens - stopped.unrun_tokens
+        assert 0 < done < stopped.prompt_tokens
+        again = served.ask(long).record
+        assert done == again.reused_tokens
+        assert "length" == again.finish_reason
+
+
+def test_a_cancelled_reply_ends_and_leaves_the_others(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path, tokens=400) as served:
+        asked = [served.submit(question(text)) for text in MESSAGES[:3]]
+        asked[1].until(TextDelta)
+        asked[1].cancelled.set()
+        reasons = [each.done().record.finish_reason for each in asked]
+        assert [False, True, False] == [reason == "cancelled" for reason in reasons]
+
+
+def test_a_request_that_fails_leaves_the_others(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path) as served:
+        good = served.submit(question(MESSAGES[0]))
+        with pytest.raises(ContextFull, match="does not fit"):
+            served.ask(question("word " * 5000))
+        with pytest.raises(UsageError, match="no user's message"):
+            served.ask([Message("system", "a")])
+        assert good.done().record.tokens
+
+
+def test_a_prompt_without_template_is_run_as_it_is(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path) as served:
+        asked = served.submit([], prompt=DOCUMENT, top_logprobs=3)
+        first = asked.done().record
+        shown = [event for event in asked.events if isinstance(event, TokenLogprob)]
+        assert first.tokens == [each.id for each in shown]
+        assert all(each.logprob == pytest.approx(each.top[0][2], abs=1e-5) for each in shown)
+        again = served.ask([], prompt=DOCUMENT).record
+        assert (1, first.tokens) == (again.prefilled_tokens, again.tokens)
+
+
+@pytest.fixture(scope="module")
+def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose every reply is a call."""
+    folder: Path = tmp_path_factory.mktemp("caller")
+    return write_reciter(folder, QWEN3_TOOLS, ["<tool_call>", CALL, "</tool_call>"])
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_tool_call_is_replayed_as_it_was_written(caller: Path, tmp_path: Path, restarted: bool) -> None:
+    served = Served(caller, tmp_path)
+    asked = served.submit(question("Look."), tools=TOOLS)
+    calls = asked.until(CallsMade).calls
+    reply = asked.done()
+    assert ("look", f"<tool_call>{CALL}</tool_call>") == (calls[0].name, reply.record.text)
+    assert calls[0].id == reply.calls[0].id
+    served.rest()
+    if restarted:
+        served.engine.close()
+        served = Served(caller, tmp_path)
+    messages = with_reply(question("Look."), reply)
+    assert CALL not in messages[-1].content + messages[-1].tool_calls[0].arguments
+    result = Message("tool", "a cat", tool_call_id=calls[0].id)
+    second = served.ask([*messages, result], tools=TOOLS).record
+    # Nothing before the result is run again.
+    assert second.reused_tokens >= reply.record.prompt_tokens + reply.record.generated_tokens
+    served.engine.close()
+
+
+def test_what_changed_in_a_prompt_is_said_with_both_texts(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path) as served:
+        (first,) = served_talk(served, 1)
+    system, *history = with_reply(question(MESSAGES[0]), first)
+    changed = [Message("system", f"Today. {system.content}"), *history]
+    with Served(recurrent, tmp_path) as served:
+        asked = served.submit(question(MESSAGES[1], changed))
+        reason = asked.until(PrefixMatched).miss_reason
+    assert "'You are" in reason and "→ 'Today." in reason
+
+
+def test_kept_conversations_are_sessions_with_branches(recurrent: Path, tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    with Served(recurrent, tmp_path, keep=True) as served:
+        first, _ = served_talk(served, 2)
+    history = with_reply(question(MESSAGES[0]), first)
+    with Served(recurrent, tmp_path, keep=True) as served:
+        served.ask(question("7 and 5?", history))
+        (name,) = folder.names()
+        with folder.open(name):
+            served.ask(question("Another one.", history))
+    assert 2 == len(folder.names())
+    kept = folder.read(name).conversation
+    assert SYSTEM == kept.system
+    assert [MESSAGES[0], "7 and 5?"] == [turn.user.message.content for turn in kept.turns()]
+    assert 2 == kept.branch_count()
+    with Harness(recurrent, tmp_path) as harness:
+        chat = harness.chat(name)
+        record = harness.say(chat, MESSAGES[2], settle=False)
+        assert record.reused_tokens > first.record.prompt_tokens
+
+
+def test_what_was_served_lately_is_not_garbage(recurrent: Path, tmp_path: Path) -> None:
+    from chatcli.store import maintenance
+
+    with Harness(recurrent, tmp_path) as harness, Served(recurrent, tmp_path) as served:
+        harness.say(harness.chat("other"), "Something else.")
+        first, _ = served_talk(served, 2)
+    maintenance.delete(SessionFolder(tmp_path), "other")
+    with Served(recurrent, tmp_path) as served:
+        again = served_talk(served, 1, with_reply(question(MESSAGES[0]), first))
+        assert again[0].record.reused_tokens > first.record.prompt_tokens
