@@ -78,3 +78,8 @@ def timed(work: Callable[[], object], rounds: int) -> Spread:
         work()
         times.append(time.perf_counter() - began)
     return Spread.of(times)
+
+
+def milliseconds(seconds: float) -> str:
+    milliseconds = seconds * 1000
+    return f"{milliseconds:,.0f} ms" if milliseconds >= 9.95 else f"{milliseconds:.2g} ms"

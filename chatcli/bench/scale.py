@@ -5,12 +5,14 @@ Every segment is a file of its own here, which is harder than in practice, where
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,8 @@ TURNS = 3
 ROWS = np.zeros((1, 1, SEGMENT_TOKENS, 4), np.float32)
 FAST_ROUNDS = 200
 PROCESS_ROUNDS = 5
+# How many names a file may have: ext4 takes 65,000.
+MAX_LINKS = 30_000
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,13 @@ class Scale:
     estimate: Spread
 
 
-def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
+def measure(folder: Path, sessions: int, segments: int) -> Scale:
     """Fill `folder`, then time what reads it."""
     empty = folder / "empty"
     empty.mkdir()
     write_sessions(folder, sessions)
-    paths = list(_write_segments(folder, max(sessions, 1), segments))
-    chooser = random.Random(seed)
-    stored = [chooser.choice(paths) for _ in range(FAST_ROUNDS)]
-    absent = [_path(len(paths) + number, len(paths[0])) for number in range(FAST_ROUNDS)]
+    paths = list(write_segments(folder, max(sessions, 1), segments))
+    found, missed = matches(folder, paths)
     return Scale(
         sessions=sessions,
         segments=segments,
@@ -69,8 +71,8 @@ def measure(folder: Path, sessions: int, segments: int, seed: int = 1) -> Scale:
         list_empty=_process("list", "--sessions", str(empty)),
         stats=_process("cache", "stats", "--sessions", str(folder)),
         names=timed(lambda: SessionFolder(folder).names(), PROCESS_ROUNDS),
-        match_found=_matches(folder, stored, len(paths[0])),
-        match_missed=_matches(folder, absent, 1),
+        match_found=found,
+        match_missed=missed,
         opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), FAST_ROUNDS),
         estimate=timed(lambda: budget.estimate(folder), PROCESS_ROUNDS),
     )
@@ -126,7 +128,7 @@ def _path(number: int, length: int) -> TokenPath:
     return TokenPath.cut(root_id(FINGERPRINT), prompt, ends)
 
 
-def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPath]:
+def write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPath]:
     """Write `segments` on equally long paths, a file each, and a state at the end of each path."""
     model = catalog.model_folder(folder, FINGERPRINT)
     for shard in range(256):
@@ -138,6 +140,16 @@ def _write_segments(folder: Path, paths: int, segments: int) -> Iterator[TokenPa
             _write_rows(model, path.upto(depth + 1).after(depth))
         _write_state(model, path[-1])
         yield path
+
+
+def link_segments(folder: Path, count: int) -> None:
+    """Give `count` more names of segments to files that are there."""
+    model, chooser = catalog.model_folder(folder, FINGERPRINT), random.Random(count)
+    originals = [file.path for file in islice(catalog.rows_files(model), count // MAX_LINKS + 1)]
+    for number in range(count):
+        key, identifier = (f"{chooser.getrandbits(64):016x}" for _ in range(2))
+        name = catalog.rows_name(key, identifier, identifier)
+        os.link(originals[number // MAX_LINKS], model.path / name[:2] / name)
 
 
 def _write_rows(model: Location, path: TokenPath) -> None:
@@ -169,6 +181,14 @@ def _metadata(segment: Segment, kind: str) -> dict[str, str]:
         "seconds": "0.100",
         "created": "1700000000",
     }
+
+
+def matches(folder: Path, paths: Sequence[TokenPath], seed: int = 1) -> tuple[Spread, Spread]:
+    """Seconds to match some of the paths, all of which are there, and of others that are not."""
+    chooser = random.Random(seed)
+    stored = [chooser.choice(paths) for _ in range(FAST_ROUNDS)]
+    absent = [_path(len(paths) + number, len(paths[0])) for number in range(FAST_ROUNDS)]
+    return _matches(folder, stored, len(paths[0])), _matches(folder, absent, 1)
 
 
 def _matches(folder: Path, paths: Sequence[TokenPath], expected: int) -> Spread:

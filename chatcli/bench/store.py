@@ -13,7 +13,7 @@ from typing import Any
 
 from chatcli.bench import footprint, restore, scale
 from chatcli.bench.footprint import Footprint
-from chatcli.bench.measure import Contest
+from chatcli.bench.measure import Contest, milliseconds
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
 from chatcli.commands.results import Table
@@ -183,8 +183,8 @@ def _restore_table(restores: Sequence[Restore]) -> Table:
 def _contest_cells(contest: Contest) -> tuple[str, ...]:
     ratio = contest.ratio
     return (
-        _milliseconds(contest.ours.median),
-        _milliseconds(contest.peer.median),
+        milliseconds(contest.ours.median),
+        milliseconds(contest.peer.median),
         f"{ratio.median:.2f}",
         f"{ratio.least:.2f} … {ratio.most:.2f}",
     )
@@ -202,13 +202,8 @@ def _scale_table(scale: Scale) -> Table:
         "the estimate before the first write": scale.estimate,
     }
     rows = [
-        (name, _milliseconds(spread.median), _milliseconds(spread.least), _milliseconds(spread.most))
+        (name, milliseconds(spread.median), milliseconds(spread.least), milliseconds(spread.most))
         for name, spread in timings.items()
     ]
     title = f"{scale.sessions:,} sessions, {scale.segments:,} segments in {scale.files:,} files"
     return Table(title, ("", "median", "least", "most"), rows)
-
-
-def _milliseconds(seconds: float) -> str:
-    milliseconds = seconds * 1000
-    return f"{milliseconds:,.0f} ms" if milliseconds >= 9.95 else f"{milliseconds:.2g} ms"

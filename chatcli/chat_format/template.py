@@ -511,12 +511,11 @@ def _rendered(
     stop: threading.Event | None,
 ) -> str:
     """The rendered text. Raises `TemplateRefused`."""
-    # Python code could change its arguments.
-    copies = _copied(messages)
     try:
         if python_renderer(tokenizer) is not None:
             flags = {"tokenize": False, "add_generation_prompt": generation}
-            return str(tokenizer.apply_chat_template(copies, **flags, **options))
+            # Python code could change its arguments.
+            return str(tokenizer.apply_chat_template(_copied(messages), **flags, **options))
         source = options.get("chat_template") or tokenizer.get_chat_template(tools=options.get("tools"))
     except Exception as error:
         # Code of whoever made the model can raise anything, and several templates may lack the one.
@@ -532,7 +531,7 @@ def _rendered(
     }
     context.pop("chat_template", None)
     plain = json.loads(json.dumps(context, default=str))
-    return renderer.render(source, {**plain, "messages": copies}, stop)
+    return renderer.render(source, {**plain, "messages": list(map(dict, messages))}, stop)
 
 
 def _copied(value: Any) -> Any:

@@ -149,6 +149,7 @@ class Checkpoints:
         self._log = RowLog()
         self._segment_seconds = 0.0
         self._speed = PrefillSpeed()
+        self._newest_path: TokenPath | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self._unsaved: str | None = None
         # By the ids that they would have as segments.
@@ -184,6 +185,11 @@ class Checkpoints:
     @property
     def root(self) -> str:
         return root_id(self.loaded.fingerprint)
+
+    def cut(self, tokens: Sequence[int], boundaries: Sequence[int]) -> TokenPath:
+        """A prompt's path; the hashes that the path before has are not computed again."""
+        self._newest_path = TokenPath.cut(self.root, tokens, boundaries, self._newest_path)
+        return self._newest_path
 
     @property
     def live_ids(self) -> list[str]:

@@ -206,6 +206,33 @@ def store(
 
 
 @app.command(cls=help.Command)
+def scale(
+    model: ModelOption = None,
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of one session.")] = 2000,
+    branches: Annotated[int, typer.Option("--branches", min=1, help="Branches at one place.")] = 300,
+    sessions: Annotated[
+        int, typer.Option("--sessions-count", min=1, help="Sessions in one folder.")
+    ] = 10_000,
+    segments: Annotated[
+        int, typer.Option("--segments-count", min=2, help="Checkpoints in one folder.")
+    ] = 1_000_000,
+    quick: QuickOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What a turn takes beside the model as sessions and folders grow."""
+    from chatcli.bench import growth
+
+    plan = growth.GrowthPlan(model or POCKET, turns, branches, sessions, segments)
+    plan = plan.quick() if quick else plan
+    measured = growth.run(plan, lambda what: print(what, file=sys.stderr, flush=True))
+    if as_json:
+        print_json({"machine": _machine(), "scale": measured.as_json()})
+    else:
+        for table in growth.tables(measured):
+            show_result(table)
+
+
+@app.command(cls=help.Command)
 def start(repeats: RepeatsOption = 15, as_json: JsonOption = False) -> None:
     """Time from the start to the help, the list and a letter typed into the prompt."""
     from chatcli.bench import start as start_bench

@@ -163,6 +163,10 @@ class Conversation:
                 turns[-1] = replace(turns[-1], reply=None, steps=(*turns[-1].steps, *called, entry))
         return turns
 
+    def turn_count(self, leaf: str | None = None) -> int:
+        """How many turns the path has."""
+        return sum(entry.message.role == "user" for entry in self.path(leaf))
+
     def end_of_turn(self, number: int) -> str:
         """The id of the last entry of turn `number` on the head's path.
 

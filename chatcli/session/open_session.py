@@ -341,7 +341,7 @@ class OpenSession:
         else:
             head = self.conversation.end_of_turn(number) if number else None
         self.move_head(head)
-        return len(self.conversation.turns())
+        return self.conversation.turn_count()
 
     def go_to(self, entry_id: str) -> str:
         """Go on from a reply; or begin to edit a message, whose text is returned then.
@@ -356,7 +356,7 @@ class OpenSession:
             return ""
         gallery = Gallery(self.folder.folder)
         images = tuple(Image(picture, gallery.data(picture)) for picture in entry.message.images)
-        turn = len(self.conversation.turns(entry_id))
+        turn = self.conversation.turn_count(entry_id)
         self._edit = Edit(turn, entry.parent, self.conversation.head, self.images)
         self.move_head(entry.parent, saved=False)
         self.images = images

@@ -97,7 +97,7 @@ def _parts(chat: LiveChat, busy: bool, turn_tokens: int | None, columns: int) ->
     if (edit := session.editing) is not None:
         parts.append(Part(2, f"editing turn {edit.turn}, Esc cancels"))
     # Read once: a command on another thread may close the session meanwhile.
-    elif (file := session.file) is not None and (turns := len(file.conversation.turns())):
+    elif (file := session.file) is not None and (turns := file.conversation.turn_count()):
         branches = file.conversation.branch_count()
         parts.append(Part(2, f"turn {turns}" + (f", {branches} branches" if branches > 1 else "")))
     model = [Part(3, portable(clean_line(Path(chat.model.name).name))), *_context(chat, turn_tokens, columns)]

@@ -187,7 +187,7 @@ def _prepared(
     The live cache stays at the end of that prefix until the next step is asked for.
     """
     prompt = render(chat, user)
-    record = TurnRecord(chat.saved.name, len(chat.conversation.turns(user.id)))
+    record = TurnRecord(chat.saved.name, chat.conversation.turn_count(user.id))
     yield from turn.prefill(chat, prompt, record, cancelled)
     facts = provenance(chat, prompt)
     if not cancelled.is_set():

@@ -139,7 +139,7 @@ def token_path(chat: TurnContext, tokens: Sequence[int], positions: list[int]) -
     if chat.template.vision is not None:
         # Those of a record may be anything, and no segment ends within an image.
         positions = chat.template.vision.between_images(positions, tokens)
-    return TokenPath.cut(chat.checkpoints.root, tokens, usable_boundaries(positions, len(tokens)))
+    return chat.checkpoints.cut(tokens, usable_boundaries(positions, len(tokens)))
 
 
 def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry) -> dict[int, int]:

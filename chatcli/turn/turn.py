@@ -80,7 +80,7 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     A reply that never began is not kept beside another. Raises `MemoryFull`, and `RankLost` with
     what there is of the reply on disk.
     """
-    record = TurnRecord(chat.saved.name, len(chat.conversation.turns(prompt.leaf.id)))
+    record = TurnRecord(chat.saved.name, chat.conversation.turn_count(prompt.leaf.id))
     yield from prefill(chat, prompt, record, cancelled)
     siblings = len(chat.conversation.children(prompt.leaf.id))
     sampling = chat.sampling.shifted(siblings)

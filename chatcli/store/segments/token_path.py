@@ -11,9 +11,12 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 # How ids are computed: a change would make every checkpoint another one.
 IDS_VERSION = 1
+# Comparing two lists is much faster than comparing their items one by one.
+COMPARED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,22 @@ class TokenPath:
     segments: tuple[Segment, ...] = ()
 
     @classmethod
-    def cut(cls, root: str, tokens: Sequence[int], boundaries: Iterable[int]) -> TokenPath:
-        """The path that `boundaries` (token positions, increasing) cut `tokens` into."""
+    def cut(
+        cls, root: str, tokens: Sequence[int], boundaries: Sequence[int], known: TokenPath | None = None
+    ) -> TokenPath:
+        """The path that `boundaries` (token positions, increasing) cut `tokens` into.
+
+        What it begins with as `known` does is taken from there: no hash is computed twice.
+        """
         segments: list[Segment] = []
-        parent, start = root, 0
-        for end in boundaries:
+        if known is not None and known.root == root:
+            alike = common_prefix(known.tokens, tokens)
+            pairs = zip(known.segments, boundaries, strict=False)
+            segments = [
+                segment for segment, _ in takewhile(lambda pair: pair[0].end == pair[1] <= alike, pairs)
+            ]
+        parent, start = (segments[-1].id, segments[-1].end) if segments else (root, 0)
+        for end in boundaries[len(segments) :]:
             identifier = segment_id(parent, tokens[start:end])
             segments.append(Segment(identifier, parent, start, end))
             parent, start = identifier, end
@@ -102,9 +116,11 @@ def segment_id(parent: str, tokens: Sequence[int], extra: str = "") -> str:
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
     """How many leading tokens, or ids, two sequences share."""
     limit = min(len(left), len(right))
-    if list(left[:limit]) == list(right[:limit]):
-        return limit
-    return next(i for i in range(limit) if left[i] != right[i])
+    for start in range(0, limit, COMPARED_AT_ONCE):
+        end = min(start + COMPARED_AT_ONCE, limit)
+        if list(left[start:end]) != list(right[start:end]):
+            return next(at for at in range(start, end) if left[at] != right[at])
+    return limit
 
 
 def usable_boundaries(positions: Iterable[int], prompt_length: int, least: int = 1) -> list[int]:

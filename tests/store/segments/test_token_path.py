@@ -56,6 +56,23 @@ def test_a_path_cuts_the_prompt_at_its_boundaries() -> None:
     ]
 
 
+@pytest.mark.parametrize("boundaries", [[3, 4, 9], [3, 5, 9], [4, 9], [3], []])
+@pytest.mark.parametrize("changed", [None, 0, 3, 8, 11])
+def test_a_path_is_the_same_whatever_was_known_of_another(boundaries: list[int], changed: int | None) -> None:
+    prompt = list(range(12))
+    known = TokenPath.cut(ROOT, [99 if at == changed else at for at in prompt], [3, 4, 9, 11])
+    assert TokenPath.cut(ROOT, prompt, boundaries) == TokenPath.cut(ROOT, prompt, boundaries, known)
+    other_root = TokenPath.cut(segment_id(ROOT, [1]), prompt, boundaries)
+    assert other_root == TokenPath.cut(other_root.root, prompt, boundaries, known)
+
+
+@pytest.mark.parametrize("at", [0, 1, 4095, 4096, 9999, 10_000])
+def test_long_sequences_part_where_they_do(at: int) -> None:
+    left, right = list(range(10_000)), list(range(10_100))
+    right[at] = -1
+    assert at == common_prefix(left, right) == common_prefix(right, left)
+
+
 def test_no_boundaries_make_no_segments() -> None:
     assert () == TokenPath.cut(ROOT, [1, 2, 3], []).segments
 

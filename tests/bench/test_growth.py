@@ -1,0 +1,48 @@
+"""The growth benchmark: real turns without a model, whose counts add up at every point of the curves."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from chatcli.bench import growth
+from chatcli.bench.growth import FolderPoint, Growth, GrowthPlan, Point, Turn
+from chatcli.cli import bench
+
+
+def test_conversations_and_folders_grow_to_what_was_asked_for(models: Path) -> None:
+    model = str(models / "qwen3")
+    result = CliRunner().invoke(bench.app, ["scale", "-m", model, "--quick", "--json"])
+    assert 0 == result.exit_code, result.output
+    measured = json.loads(result.stdout)["scale"]
+    long, wide, folders = measured["long"], measured["wide"], measured["folders"]
+    assert [1, 4, 8, 16] == [point["turns"] for point in long]
+    assert [1, 2, 4] == [point["turns"] for point in wide]
+    steps = {
+        (after["tokens"] - before["tokens"]) // (after["turns"] - before["turns"])
+        for before, after in pairwise(long)
+    }
+    assert all(80 <= step <= 400 for step in steps), steps
+    # Every branch is as long as the others.
+    assert 1 == len({point["tokens"] for point in wide})
+    assert [(1, 2), (2, 10), (20, 100)] == [(point["sessions"], point["segments"]) for point in folders]
+    times = [point["turn"] for point in (*long, *wide)] + [{**point, "sessions": 1} for point in folders]
+    assert all(value > 0 for each in times for value in each.values())
+
+
+def test_the_tables_have_a_row_or_a_column_for_each_point() -> None:
+    point = Point(2, 200, Turn(0.01, 0.001, 0.02, 0.03), 0.1, 0.002, 1 << 20)
+    folder = FolderPoint(10, 100, *[0.01] * 7)
+    long, wide, folders = growth.tables(Growth([point] * 4, [point] * 3, [folder] * 3))
+    assert [4, 3] == [len(long.rows), len(wide.rows)]
+    assert ("2", "200", "10 ms", "1 ms", "20 ms", "30 ms", "100 ms", "2 ms", "1.0 MB") == long.rows[0]
+    for table in (long, wide, folders):
+        assert {len(table.columns)} == {len(row) for row in table.rows}
+
+
+def test_quick_is_small() -> None:
+    plan = GrowthPlan("pocket").quick()
+    assert plan.turns <= 16 and plan.segments <= 100
