@@ -277,6 +277,15 @@ def test_a_whole_reply_may_come_after_other_lines() -> None:
     )
 
 
+def test_other_lines_may_stand_between_all_parts_of_a_reply_that_was_cut() -> None:
+    """Joined at each of them, ten thousand parts would take minutes."""
+    label, count = line(type="label", id="u", label="here"), 10_000
+    parts = [part(0, "x", **FIRST), *(part(at, "x", "y") for at in range(1, count))]
+    data = HEADER + user("u", None) + label.join(parts)
+    assert ("x" * count, "y" * (count - 1), "cancelled", [7] * count) == reply_of(data)
+    assert "r" == parse("dog", data).conversation.head
+
+
 def test_the_head_stays_where_it_went_after_an_interruption() -> None:
     data = HEADER + user("u", None) + b"".join(PARTS) + user("w", None, "Else?")
     transcript = parse("dog", data)

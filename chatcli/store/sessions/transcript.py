@@ -64,6 +64,7 @@ def parse(name: str, data: bytes) -> Transcript:
     for number, line in enumerate(lines, start=2):
         reader.read(number, line)
     reader.add_interrupted()
+    reader.join_parts()
     if reader.patched:
         _forget_boundaries(transcript.conversation)
     if torn:
@@ -116,14 +117,14 @@ class _Reader:
         self.patched = False
         # The lines of replies that have not ended, by the replies' ids. They are decoded only if needed.
         self._parts: dict[str, list[tuple[int, bytes]]] = {}
-        self._unread: set[str] = set()
+        self._unread: dict[str, None] = {}
         self._interrupted = transcript.interrupted
 
     def read(self, number: int, line: bytes) -> None:
         if (part := PART.match(line)) is not None:
             identifier = part[1].decode()
             self._parts.setdefault(identifier, []).append((number, line))
-            self._unread.add(identifier)
+            self._unread[identifier] = None
             return
         self._number = number
         try:
@@ -132,20 +133,51 @@ class _Reader:
             self._problem("is damaged: skipped")
 
     def add_interrupted(self) -> None:
-        """Add the replies that have parts and no end yet, as far as they came."""
-        for identifier in [name for name in self._parts if name in self._unread]:
-            parts = self._parts[identifier]
-            self._number = parts[0][0]
-            head, is_new = self._tree.head, identifier not in self._interrupted
+        """Add the replies that have parts and no end yet, as their first parts have them."""
+        for identifier in self._unread:
+            if identifier in self._interrupted:
+                continue
+            self._number, line = self._parts[identifier][0]
+            head = self._tree.head
             try:
-                self._add(self._entry(self._joined(identifier, parts)))
+                first = {**decode(line), "type": "assistant", "finish_reason": "cancelled"}
+                self._add(self._entry(first))
             except DAMAGE:
                 self._problem("is damaged: skipped")
+                del self._parts[identifier]
                 continue
-            if not (is_new and self._goes_on_from(head, identifier)):
+            if not self._goes_on_from(head, identifier):
                 self._tree.head = head
             self._interrupted.add(identifier)
         self._unread.clear()
+
+    def join_parts(self) -> None:
+        """Give the replies that never ended all of their parts, up to one that is damaged or lost.
+
+        Once, at the end: other lines may stand between any two parts.
+        """
+        for identifier, parts in self._parts.items():
+            texts, thoughts = list[str](), list[str]()
+            generated: list[int] = []
+            for self._number, line in parts:
+                try:
+                    part = decode(line)
+                    text, thought, tokens = _text(part["content"]), _text(part["thinking"]), part["generated"]
+                    if part["at"] != len(generated) or not _is_token_ids(tokens):
+                        raise ValueError(part)
+                except DAMAGE:
+                    self._problem("is damaged: the reply ends before it")
+                    break
+                texts.append(text)
+                thoughts.append(thought)
+                generated += tokens
+            entry = self._tree.entries[identifier]
+            content, thinking = "".join(texts).rstrip("\n"), "".join(thoughts).rstrip("\n")
+            self._tree.entries[identifier] = replace(
+                entry,
+                message=replace(entry.message, content=content, thinking=thinking),
+                record={**entry.record, "generated": generated},
+            )
 
     def _goes_on_from(self, head: str | None, reply: str) -> bool:
         """Whether an interrupted reply answers the head, or what the head answers.
@@ -157,31 +189,6 @@ class _Reader:
             head is not None and head not in self._interrupted and self._tree.entries[head].parent == question
         )
 
-    def _joined(self, identifier: str, parts: list[tuple[int, bytes]]) -> dict[str, Any]:
-        """A reply's line from its parts, up to one that is damaged or lost. Raises one of `DAMAGE`."""
-        first = decode(parts[0][1])
-        content, thinking = "", ""
-        generated: list[int] = []
-        for number, line in parts:
-            self._number = number
-            try:
-                part = decode(line)
-                text, thought, tokens = _text(part["content"]), _text(part["thinking"]), part["generated"]
-                if part["at"] != len(generated) or not _is_token_ids(tokens):
-                    raise ValueError(part)
-            except DAMAGE:
-                self._problem("is damaged: the reply ends before it")
-                break
-            content, thinking, generated = content + text, thinking + thought, generated + tokens
-        return {
-            **first,
-            "type": "assistant",
-            "content": content.rstrip("\n"),
-            "thinking": thinking.rstrip("\n"),
-            "finish_reason": "cancelled",
-            "record": {**self._record(first["record"]), "generated": generated},
-        }
-
     def _problem(self, what: str) -> None:
         self._problems.append(f"line {self._number} of the session '{self._name}' {what}")
 
@@ -191,7 +198,7 @@ class _Reader:
             entry = self._entry(line)
             # Whole, it takes the place of its parts.
             self._parts.pop(entry.id, None)
-            self._unread.discard(entry.id)
+            self._unread.pop(entry.id, None)
             self.add_interrupted()
             self._add(entry)
             self._interrupted.discard(entry.id)
