@@ -127,7 +127,7 @@ class Engine:
         self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
         self._taking_turns: list[ServedReply] = []
         self._on_live_cache: ServedReply | None = None
-        self._is_prefilling = False
+        self._prefilling: Job | None = None
         self._together: Together[ServedReply] | None = None
         self._thread: threading.Thread | None = None
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -182,7 +182,7 @@ class Engine:
         prompt, reused = counts["prompt_tokens"], counts["reused_tokens"]
         numbers = {
             **counts,
-            "active": len(running) + self._is_prefilling,
+            "active": len(running) + (self._prefilling is not None),
             "queued": len(self._waiting),
             "unsettled": len(self._unsettled),
             "unwritten": 0 if store is None else store.unwritten,
@@ -199,6 +199,8 @@ class Engine:
         with self._changed:
             self._closing = True
             self._stop_settling.set()
+            if self._prefilling is not None:
+                self._prefilling.cancelled.set()
             self._changed.notify()
         if self._thread is None:
             return None
@@ -226,7 +228,7 @@ class Engine:
                 if self._closing:
                     break
                 job = self._waiting.popleft() if self._waiting and not self._is_full() else None
-                self._is_prefilling = job is not None
+                self._prefilling = job
                 if job is None and not self._running:
                     self._stop_settling = threading.Event()
             if job is not None:
@@ -264,6 +266,9 @@ class Engine:
 
     def _prefill(self, job: Job) -> None:
         request, checkpoints, cancelled = job.request, self._checkpoints, job.cancelled
+        if cancelled.is_set():
+            job.deliver(ReplyDone(TurnRecord("", 0)))
+            return
         if request.prompt is None and not any(each.role == "user" for each in request.messages):
             raise UsageError("There is no user's message to reply to.")
         think = self._settings.think if request.think is None else request.think
@@ -452,18 +457,17 @@ class Engine:
             for event in turn.settle(chat, stop):
                 if isinstance(event, Settled):
                     self._counts["settled_tokens"] += event.tokens
+            settled = chat.conversation.entries[entry.id]
+            before, after = entry.record, settled.record
+            if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
+                self._conversations.note(settled, numbers)
+                if self._kept is not None:
+                    self._kept.note(settled, numbers)
+            if stop.is_set():
+                return
+            # Also a state that would be quickly computed: the process may be killed before the next request.
+            self._checkpoints.leave()
         except Exception:
             # It costs time only, and the next request of this conversation will say so.
             logger.exception("A conversation could not be settled")
-            self._unsettled.popleft()
-            return
-        settled = chat.conversation.entries[entry.id]
-        if settled.record != entry.record:
-            numbers = {key: value for key, value in settled.record.items() if entry.record.get(key) != value}
-            self._conversations.note(settled, numbers)
-            if self._kept is not None:
-                self._kept.note(settled, numbers)
-        if not stop.is_set():
-            # Also a state that would be quickly computed: the process may be killed before the next request.
-            self._checkpoints.leave()
-            self._unsettled.popleft()
+        self._unsettled.popleft()

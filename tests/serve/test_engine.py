@@ -5,15 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
+from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
-from chatcli.errors import ContextFull, UsageError
+from chatcli.errors import ChatcliError, ContextFull, UsageError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
-from chatcli.settings.values import Sampling
+from chatcli.settings.values import ModelOptions, Sampling
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.asking import Served, question, with_reply
 from tests.support.harness import MESSAGES, SYSTEM, Harness
@@ -24,6 +27,11 @@ DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
 # JSON as a model may write it, and no library does.
 CALL = '{"name":"look",  "arguments":{"at":"caf\\u00e9"}}'
+
+
+def image(folder: Path, colour: str) -> Image:
+    PIL.Image.new("RGB", (64, 48), colour).save(path := folder / f"{colour}.png")
+    return read(path)
 
 
 def counts(record: TurnRecord) -> tuple[int, int, int]:
@@ -84,6 +92,7 @@ def test_after_a_restart_the_next_request_reuses_what_the_last_one_did(
 
 KILLED = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tests.serve.test_engine import served_talk
 from tests.support.asking import Served
@@ -193,6 +202,50 @@ def test_a_request_that_fails_leaves_the_others(recurrent: Path, tmp_path: Path)
         with pytest.raises(UsageError, match="no user's message"):
             served.ask([Message("system", "a")])
         assert good.done().record.tokens
+
+
+@pytest.mark.slow
+def test_replies_take_turns_where_the_cache_cannot_be_batched(models: Path, tmp_path: Path) -> None:
+    options = ModelOptions(max_kv_size=64)
+    with Served(models / "qwen3", tmp_path / "alone", model_options=options) as served:
+        alone = [served.ask(question(text)).record for text in MESSAGES]
+    with Served(models / "qwen3", tmp_path / "in_turns", model_options=options) as served:
+        asked = [served.submit(question(text)) for text in MESSAGES]
+        in_turns = [each.done().record for each in asked]
+        starts = [record.time_to_first_token or 0.0 for record in in_turns]
+    assert [record.tokens for record in alone] == [record.tokens for record in in_turns]
+    assert starts == sorted(starts)
+
+
+@pytest.mark.slow
+def test_images_hit_by_their_content(vision_model: Path, tmp_path: Path) -> None:
+    cat, dog = (image(tmp_path, colour) for colour in ("red", "blue"))
+    asked = Message("user", "What is this?", images=(cat.picture,))
+    with Served(vision_model, tmp_path / "s", trust_remote_code=True) as served:
+        first = served.ask([asked], images=(cat,))
+        served.rest()
+        again = [*with_reply([asked], first), Message("user", "And now?")]
+        second = served.ask(again, images=(cat,))
+        assert second.record.reused_tokens > first.record.prompt_tokens - 8
+        other = served.ask([replace(asked, images=(dog.picture,))], images=(dog,))
+        assert other.record.reused_tokens < 8
+    with Served(vision_model, tmp_path / "s", trust_remote_code=True) as served:
+        text = served.ask(question(MESSAGES[0]))
+        assert text.record.tokens
+        third = served.ask([*with_reply(again, second), Message("user", "Again?")], images=(cat,))
+        assert third.record.reused_tokens > second.record.prompt_tokens - 8
+
+
+def test_closing_ends_a_prefill_and_refuses_what_waits(recurrent: Path, tmp_path: Path) -> None:
+    served = Served(recurrent, tmp_path)
+    long = served.submit(question("\n".join([DOCUMENT] * 4)))
+    waiting = served.submit(question(MESSAGES[0]))
+    long.until(PrefillProgress)
+    assert served.engine.close() is None
+    assert "cancelled" == long.done().record.finish_reason
+    for refused in (waiting, served.submit(question(MESSAGES[0]))):
+        with pytest.raises(ChatcliError, match="ending"):
+            refused.done()
 
 
 def test_a_prompt_without_template_is_run_as_it_is(recurrent: Path, tmp_path: Path) -> None:

@@ -48,18 +48,11 @@ class Served:
     """An engine in this process, with the messages of one client."""
 
     def __init__(
-        self,
-        model: Path,
-        sessions: Path,
-        *,
-        tokens: int = 24,
-        keep: bool = False,
-        recompute_seconds: float = 0.0,
+        self, model: Path, sessions: Path, *, tokens: int = 24, keep: bool = False, **options: Any
     ) -> None:
-        """With `recompute_seconds` 0 every checkpoint's state is on disk, as in `Harness`."""
-        settings = Settings(
-            sessions=sessions, sampling=Sampling(max_tokens=tokens), recompute_seconds=recompute_seconds
-        )
+        """`options` are fields of `Settings`. As in `Harness` every checkpoint's state is on disk."""
+        sampling = Sampling(max_tokens=tokens)
+        settings = Settings(sessions=sessions, sampling=sampling, **{"recompute_seconds": 0.0, **options})
         self.engine = Engine(settings, str(model), keep=keep)
         self.engine.start()
 
