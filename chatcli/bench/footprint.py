@@ -17,16 +17,14 @@ from mlx_lm.models.cache import save_prompt_cache
 from chatcli.bench import workloads
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
-from chatcli.files import Location
 from chatcli.kv import prompt_cache
 from chatcli.kv.freeze import arrays_in
 from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.settings.values import Sampling
-from chatcli.store.segments import catalog, inventory
-from chatcli.store.segments.catalog import ROWS_NAME
+from chatcli.settings.values import DEFAULT_VALUES, Sampling
+from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.store.sessions.folder import SessionFolder
@@ -35,6 +33,8 @@ from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext, render_history
 
 MAX_REPLY_TOKENS = 16
+# As where nobody has set it.
+RECOMPUTE_SECONDS = float(str(DEFAULT_VALUES["recompute_seconds"]))
 # One message is longer than in the other workloads: RESULTS.md was measured with it.
 USER_MESSAGES = tuple(
     "Thank you. Say it once more, please." if text == "Say it once more." else text
@@ -87,30 +87,9 @@ class SavableCheckpoints(Checkpoints):
         return path.stat().st_size
 
 
-class WriteMeter:
-    """Counts every byte that a store writes: `written` is its callback, on its writer thread."""
-
-    def __init__(self, folder: Location) -> None:
-        self.total = 0
-        self._folder = folder
-        self._seen: set[Location] = set()
-
-    def written(self, size: int, _: TokenPath) -> None:
-        """A segment of `size` bytes was written, and perhaps a file that joins it with others."""
-        new = set(catalog.cache_files(self._folder)) - self._seen
-        self._seen |= new
-        for path in new:
-            name = ROWS_NAME.fullmatch(path.name)
-            # A joined file is named by its first and its last segment.
-            if name is not None and name[2] != name[3]:
-                size += path.stat().st_size
-        self.total += size
-
-
 def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> StoredConversation:
     """Hold the conversation in `folder`, with mlx-lm's snapshots in a file beside it."""
-    meter = WriteMeter(catalog.model_folder(folder, loaded.fingerprint))
-    store = SegmentStore(folder, loaded.fingerprint, meter.written)
+    store = SegmentStore(folder, loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
     checkpoints = SavableCheckpoints(worker, loaded, store)
     session = opening.begin(
         SessionFolder(folder), SessionRequest("talk", system=workloads.SYSTEM), "", loaded.name
@@ -127,6 +106,7 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
             deque(turn.take(context, text, never), maxlen=0)
             deque(turn.settle(context, never), maxlen=0)
             snapshots.append(checkpoints.save(folder / "peer.safetensors"))
+        checkpoints.leave()
         store.tidy()
         store.flush()
         path = path_of(context)
@@ -142,7 +122,7 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
             rows=use.rows_bytes,
             states=use.states,
             state_bytes=use.state_bytes,
-            written=meter.total,
+            written=store.written_bytes,
             peer_written=sum(snapshots),
             peer_final=snapshots[-1],
         )

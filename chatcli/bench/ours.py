@@ -13,7 +13,6 @@ from typing import Any
 
 from chatcli.bench import footprint
 from chatcli.bench.contender import Answer, Request, gaps
-from chatcli.bench.footprint import WriteMeter
 from chatcli.bench.scripted import Script
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -25,7 +24,7 @@ from chatcli.model.load import LoadedModel
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
 from chatcli.settings.values import Sampling
-from chatcli.store.segments import catalog, inventory
+from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
@@ -82,12 +81,13 @@ class Chatcli:
 
     def _start(self) -> None:
         """What a new process does with the folder as it is."""
-        self._meter = WriteMeter(catalog.model_folder(self._folder, self.loaded.fingerprint))
-        self._store = SegmentStore(self._folder, self.loaded.fingerprint, self._meter.written)
+        self._store = SegmentStore(
+            self._folder, self.loaded.fingerprint, recompute_seconds=footprint.RECOMPUTE_SECONDS
+        )
         self._checkpoints = MeasuredCheckpoints(self._worker, self.loaded, self._store)
 
     def ask(self, request: Request, script: Script) -> Answer:
-        written_before = self._meter.total
+        written_before = self._store.written_bytes
         began = time.perf_counter()
         opened, context = self._go_on_from(request, script)
         text = request.user_messages[-1]
@@ -111,7 +111,7 @@ class Chatcli:
             greedy=greedy,
             memory_bytes=self._worker.call(self._checkpoints.nbytes),
             disk_bytes=inventory.total_bytes(self._folder),
-            written_bytes=self._meter.total - written_before,
+            written_bytes=self._store.written_bytes - written_before,
         )
 
     def _go_on_from(self, request: Request, script: Script) -> tuple[OpenSession, TurnContext]:
@@ -183,8 +183,8 @@ class ChatcliTypeahead(Chatcli):
     name = "chatcli, typed ahead"
 
     def ask(self, request: Request, script: Script) -> Answer:
-        written_before = self._meter.total
+        written_before = self._store.written_bytes
         tokens = self.type_ahead(request, script)
         answer = super().ask(request, script)
-        written = self._meter.total - written_before
+        written = self._store.written_bytes - written_before
         return replace(answer, ahead_tokens=answer.ahead_tokens + tokens, written_bytes=written)

@@ -18,8 +18,9 @@ import mlx.core as mx
 import mlx_lm
 
 from chatcli.errors import UsageError
-from chatcli.kv import prompt_cache
+from chatcli.kv import growth, prompt_cache
 from chatcli.kv.expected import ExpectedCache
+from chatcli.kv.memory_limit import Growth
 from chatcli.model.load import LoadedModel
 from chatcli.model.load import load as load_model
 from chatcli.settings.values import DEFAULTS, POCKET
@@ -165,11 +166,24 @@ def load(name: str) -> LoadedModel:
     )
 
 
-def _random_model(config: Config, dtype: Any) -> Any:
+def sizes(name: str) -> Growth:
+    """How the cache of a shape, or of pocket, grows. No weight is made for that."""
+    if name == POCKET:
+        return growth.predict(load_model(POCKET).model)
+    return growth.predict(_unevaluated(SHAPES[name], mx.bfloat16))
+
+
+def _unevaluated(config: Config, dtype: Any) -> Any:
+    """A model whose weights are made when they are used."""
     family = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(0)
     random_model = family.Model(family.ModelArgs.from_dict(config))
     random_model.set_dtype(dtype)
+    return random_model
+
+
+def _random_model(config: Config, dtype: Any) -> Any:
+    random_model = _unevaluated(config, dtype)
     # One at a time bounds the peak memory.
     for _, weight in mlx_lm.utils.tree_flatten(random_model.parameters()):
         mx.eval(weight)

@@ -13,7 +13,7 @@ import typer
 
 from chatcli import __version__
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, ModelOption
+from chatcli.cli.options import CacheLimitOption, JsonOption, ModelOption, value_of
 from chatcli.cli.output import print_json, show_result
 from chatcli.errors import UsageError
 from chatcli.settings.values import POCKET
@@ -37,6 +37,8 @@ MEASURED = {
     "exact": "The same prompt again.",
     "paste": "A long message, prefilled while it is typed or not.",
 }
+
+MONTH_LIMIT, CONVERSATION_TURNS = "20GB", 40
 
 
 ShapeOption = Annotated[
@@ -230,6 +232,33 @@ def scale(
     else:
         for table in growth.tables(measured):
             show_result(table)
+
+
+@app.command(cls=help.Command)
+def month(
+    days: Annotated[int, typer.Option("--days", min=1, help="Days to simulate.")] = 30,
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Turns a day.")] = 100,
+    limit: CacheLimitOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is said, and when.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """A month of conversations on disk, simulated with a real store and no model."""
+    from dataclasses import asdict
+
+    from chatcli.bench import month as month_bench
+    from chatcli.tui.render import progress
+
+    limit_bytes = value_of("cache_limit", limit or MONTH_LIMIT)
+    with progress.bar("month") as report_progress:
+        simulated = month_bench.simulate(
+            days, turns, month_bench.SESSIONS, limit_bytes, seed, report_progress
+        )
+        single = month_bench.conversations(CONVERSATION_TURNS)
+    if as_json:
+        print_json({"month": simulated.as_json(), "conversations": [asdict(each) for each in single]})
+    else:
+        show_result(month_bench.table(simulated))
+        show_result(month_bench.conversation_table(CONVERSATION_TURNS, single))
 
 
 @app.command(cls=help.Command)

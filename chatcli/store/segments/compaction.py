@@ -46,19 +46,19 @@ def compact(
     open_piece: OpenPiece,
     *,
     last: bool = False,
-) -> None:
+) -> int:
     """Join the last files of a path if there are enough: the joined one is written, then they go.
 
     The path's first file stays by itself, since other conversations share it, and so do files that
     hold segments of other paths. `last`: nothing more is written soon, so a few small files are
-    enough. Raises `OSError` and `SegmentDamaged`; nothing is lost then.
+    enough. Returns the bytes written. Raises `OSError` and `SegmentDamaged`; nothing is lost then.
     """
     own = list(takewhile(lambda file: file.whole, reversed(located[1:])))[::-1]
     sizes = [file.path.stat().st_size for file in own]
     counts = [file.segments for file in own]
     number = small_files(counts, sizes) if last else files_to_join(counts, sizes)
     if not number:
-        return
+        return 0
     joining = own[-number:]
     run = path.upto(covered(located)).after(covered(located) - covered(joining))
     opened: list[Piece] = []
@@ -71,9 +71,10 @@ def compact(
     finally:
         for piece in opened:
             piece.file.close()
-    files.write_once(rows_path(folder, run), data, folder / "tmp")
+    size = files.write_once(rows_path(folder, run), data, folder / "tmp")
     for file in joining:
         file.path.unlink(missing_ok=True)
+    return size
 
 
 def files_to_join(segments: Sequence[int], sizes: Sequence[int]) -> int:

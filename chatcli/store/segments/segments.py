@@ -73,7 +73,8 @@ class Checkpoint:
 class SegmentStore:
     """The segments of one model in one folder, written on a thread of its own.
 
-    `written` is called on that thread after each write, with its bytes and its path.
+    `written` is called on that thread after each write, with its bytes and its path. `written_bytes` is
+    all that was written so far, joined files included.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class SegmentStore:
         self.location = catalog.model_folder(folder, fingerprint)
         self.folder = self.location.path
         self.problem: str | None = None
+        self.written_bytes = 0
         self._problem_taken = False
         self._written = written
         self._writer = SerialExecutor("chatcli-writer")
@@ -377,6 +379,7 @@ class SegmentStore:
             else:
                 target = catalog.state_path(self.location, checkpoint.segment.id)
             size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
+            self.written_bytes += size
             if kind == "rows":
                 self._join_small_files(path)
             else:
@@ -397,7 +400,7 @@ class SegmentStore:
         try:
             located = locate(self.location, path)
             if covered(located) == len(path):
-                compact(self.location, located, path, self._piece, last=last)
+                self.written_bytes += compact(self.location, located, path, self._piece, last=last)
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:

@@ -1,0 +1,28 @@
+"""The simulated month: what it counts is on disk, and every session can go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from chatcli.bench import month
+
+LIMIT = 1 << 30
+
+
+def test_a_month_writes_and_keeps_less_than_the_other_ways() -> None:
+    simulated = month.simulate(2, 20, {"pocket": 2}, LIMIT, 1, lambda *_: None)
+    ours, snapshots, everything = simulated.ours, simulated.snapshots, simulated.everything
+    assert (40, 2, 0) == (simulated.turns, simulated.sessions, ours.lost)
+    assert ours.kept <= ours.written < min(snapshots.written, everything.written)
+    assert ours.prefilled == snapshots.prefilled == everything.prefilled > 40 * 48
+    assert 0 == everything.again <= ours.again < ours.prefilled
+    assert ours.written - ours.kept == ours.evicted
+    assert "chatcli" == month.table(simulated).rows[0][0]
+
+
+@pytest.mark.slow
+def test_no_turn_of_a_conversation_is_further_than_a_second() -> None:
+    together, apart = [each for each in month.conversations(12) if each.name.startswith("pocket")]
+    assert 0.5 < together.longest_seconds <= 1.0 >= apart.longest_seconds
+    assert together.states <= apart.states < 12
+    assert together.kept <= together.written < apart.written
