@@ -21,7 +21,7 @@ MAX_SENTENCE_COLUMNS = 1000
 HEADINGS: dict[str, Sequence[str]] = {
     "Chat": ("chat", "resume", "branch", "ask"),
     "Saved sessions": ("list", "show", "tree", "search", "rename", "delete", "export", "import"),
-    "Models and this machine": ("models", "config", "cache", "history", "doctor", "bench"),
+    "Models and this machine": ("models", "config", "serve", "cache", "history", "doctor", "bench"),
 }
 # What follows the examples is for later: all before it fits one screen.
 HEADING_BEFORE_EXAMPLES = "Chat"

@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from chatcli import __version__
-from chatcli.cli import arguments, ask_each, bench, cache, config, doctor, help, history, models, sessions
+from chatcli.cli import (
+    arguments,
+    ask_each,
+    bench,
+    cache,
+    config,
+    doctor,
+    help,
+    history,
+    models,
+    serve,
+    sessions,
+)
 from chatcli.cli.json_lines import JsonLines
 from chatcli.cli.options import Name, Options, brief, complete_session, with_options
 from chatcli.cli.output import print_json, warn
@@ -361,5 +373,6 @@ def whole_prompt(prompt: str) -> str:
     return decodable(text)
 
 
+app.command("serve", cls=help.Command)(serve.command)
 app.command("config", cls=help.Command)(config.command)
 app.command("doctor", cls=help.Command)(doctor.command)

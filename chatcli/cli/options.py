@@ -10,7 +10,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -311,16 +311,25 @@ class Options:
         )
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `options: Options` all of its options, the settings' flags among them."""
+def with_options(
+    command: Callable[..., None] | None = None, *, leave_out: Collection[str] = ()
+) -> Callable[..., Any]:
+    """Give a command that takes `options: Options` its options, the settings' flags among them.
+
+    All of them, but for the names to `leave_out`.
+    """
+    if command is None:
+        return functools.partial(with_options, leave_out=leave_out)
     signature = inspect.signature(command, eval_str=True)
     own = {name: each for name, each in signature.parameters.items() if name != "options"}
     hints = get_type_hints(Options, include_extras=True)
-    shared = {each.name: each for each in fields(Options) if each.name != "flags"}
+    shared = {each.name: each for each in fields(Options) if each.name not in ("flags", *leave_out)}
+    keys = [key for key in SETTINGS if key not in leave_out]
+    renamed = {former: key for former, key in RENAMED.items() if key in keys}
     # The help shows them in this order: what is used most stands first.
     names = dict.fromkeys(("model", "system", "session", "latest", "at", *SETTINGS, *shared))
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
-    for name in names:
+    for name in (name for name in names if name not in leave_out):
         if name in shared:
             default, annotation = shared[name].default, hints[name]
         else:
@@ -329,15 +338,15 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
-    for former, name in RENAMED.items():
+    for former, name in renamed.items():
         annotation = Annotated[SETTINGS[name].flag_type | None, flag_of(name, former, hidden=True)]
         parameters.append(
             inspect.Parameter(former, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         )
 
     def run(**given: Any) -> None:
-        flags = {key: given.pop(key) for key in SETTINGS}
-        for former, name in RENAMED.items():
+        flags = {key: given.pop(key) for key in keys}
+        for former, name in renamed.items():
             value = given.pop(former)
             flags[name] = value if flags[name] is None else flags[name]
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)

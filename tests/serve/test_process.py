@@ -1,0 +1,130 @@
+"""`chatcli serve` as a process of its own, with the built-in model: it answers, stops and is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from tests.support.program import Program
+from tests.support.waiting import wait_until
+
+READY = re.compile(r"chatcli serves pocket at (http://127\.0\.0\.1:\d+)\n")
+DOG = "My dog is called Biscuit. What is my dog called?"
+
+
+@pytest.fixture
+def pocket(tmp_path: Path) -> Program:
+    return Program(tmp_path, Path("pocket"))
+
+
+@contextlib.contextmanager
+def serving(program: Program, *args: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The process and its URL, once it is ready; it is killed in the end if it still runs."""
+    process = program.start(
+        "serve", "--port", "0", *args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        ready = READY.fullmatch(process.stdout.readline().decode())
+        assert ready
+        yield process, ready[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def chat(url: str, *texts: str, **more: Any) -> Any:
+    """The reply after these messages of the user and the assistant in turn."""
+    roles = ("user", "assistant")
+    messages: Any = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        return client.chat.completions.create(model="any", messages=messages, temperature=0, **more)
+
+
+def cached(reply: Any) -> int:
+    return int(reply.usage.prompt_tokens_details.cached_tokens)
+
+
+def status(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{url}/v1/status") as response:
+        return dict(json.load(response))
+
+
+def test_both_apis_are_answered_from_one_cache(pocket: Program) -> None:
+    with serving(pocket) as (process, url):
+        first = chat(url, DOG)
+        message = first.choices[0].message
+        assert "Biscuit" in message.content and "Biscuit" in message.reasoning_content
+        with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+            again = client.messages.create(
+                model="any", max_tokens=200, messages=[{"role": "user", "content": DOG}]
+            )
+        # The same prompt again leaves one token to run.
+        assert (1, first.usage.prompt_tokens - 1) == (
+            again.usage.input_tokens,
+            again.usage.cache_read_input_tokens,
+        )
+        process.send_signal(signal.SIGTERM)
+        assert 0 == process.wait(20)
+
+
+@pytest.mark.slow
+def test_a_conversation_goes_on_where_it_was_after_a_kill(pocket: Program) -> None:
+    with serving(pocket) as (process, url):
+        first = chat(url, DOG)
+        text = first.choices[0].message.content
+        wait_until(lambda: not status(url)["unsettled"])
+        second = chat(url, DOG, text, "47 + 38?")
+        process.kill()
+    with serving(pocket) as (_, url):
+        again = chat(url, DOG, text, "47 + 38?")
+        assert second.choices[0].message.content == again.choices[0].message.content
+        assert cached(again) >= cached(second) > first.usage.prompt_tokens
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_replies_and_the_process(pocket: Program) -> None:
+    # Token 2 ends a reply.
+    endless = {"prompt": "1 2 3 4 5", "stream": True, "logit_bias": {"2": -1e6}}
+    with serving(pocket) as (process, url):
+        request = urllib.request.Request(f"{url}/v1/completions", json.dumps(endless).encode())
+        with urllib.request.urlopen(request) as response:
+            assert response.readline().startswith(b"data: ")
+            process.send_signal(signal.SIGINT)
+            assert b"the server is stopping" in response.read()
+        assert 130 == process.wait(20)
+        assert process.stderr is not None and b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_a_shell_reuses_what_a_server_ran(pocket: Program) -> None:
+    with serving(pocket) as (_, url):
+        chat(url, DOG)
+        wait_until(lambda: not status(url)["unsettled"])
+        # Both have the folder open now. What is left is the generation prompt.
+        assert pocket.ask(DOG, "-m", "pocket")["prefilled_tokens"] <= 2
+
+
+@pytest.mark.slow
+def test_what_cannot_be_started_is_one_sentence(pocket: Program) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = pocket.run("serve", "--port", str(port), expect=2)
+        assert f"chatcli: Port {port} is taken: choose another with --port.\n" == refused.errors
+    assert "--api-key" in pocket.run("serve", "--host", "0.0.0.0", expect=2).errors
+    assert "no address" in pocket.run("serve", "--host", "nowhere.invalid", "--api-key", "k", expect=2).errors
+    assert "no model" in pocket.run("serve", "-m", "./nothing", expect=1).errors
