@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from chatcli.engine import generate, speculative
-from chatcli.engine.generate import Request, StopSignal, Token
+from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
 from chatcli.kv import prompt_cache
@@ -27,7 +27,7 @@ from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id, segment_id
-from chatcli.threads.mlx_thread import Worker
+from chatcli.threads.mlx_thread import StopSignal, Worker
 
 # What mlx-lm and MLX raise when arrays are not those of this model's cache.
 MISMATCH_ERRORS = (
@@ -697,13 +697,13 @@ class Checkpoints:
         cancelled: StopSignal,
         speculator: Speculator | None = None,
         *,
-        interleaved: bool = False,
+        others: StopSignal | None = None,
     ) -> Generator[Token]:
         """Run the rest of the prompt and generate; the cache of a `speculator` is at the same token.
 
         To close this early leaves the caches as the last checkpoint had them, but for a rewind.
         Where history shows the reply as it was generated, the next prefill goes on from there.
-        `interleaved`: other work may run between its tokens, after `leave_live_cache` also prefills.
+        While `others` is set, other work may run between its tokens, after `leave_live_cache` also prefills.
         """
         run_model = generate.generate
         if speculator is not None:
@@ -714,8 +714,9 @@ class Checkpoints:
             request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
             log_so_far = self._log
         with self.lent(run, log_so_far, len(request.reply_start)) as (cache, log):
-            run_on_worker = self._worker.stream if interleaved else self._worker.pump
-            tokens = run_on_worker(run_model, self.loaded, cache, request, cancelled, log)
+            run_reply = partial(run_model, self.loaded, cache, request, cancelled, log)
+            worker = self._worker
+            tokens = worker.pump(run_reply) if others is None else worker.pump_unless(others, run_reply)
             with contextlib.closing(tokens):
                 for token in tokens:
                     run.append(token.id)

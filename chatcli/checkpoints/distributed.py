@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
-from chatcli.engine.generate import Request, StopSignal, Token
+from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import ModelBroken, RankLost, SegmentDamaged
 from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
@@ -27,7 +27,7 @@ from chatcli.model.ranks import Ranks
 from chatcli.settings.values import Settings
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
-from chatcli.threads.mlx_thread import Worker
+from chatcli.threads.mlx_thread import StopSignal, Worker
 
 UNBATCHED = "Several ranks generate the replies one by one."
 
@@ -192,9 +192,9 @@ class LeadingCheckpoints(ShardedCheckpoints):
         cancelled: StopSignal,
         speculator: Speculator | None = None,
         *,
-        interleaved: bool = False,
+        others: StopSignal | None = None,
     ) -> Generator[Token]:
-        assert speculator is None and not interleaved  # ranks have no draft model, and do one thing at a time
+        assert speculator is None and others is None  # ranks have no draft model, and do one thing at a time
         if request.sampling.seed is None:
             sampling = replace(request.sampling, seed=secrets.randbits(32))
             request = replace(request, sampling=sampling)

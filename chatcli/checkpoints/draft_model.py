@@ -11,10 +11,11 @@ from collections.abc import Generator
 
 from chatcli.checkpoints.checkpoints import Checkpoints, Purpose
 from chatcli.engine import embeddings
-from chatcli.engine.generate import Request, StopSignal, Token
+from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import SpeculationLimits, Speculator
 from chatcli.model.load import LoadedModel
 from chatcli.store.segments.token_path import TokenPath
+from chatcli.threads.mlx_thread import StopSignal
 
 
 class Speculation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generation_stream, stream_generate
@@ -18,17 +18,12 @@ from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
 from chatcli.settings.values import Sampling
+from chatcli.threads.mlx_thread import StopSignal
 
 # A state cannot be cut, so a reply keeps those at the last multiples of so many tokens of the whole prompt.
 STATE_TOKENS = 16
 # The most windows' rows that are logged of one reply; a longer one is settled by running it again.
 MAX_LOG_BYTES = 256 << 20
-
-
-class StopSignal(Protocol):
-    """Says, between two steps of a long run, whether to stop. A `threading.Event` is one."""
-
-    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True)

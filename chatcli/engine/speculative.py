@@ -19,7 +19,6 @@ from mlx_lm.models.cache import trim_prompt_cache
 from chatcli.engine import embeddings
 from chatcli.engine.generate import (
     Request,
-    StopSignal,
     Token,
     continued_text,
     generate,

@@ -111,6 +111,16 @@ class ServedReply(BatchReply):
                 self.deliver(CallsMade(tuple(called)))
 
 
+class Others:
+    """Set while a reply that is generated on the live cache is not all that there is to do."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def is_set(self) -> bool:
+        return self._engine.has_others()
+
+
 class Engine:
     """A loaded model that replies to requests, with the checkpoints of a sessions folder."""
 
@@ -128,6 +138,7 @@ class Engine:
         self._taking_turns: list[ServedReply] = []
         self._on_live_cache: ServedReply | None = None
         self._prefilling: Job | None = None
+        self._others = Others(self)
         self._together: Together[ServedReply] | None = None
         self._thread: threading.Thread | None = None
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -214,6 +225,10 @@ class Engine:
     @property
     def _checkpoints(self) -> Checkpoints:
         return self._runtime.checkpoints
+
+    def has_others(self) -> bool:
+        """Whether more than one request is there. From any thread."""
+        return self._closing or bool(self._waiting) or len(self._running) > 1
 
     @property
     def _running(self) -> list[ServedReply]:
@@ -358,7 +373,7 @@ class Engine:
         while len(self._taking_turns) >= MAX_TAKING_TURNS:
             self._step()
         # Its first token is taken at once: another request may take the live cache before the next.
-        reply.alone = checkpoints.generate(request, reply.cancelled, interleaved=True)
+        reply.alone = checkpoints.generate(request, reply.cancelled, others=self._others)
         self._taking_turns.append(reply)
         self._on_live_cache = reply
         self._take_turn(reply)

@@ -11,15 +11,21 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from chatcli.threads.executor import SerialExecutor
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class StopSignal(Protocol):
+    """Says, between two steps of a long run, whether to stop. A `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
 
 
 class Worker:
@@ -85,6 +91,27 @@ class Worker:
             stopped.set()
             done.result()
 
+    def pump_unless(
+        self, others: StopSignal, work: Callable[P, Iterator[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Generator[T]:
+        """`pump` while there are no `others`, else `stream`: then other work may run between two items.
+
+        What had run ahead by then comes first.
+        """
+        steps = self.call(work, *args, **kwargs)
+        closed = threading.Event()
+        try:
+            while True:
+                items: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+                ahead = self.submit(_fill_until, items, (closed, others), steps)
+                while (item := items.get()) is not None:
+                    yield item
+                if ahead.result():
+                    return
+        finally:
+            closed.set()
+            self.call(getattr(steps, "close", _nothing))
+
     def at_end(self, work: Callable[[], object]) -> None:
         """Run `work` on the thread at `close`, in reverse order."""
         self._endings.append(work)
@@ -126,6 +153,20 @@ def _fill(
             items.put(item)
             if stopped.is_set():
                 break
+    finally:
+        items.put(None)
+
+
+def _fill_until(
+    items: queue.SimpleQueue[T | None], signals: Iterable[StopSignal], steps: Iterator[T]
+) -> bool:
+    """Put at least one item, and more until a signal is set. Returns whether there are no more."""
+    try:
+        for item in steps:
+            items.put(item)
+            if any(signal.is_set() for signal in signals):
+                return False
+        return True
     finally:
         items.put(None)
 
