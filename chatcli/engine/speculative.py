@@ -33,6 +33,7 @@ from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog
 from chatcli.model import device
 from chatcli.model.load import UNLIMITED, LoadedModel
+from chatcli.threads.mlx_thread import StopSignal
 
 # Tokenizers that encode this text alike, and have as many tokens, are taken to have one vocabulary.
 PROBE = "The quick brown fox, 0123456789: naïve 你好\n\n\tif x_1 != [y]: return 'Lisbon'"
