@@ -12,8 +12,15 @@ import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import CacheLimitOption, JsonOption, SessionsOption, session_folder, value_of
-from chatcli.cli.output import confirmed, print_json, show_result
+from chatcli.cli.options import (
+    CacheLimitOption,
+    JsonOption,
+    SessionsOption,
+    YesOption,
+    session_folder,
+    value_of,
+)
+from chatcli.cli.output import confirm, print_json, show_result
 from chatcli.commands import results
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import file_size
@@ -111,7 +118,7 @@ def gc(
 
 @app.command(cls=help.Command)
 def clear(
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -124,9 +131,7 @@ def clear(
         with files.explained(f"read the checkpoints in {folder}"):
             used = file_size(inventory.total_bytes(folder))
         question = f"Delete {used} of checkpoints? They have to be computed again; conversations stay."
-        if not confirmed(question, session_files.command("cache clear --yes")):
-            print("Nothing was deleted.")
-            raise typer.Exit(1)
+        confirm(question, session_files.command("cache clear --yes"))
     freed = inventory.clear(folder)
     if as_json:
         print_json({"freed_bytes": freed})

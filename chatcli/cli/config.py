@@ -6,6 +6,7 @@ It works where the file or the environment is wrong, so that they can be mended.
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -190,9 +191,12 @@ def edit_file(path: Path) -> None:
     """Let the person's editor change the file, and say what is wrong with it then."""
     from chatcli.tui.composer.editor import edited, find_editor
 
-    editor = find_editor(os.environ)
+    editor = find_editor(os.environ, installed=sys.stdin.isatty() and sys.stdout.isatty())
     if editor is None:
-        raise UsageError("To edit the settings, set EDITOR first, as in: export EDITOR=nano")
+        raise UsageError(
+            "There is no editor to start here: set EDITOR, as in export EDITOR=nano, "
+            "or change one setting with chatcli config KEY VALUE."
+        )
     text = config_file.text_to_edit(path)
     changed = edited(text, editor)
     if changed != text.removesuffix("\n"):

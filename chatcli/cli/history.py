@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import platformdirs
 import typer
 
 from chatcli import files
 from chatcli.cli import help
-from chatcli.cli.options import JsonOption, SessionsOption, session_folder
-from chatcli.cli.output import confirmed, print_json
+from chatcli.cli.options import JsonOption, SessionsOption, YesOption, session_folder
+from chatcli.cli.output import confirm, print_json
 from chatcli.store.sessions import history
 from chatcli.text import count
 
@@ -19,16 +17,15 @@ app = typer.Typer(cls=help.Group, help="Clear what Up and Ctrl-R bring back.", n
 
 @app.command(cls=help.Command)
 def clear(
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     sessions: SessionsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forget everything that was typed. The conversations stay."""
     folder = session_folder(sessions)
-    question = "Forget everything that was typed? The conversations stay."
-    if not yes and not confirmed(question, folder.command("history clear --yes")):
-        print("Nothing was deleted.")
-        raise typer.Exit(1)
+    if not yes:
+        question = "Forget everything that was typed? The conversations stay."
+        confirm(question, folder.command("history clear --yes"))
     with files.explained(f"clear the history in {folder.folder}"):
         cleared = history.clear(folder.location)
         # One file for all folders, as chatcli 0.2 kept it.

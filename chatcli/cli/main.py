@@ -31,7 +31,15 @@ from chatcli.cli import (
     sessions,
 )
 from chatcli.cli.json_lines import JsonLines
-from chatcli.cli.options import Name, Options, brief, complete_session, with_options
+from chatcli.cli.options import (
+    LatestOption,
+    Name,
+    Options,
+    SessionOption,
+    brief,
+    complete_session,
+    with_options,
+)
 from chatcli.cli.output import print_json, warn
 from chatcli.cli.process import (
     INTERRUPTED,
@@ -122,9 +130,7 @@ def common(
     model: Annotated[
         str | None, brief("model", "Chat with this model: a folder, a hub name or an alias.")
     ] = None,
-    latest: Annotated[
-        bool, typer.Option("-c", "--continue", help="Continue the most recent session.")
-    ] = False,
+    latest: LatestOption = False,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -136,16 +142,7 @@ def common(
         ),
     ] = None,
     system: Annotated[str | None, brief("system", "Set the system prompt.")] = None,
-    session: Annotated[
-        str | None,
-        typer.Option(
-            "-S",
-            "--session",
-            metavar="NAME",
-            help="Continue this session, or begin it.",
-            autocompletion=complete_session,
-        ),
-    ] = None,
+    session: SessionOption = None,
     sessions: Annotated[Path | None, brief("sessions", "Keep sessions in this folder.")] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")

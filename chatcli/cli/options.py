@@ -218,6 +218,18 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_ses
 ModelOption = Annotated[str | None, flag_of("model")]
 SessionsOption = Annotated[Path | None, flag_of("sessions")]
 CacheLimitOption = Annotated[str | None, flag_of("cache_limit")]
+SessionOption = Annotated[
+    str | None,
+    typer.Option(
+        "-S",
+        "--session",
+        metavar="NAME",
+        help="Continue this session, or begin it.",
+        autocompletion=complete_session,
+    ),
+]
+LatestOption = Annotated[bool, typer.Option("-c", "--continue", help="Continue the most recent session.")]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -228,19 +240,8 @@ class Options:
     `flags` are those of declared settings, by key; None (or an empty list) where one is not given.
     """
 
-    session: Annotated[
-        str | None,
-        typer.Option(
-            "-S",
-            "--session",
-            metavar="NAME",
-            help="Continue this session, or begin it.",
-            autocompletion=complete_session,
-        ),
-    ] = None
-    latest: Annotated[bool, typer.Option("-c", "--continue", help="Continue the most recent session.")] = (
-        False
-    )
+    session: SessionOption = None
+    latest: LatestOption = False
     at: Annotated[
         int | None,
         typer.Option("--at", metavar="TURN", parser=turn_number, help="Continue from this turn."),

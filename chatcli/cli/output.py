@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+import typer
+
 from chatcli.errors import UsageError
 from chatcli.text import clean
 from chatcli.tui.terminal import startup
@@ -28,8 +30,8 @@ def show_result(result: Result) -> None:
     display.result(result)
 
 
-def confirmed(question: str, unasked: str) -> bool:
-    """Whether a person says yes to what cannot be undone. Raises `UsageError` without a terminal.
+def confirm(question: str, unasked: str) -> None:
+    """Ask before what cannot be undone, and leave without a yes. Raises `UsageError` without a terminal.
 
     `unasked` is the command that does it without a question. Ctrl-C raises `KeyboardInterrupt`.
     """
@@ -39,10 +41,13 @@ def confirmed(question: str, unasked: str) -> bool:
     startup.restore()
     print(clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
     try:
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        answer = sys.stdin.readline().strip().lower()
     except KeyboardInterrupt:
         print(file=sys.stderr)
         raise
+    if answer not in ("y", "yes"):
+        print("Nothing was deleted.")
+        raise typer.Exit(1)
 
 
 def print_json(value: Any) -> None:

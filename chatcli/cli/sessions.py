@@ -13,7 +13,7 @@ import typer
 from chatcli import files
 from chatcli.cli import help
 from chatcli.cli.options import JsonOption, Name, SessionsOption, complete_session, session_folder
-from chatcli.cli.output import confirmed, print_json, show_result, warn
+from chatcli.cli.output import confirm, print_json, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
@@ -164,10 +164,8 @@ def delete(
             raise SessionNotFound(
                 f"There is no session '{name}': give the whole name, '{whole_name}', to delete that one."
             )
-    unasked = folder.command("delete --yes", *whole_names)
-    if not yes and not confirmed(question_of(folder, whole_names), unasked):
-        print("Nothing was deleted.")
-        raise typer.Exit(1)
+    if not yes:
+        confirm(question_of(folder, whole_names), folder.command("delete --yes", *whole_names))
     for name in whole_names:
         freed = maintenance.delete(folder, name)
         print(clean(f"Deleted '{name}' and {file_size(freed)} of checkpoints."))

@@ -227,6 +227,13 @@ def files(sessions: Path, kind: str) -> list[Path]:
     return sorted(sessions.glob(f"kv/*/??/*.{kind}.safetensors"))
 
 
+def rewrite_tensors(paths: list[Path], change: Change) -> None:
+    for path in paths:
+        with Container(Location.of_file(path)) as file:
+            tensors = {name: file.read(name) for name in file.tensors}
+        rewrite(path, {}, **change(tensors))
+
+
 def assert_missed_once(saved: Saved, sessions: Path) -> None:
     """The next turn computes, says why, and gives the reply of an uncached run; then all is well again."""
     with saved.harness(sessions) as harness:
@@ -245,10 +252,7 @@ def test_rows_that_are_not_this_model_s_are_a_miss_once(
 ) -> None:
     conversation = saved(family)
     sessions = Path(shutil.copytree(conversation.sessions, tmp_path / "sessions"))
-    for path in files(sessions, "rows"):
-        with Container(Location.of_file(path)) as file:
-            tensors = {name: file.read(name) for name in file.tensors}
-        rewrite(path, {}, **ROWS[change](tensors))
+    rewrite_tensors(files(sessions, "rows"), ROWS[change])
     assert_missed_once(conversation, sessions)
 
 
@@ -258,10 +262,7 @@ def test_a_state_that_is_not_this_model_s_is_a_miss_once(
 ) -> None:
     conversation = saved("recurrent")
     sessions = Path(shutil.copytree(conversation.sessions, tmp_path / "sessions"))
-    for path in files(sessions, "state"):
-        with Container(Location.of_file(path)) as file:
-            tensors = {name: file.read(name) for name in file.tensors}
-        rewrite(path, {}, **STATES[change](tensors))
+    rewrite_tensors(files(sessions, "state"), STATES[change])
     assert_missed_once(conversation, sessions)
 
 

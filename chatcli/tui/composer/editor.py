@@ -17,10 +17,11 @@ from chatcli.text import shorten
 USUAL_EDITORS = ("nano", "vi", "vim")
 
 
-def find_editor(environment: Mapping[str, str]) -> str | None:
-    """The command line of the person's editor, else one that is installed, else None."""
+def find_editor(environment: Mapping[str, str], *, installed: bool = True) -> str | None:
+    """The command line of the person's editor, else one that is `installed`, else None."""
     chosen = environment.get("VISUAL") or environment.get("EDITOR")
-    return chosen or next((name for name in USUAL_EDITORS if shutil.which(name)), None)
+    usual = USUAL_EDITORS if installed else ()
+    return chosen or next((name for name in usual if shutil.which(name)), None)
 
 
 def edited(text: str, editor: str) -> str:
