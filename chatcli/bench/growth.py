@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import resource
-import statistics
 import sys
 import tempfile
 import threading
@@ -55,8 +54,9 @@ REPLY_TOKENS = 8
 # With the reply and the markers around both, a turn is about a hundred tokens.
 MESSAGE = long_text(300)
 CONTEXT_TOKENS = 1 << 20
-# How many turns before a point of a curve belong to it.
-TURNS_AT_POINT = 5
+# How many turns before a point of a curve belong to it. What the least of them took, the work takes: other
+# programs only add to it.
+TURNS_AT_POINT = 9
 # The points of a curve, as parts of its end.
 PARTS = (16, 4, 2, 1)
 FOLDER_PARTS = (100, 10, 1)
@@ -101,7 +101,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a conversation has come after so many turns, with medians of the last ones.
+    """Where a conversation has come after so many turns, with the least that the last ones took.
 
     `reopen` is reading its session and restoring its checkpoint as a new process does, `tree` laying out
     its tree, in seconds. `memory` is the most that the process had so far, in bytes.
@@ -249,8 +249,8 @@ def _curve(
             laid_out = time.perf_counter()
             tokens = _reopen(context, folder)
             reopened = time.perf_counter()
-            medians = map(statistics.median, zip(*map(astuple, newest), strict=True))
-            yield Point(number, tokens, Turn(*medians), reopened - laid_out, laid_out - began, _memory())
+            least = map(min, zip(*map(astuple, newest), strict=True))
+            yield Point(number, tokens, Turn(*least), reopened - laid_out, laid_out - began, _memory())
 
 
 def _take(context: TurnContext, number: int) -> Turn:
@@ -296,16 +296,16 @@ def _folder(path: Path, sessions: int, segments: int) -> FolderPoint:
         segments,
         match.median,
         missed.median,
-        _median(lambda: SegmentStore(path, scale.FINGERPRINT).close()),
-        _median(folder.names),
-        _median(folder.summaries),
-        _median(lambda: inventory.usage(path)),
-        _median(lambda: maintenance.collectable(folder, MAX_BYTES, Settings.recompute_seconds)),
+        _least(lambda: SegmentStore(path, scale.FINGERPRINT).close()),
+        _least(folder.names),
+        _least(folder.summaries),
+        _least(lambda: inventory.usage(path)),
+        _least(lambda: maintenance.collectable(folder, MAX_BYTES, Settings.recompute_seconds)),
     )
 
 
-def _median(work: Callable[[], object]) -> float:
-    return timed(work, FOLDER_ROUNDS).median
+def _least(work: Callable[[], object]) -> float:
+    return timed(work, FOLDER_ROUNDS).least
 
 
 def _memory() -> int:
@@ -337,7 +337,7 @@ def _conversation_table(title: str, counted: str, points: Sequence[Point]) -> Ta
         for point in points
     ]
     notes = [
-        f"Medians of the last {TURNS_AT_POINT} turns, with a model that computes nothing. Render: from "
+        f"The least of the last {TURNS_AT_POINT} turns, with a model that computes nothing. Render: from "
         "Enter to the token path. Answer: the rest until the reply is on disk. Settle: behind the prompt. "
         "Reopen: another process's way to the same place. Memory: the most so far."
     ]

@@ -335,8 +335,8 @@ class Template:
         power = 1 << max(len(messages).bit_length() - 1, 0)
         if power <= RECENT_MESSAGES:
             return []
-        kinds = [(message.role, bool(message.tool_calls)) for message in messages]
-        tried = messages[: next((count for count in range(power, 0, -1) if kinds[count - 1] == kinds[-1]), 0)]
+        ends_alike = (at for at in range(power, 0, -1) if _kind(messages[at - 1]) == _kind(messages[-1]))
+        tried = messages[: next(ends_alike, 0)]
         key = self._path_key(tried)
         local = self._cache.local.get(key)
         if local is None:
@@ -483,6 +483,11 @@ def next_input(messages: Sequence[Message]) -> list[Message]:
     if last is not None and last.tool_calls:
         return [Message("tool", INVENTED_TEXTS[0], tool_call_id=last.tool_calls[0].id)]
     return [INVENTED_QUESTION]
+
+
+def _kind(message: Message) -> tuple[str, bool]:
+    """What decides on how a path that ends with a message may go on."""
+    return message.role, bool(message.tool_calls)
 
 
 def _called(messages: Sequence[Message], call_id: str) -> str | None:

@@ -15,8 +15,6 @@ from itertools import takewhile
 
 # How ids are computed: a change would make every checkpoint another one.
 IDS_VERSION = 1
-# Comparing two lists is much faster than comparing their items one by one.
-COMPARED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -115,12 +113,15 @@ def segment_id(parent: str, tokens: Sequence[int], extra: str = "") -> str:
 
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
     """How many leading tokens, or ids, two sequences share."""
-    limit = min(len(left), len(right))
-    for start in range(0, limit, COMPARED_AT_ONCE):
-        end = min(start + COMPARED_AT_ONCE, limit)
-        if list(left[start:end]) != list(right[start:end]):
-            return next(at for at in range(start, end) if left[at] != right[at])
-    return limit
+    # Comparing two lists is much faster than comparing their items one by one.
+    shared, differing = 0, min(len(left), len(right)) + 1
+    while shared + 1 < differing:
+        middle = (shared + differing) // 2
+        if list(left[shared:middle]) == list(right[shared:middle]):
+            shared = middle
+        else:
+            differing = middle
+    return shared
 
 
 def usable_boundaries(positions: Iterable[int], prompt_length: int, least: int = 1) -> list[int]:
