@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 class StopTexts:
     """Holds back what may be the beginning of a stop text until that is certain.
 
-    `characters` counts those that were fed, and `end` how many of them come before the first stop text
-    (None: there was none yet).
+    `characters` counts those that were fed, and `end` how many of them come before the first stop text,
+    which is `found_text` (None: there was none yet).
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -17,6 +17,7 @@ class StopTexts:
         self._pending = ""
         self.characters = 0
         self.end: int | None = None
+        self.found_text: str | None = None
 
     @property
     def found(self) -> bool:
@@ -28,10 +29,10 @@ class StopTexts:
             return ""
         self._pending += text
         self.characters += len(text)
-        places = [(at + len(stop), at) for stop in self._texts if (at := self._pending.find(stop)) >= 0]
+        places = [(at + len(stop), at, stop) for stop in self._texts if (at := self._pending.find(stop)) >= 0]
         if places:
             # The first that is complete, so that it does not matter in what pieces the text comes.
-            _, at = min(places)
+            _, at, self.found_text = min(places)
             self.end = self.characters - len(self._pending) + at
             return self._release(at)
         return self._release(len(self._pending) - partial_length(self._pending, self._texts))

@@ -32,7 +32,6 @@ SAMPLING = {
 }
 # Clients give a thought's signature back with it, and nobody here asks for it.
 SIGNATURE = "Y2hhdGNsaQ=="
-STOP_REASONS = {"stop": "end_turn", "length": "max_tokens"}
 ERROR_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -81,7 +80,7 @@ class Messages(Exchange):
             case CallsMade(calls):
                 return b"".join(map(self._call, calls))
             case ReplyDone(record):
-                end = {"stop_reason": stop_reason(record, self.calls), "stop_sequence": None}
+                end = {"stop_reason": self._stop_reason(record), "stop_sequence": self.stop_text}
                 data = {"type": "message_delta", "delta": end, "usage": record_usage(record)}
                 stop = frame({"type": "message_stop"}, "message_stop")
                 return self._close() + frame(data, "message_delta") + stop
@@ -132,13 +131,20 @@ class Messages(Exchange):
             "model": self.model,
             "content": self._blocks,
             "stop_reason": reason,
-            "stop_sequence": None,
+            "stop_sequence": self.stop_text,
             "usage": usage,
         }
 
     def whole(self) -> Json:
         assert self.record is not None
-        return self._message(record_usage(self.record), stop_reason(self.record, self.calls))
+        return self._message(record_usage(self.record), self._stop_reason(self.record))
+
+    def _stop_reason(self, record: TurnRecord) -> str:
+        if record.finish_reason == "length":
+            return "max_tokens"
+        if self.stop_text is not None:
+            return "stop_sequence"
+        return "tool_use" if self.calls else "end_turn"
 
     def keep_alive(self) -> bytes:
         # Before its first event a stream must have no other.
@@ -175,11 +181,6 @@ def usage(prompt: int, reused: int, generated: int) -> Json:
 def record_usage(record: TurnRecord) -> Json:
     reused = record.reused_tokens + record.typeahead_tokens
     return usage(record.prompt_tokens, reused, record.generated_tokens)
-
-
-def stop_reason(record: TurnRecord, calls: Sequence[ToolCall]) -> str:
-    reason = STOP_REASONS.get(record.finish_reason, "end_turn")
-    return "tool_use" if calls and reason == "end_turn" else reason
 
 
 def read_request(body: Fields) -> ReplyRequest:

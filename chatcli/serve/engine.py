@@ -462,7 +462,7 @@ class Engine:
             self._kept.add(chat.conversation, entry, record.thinking, {**record.numbers(), **facts})
         if record.finish_reason != "cancelled" and reply.asked.prompt is None:
             self._unsettled.append((chat, entry))
-        reply.deliver(ReplyDone(record, calls))
+        reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
 
     def _settle(self) -> None:
         """Run the reply that has waited longest as history will show it, until somebody asks."""

@@ -59,10 +59,14 @@ class TokenLogprob:
 
 @dataclass(frozen=True)
 class ReplyDone:
-    """The reply has ended. `record.finish_reason` is "stop", "length" or "cancelled"."""
+    """The reply has ended. `record.finish_reason` is "stop", "length" or "cancelled".
+
+    `stop_text` is the stop text that ended it, None if none did.
+    """
 
     record: TurnRecord
     calls: tuple[ToolCall, ...] = ()
+    stop_text: str | None = None
 
 
 # What a reply comes as, in this order: one match, progress, then deltas, then the end.

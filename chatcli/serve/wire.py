@@ -192,6 +192,7 @@ class Exchange(ABC):
         self.text = self.thinking = ""
         self.calls: tuple[ToolCall, ...] = ()
         self.record: TurnRecord | None = None
+        self.stop_text: str | None = None
         self.progress: PrefillProgress | None = None
 
     def take(self, event: ReplyEvent) -> bytes:
@@ -206,7 +207,7 @@ class Exchange(ABC):
             case CallsMade(calls):
                 self.calls += calls
             case ReplyDone():
-                self.record = event.record
+                self.record, self.stop_text = event.record, event.stop_text
         return self.frames(event)
 
     @abstractmethod

@@ -30,6 +30,8 @@ NUM_DRAFT_TOKENS = 3
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
 
+# MLX slices by 32-bit numbers.
+MOST_TOKENS = (1 << 31) - 1
 BY_MODEL = "the model's own"
 RUN = "Running the model"
 
@@ -136,6 +138,7 @@ class Sampling:
             "20, as in mlx-lm",
             metavar="TOKENS",
             min=0,
+            max=MOST_TOKENS,
             in_shell=True,
         ),
     ] = None
@@ -160,7 +163,8 @@ class Sampling:
         ),
     ] = None
     min_tokens_to_keep: Annotated[
-        int | None, Int("Tokens that min-p always keeps.", "1", metavar="TOKENS", min=1, in_shell=True)
+        int | None,
+        Int("Tokens that min-p always keeps.", "1", metavar="TOKENS", min=1, max=MOST_TOKENS, in_shell=True),
     ] = None
     logit_bias: Annotated[
         tuple[tuple[int, float], ...] | None,

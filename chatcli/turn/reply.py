@@ -43,6 +43,11 @@ class ReplyCollector:
         """Whether a stop text was found: what comes after it is not part of the reply."""
         return self._stop.found
 
+    @property
+    def stop_text(self) -> str | None:
+        """The stop text that was found."""
+        return self._stop.found_text
+
     def recall(
         self, tokens: Sequence[int], text: str, thinking_tokens: int = 0, thinking_seconds: float = 0.0
     ) -> None:

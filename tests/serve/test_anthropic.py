@@ -59,6 +59,13 @@ def test_a_stream_becomes_the_same_message(client: anthropic.Anthropic, text: st
         ]
 
 
+def test_the_stop_text_that_ended_a_message_is_told(client: anthropic.Anthropic) -> None:
+    message = ask(client, "stop", stop_sequences=["END"])
+    assert ("stop_sequence", "END") == (message.stop_reason, message.stop_sequence)
+    *_, delta, _ = ask(client, "stop", stop_sequences=["END"], stream=True)
+    assert ("stop_sequence", "END") == (delta.delta.stop_reason, delta.delta.stop_sequence)
+
+
 def test_arguments_that_are_no_object_come_as_one(client: anthropic.Anthropic) -> None:
     assert {"arguments": '{"a": NaN}'} == ask(client, "odd").content[0].input
 

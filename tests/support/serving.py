@@ -50,6 +50,7 @@ SCRIPT: Mapping[str, Sequence[Step]] = {
     ],
     "call": [MATCHED, TextDelta("I look."), CallsMade(CALLS), ReplyDone(RECORD, CALLS)],
     "odd": [MATCHED, CallsMade((ToolCall("read", '{"a": NaN}', "call_3"),)), ReplyDone(RECORD)],
+    "stop": [MATCHED, TextDelta("I "), ReplyDone(RECORD, stop_text="END")],
     "slow": [1.8, MATCHED, PrefillProgress(4, 8), 1.8, TextDelta("There."), ReplyDone(RECORD)],
     "late": [1.8, ChatcliError("No disk is left.")],
     "broken": [MATCHED, TextDelta("I"), ChatcliError("No disk is left.")],

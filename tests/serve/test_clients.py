@@ -1,0 +1,101 @@
+"""Clients before a real engine and tiny real models: a loop with tools, and many at once."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from tests.serve import test_anthropic, test_openai
+from tests.support.asking import Served
+from tests.support.serving import serving
+from tests.support.templates import QWEN3_TOOLS
+from tests.support.tiny import write_reciter
+
+# JSON as a model may write it, and no library does.
+CALL = '{"name":"read",  "arguments":{"at":"caf\\u00e9"}}'
+DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(40))
+pytestmark = pytest.mark.slow
+
+
+def ask_openai(url: str, messages: list[Any]) -> tuple[list[Any], int, int]:
+    """The messages that a client's tool loop sends next, and how many tokens were cached and not."""
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        reply = client.chat.completions.create(model="any", messages=messages, tools=[test_openai.TOOL])
+    message = reply.choices[0].message.model_dump(exclude_none=True)
+    call = message["tool_calls"][0]
+    # As some clients do, the arguments are parsed and written anew.
+    call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "a cat"}
+    cached = reply.usage.prompt_tokens_details.cached_tokens
+    return [*messages, message, result], cached, reply.usage.prompt_tokens - cached
+
+
+def ask_anthropic(url: str, messages: list[Any]) -> tuple[list[Any], int, int]:
+    with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+        reply = client.messages.create(
+            model="any", max_tokens=50, messages=messages, tools=[test_anthropic.TOOL]
+        )
+    calls = [block for block in reply.content if block.type == "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": calls[0].id, "content": "a cat"}
+    told = {"role": "assistant", "content": [block.model_dump() for block in calls]}
+    answer = {"role": "user", "content": [result]}
+    return [*messages, told, answer], reply.usage.cache_read_input_tokens, reply.usage.input_tokens
+
+
+@pytest.mark.parametrize("ask", [ask_openai, ask_anthropic])
+def test_a_loop_with_tools_prefills_the_results_alone(ask: Any, tmp_path: Path) -> None:
+    model = write_reciter(tmp_path / "model", QWEN3_TOOLS, ["<tool_call>", CALL, "</tool_call>"])
+    messages: list[Any] = [{"role": "user", "content": DOCUMENT}]
+    for turn in range(4):
+        # A server of its own each time: what one did is on disk.
+        with Served(model, tmp_path / "saved") as served, Started(served) as url:
+            messages, cached, run = ask(url, messages)
+            assert cached > 400 and run < 60 if turn else cached == 0
+            served.rest()
+
+
+class Started:
+    """A server before an engine that has been started."""
+
+    def __init__(self, served: Served) -> None:
+        self.model = served.engine.model
+        self.submit, self.status = served.engine.submit, served.engine.status
+        self._serving = serving(self)
+
+    def start(self) -> None:
+        pass
+
+    def __enter__(self) -> str:
+        return self._serving.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._serving.__exit__(None, None, None)
+
+
+def complete(url: str, text: str) -> Any:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        return client.chat.completions.create(
+            model="any",
+            messages=[{"role": "system", "content": DOCUMENT}, {"role": "user", "content": text}],
+            max_tokens=12,
+            temperature=0,
+        )
+
+
+def test_fifty_prompts_with_one_beginning_run_it_once(models: Path, tmp_path: Path) -> None:
+    texts = [f"Question {number}?" for number in range(50)]
+    with Served(models / "qwen3_5", tmp_path, cache=True) as served, Started(served) as url:
+        alone = [complete(url, text) for text in texts[:5]]
+        with ThreadPoolExecutor(5) as clients:
+            replies = list(clients.map(lambda text: complete(url, text), texts))
+    assert [reply.choices[0].message.content for reply in alone] == [
+        reply.choices[0].message.content for reply in replies[:5]
+    ]
+    beginning = min(reply.usage.prompt_tokens_details.cached_tokens for reply in replies)
+    assert beginning > 0.95 * (replies[0].usage.prompt_tokens - 20)
