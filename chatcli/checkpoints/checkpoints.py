@@ -581,19 +581,21 @@ class Checkpoints:
             store.give_up(f"this model's cache cannot be written: {error}")
             return NO_STATE
 
-    def leave(self) -> int:
+    def leave(self) -> None:
         """Write the state at the end of the live path: nothing goes on from there soon.
 
-        Others are quickly computed again, this one is what the conversation is opened at. Returns its bytes.
+        Others are quickly computed again, this one is what the conversation is opened at.
         """
         path = self._live_path
         if path and path.id == self._unsaved:
             path = path.upto(len(path) - 1)
         if self.store is None or not self._stateful or not path or path.id not in self._snapshots:
-            return 0
+            return
         self.store.flush()
         state, scalars = self._worker.call(self._serialized, self.store, self._kept_state(path))
-        return self.store.put(Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False)
+        self.store.upkeep_bytes += self.store.put(
+            Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False
+        )
 
     # Generate
 

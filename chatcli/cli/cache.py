@@ -41,6 +41,7 @@ def stats(
     with files.explained(f"read the checkpoints in {folder}"):
         usages = inventory.usage(folder)
         limit_bytes = budget.default_limit(folder) if limit_bytes is None else limit_bytes
+        written = maintenance.written(SessionFolder(folder))
     names = maintenance.model_names(folder)
     if as_json:
         print_json(
@@ -49,6 +50,7 @@ def stats(
                 "segments": sum(usage.segments for usage in usages),
                 "bytes": sum(usage.bytes for usage in usages),
                 "limit_bytes": limit_bytes,
+                "written": asdict(written),
                 "models": [
                     {**asdict(usage), "bytes": usage.bytes, "model": names.get(usage.fingerprint)}
                     for usage in usages
@@ -56,7 +58,7 @@ def stats(
             }
         )
     else:
-        show_result(results.DiskUse(str(folder), usages, limit_bytes, names))
+        show_result(results.DiskUse(str(folder), usages, limit_bytes, names, written))
 
 
 @app.command(cls=help.Command)

@@ -14,6 +14,7 @@ from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.search import SearchResult
 
 if TYPE_CHECKING:
+    from chatcli.store.maintenance import Written
     from chatcli.store.segments.eviction import Removal
     from chatcli.store.segments.inventory import Problem, Usage
 
@@ -99,12 +100,16 @@ class Stats:
 
 @dataclass(frozen=True)
 class DiskUse:
-    """What each model's checkpoints take, of at most `limit` bytes; `names` has models by fingerprint."""
+    """What each model's checkpoints take, of at most `limit` bytes; `names` has models by fingerprint.
+
+    `written` is what the sessions have written so far.
+    """
 
     folder: str
     usages: Sequence[Usage]
     limit: int
     names: Mapping[str, str] = field(default_factory=dict)
+    written: Written | None = None
 
 
 @dataclass(frozen=True)

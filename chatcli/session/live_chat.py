@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chatcli import files
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation
-from chatcli.errors import ChatcliError, TemplateRefused, UsageError
+from chatcli.errors import ChatcliError, FolderError, TemplateRefused, UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
@@ -133,6 +133,8 @@ class LiveChat:
 
         Returns what `OpenSession.switch` does.
         """
+        self.background.stop()
+        self.session.note_upkeep(self.model.leave())
         notes = self.session.switch(file)
         self.model.set_sampling(self._resumed_sampling())
         self.session.resume_think()
@@ -184,6 +186,8 @@ class LiveChat:
             return None
         if not self.model.changing:
             self.background.close()
+        with suppress(FolderError):  # it is a statistic
+            self.session.note_upkeep(self.model.leave())
         problem = self.session.close()
         return self.model.close() or problem
 

@@ -257,6 +257,10 @@ class ModelSlot:
         runtime.speculate_with(draft_model)
         self.settings = replace(self.settings, draft_model=name)
 
+    def leave(self) -> int:
+        """`Runtime.leave`, where there is a model."""
+        return 0 if self.changing or (runtime := self._ready) is None else runtime.leave()
+
     def abandon(self) -> None:
         """Close the slot while a model is still loading: its thread ends after that, or with the process."""
         self.abandoned = True

@@ -173,6 +173,14 @@ class OpenSession:
         self.file.moved(self.file.location.with_name(f"{renamed}.jsonl"))
         return renamed
 
+    def note_upkeep(self, size: int) -> None:
+        """Add bytes that were written for no turn to the last reply's record. Raises `FolderError`."""
+        if self.file is None or not size:
+            return
+        reply = self.conversation.entries.get(self.conversation.head or "")
+        if reply is not None and reply.record:
+            self.file.note(reply, {"upkeep_bytes": reply.record.get("upkeep_bytes", 0) + size})
+
     def close(self) -> str | None:
         """Let the file go. Returns what went wrong with writing it."""
         if self.file is not None:

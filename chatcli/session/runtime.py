@@ -217,14 +217,26 @@ class Runtime:
         own = self._session  # the turns' thread changes it
         return maintenance.open_segments(self._sessions, None if own is None else own.location)
 
+    def leave(self) -> int:
+        """Write what is left to write of the conversation that the live cache holds.
+
+        Returns the bytes of it, and of files that were joined since.
+        """
+        if self._store is None:
+            return 0
+        self.checkpoints.leave()
+        self._store.tidy()
+        self._store.flush()
+        size, self._store.upkeep_bytes = self._store.upkeep_bytes, 0
+        return size
+
     def close(self) -> str | None:
         """Finish what is being written. Returns what went wrong there and was not reported yet."""
         if self._speculation is not None:
             self._speculation.close()
         if self._store is None:
             return None
-        self.checkpoints.leave()
-        self._store.tidy()
+        self.leave()
         self._store.close()
         return self._store.take_problem()
 

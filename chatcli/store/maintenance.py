@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from chatcli import files
@@ -69,6 +73,28 @@ def transcripts(sessions: Path | Location) -> list[Location]:
     with contextlib.suppress(FileNotFoundError):
         return sorted(folder / name for name in folder.names() if name.endswith(SUFFIX))
     return []
+
+
+@dataclass(frozen=True)
+class Written:
+    """Bytes of checkpoints that sessions have written, by their names and by day (ISO 8601)."""
+
+    sessions: Mapping[str, int]
+    days: Mapping[str, int]
+
+
+def written(folder: SessionFolder) -> Written:
+    """What the records of all sessions say. A turn that branches share counts once. Raises `OSError`."""
+    sessions, days, counted = Counter[str](), Counter[str](), set[str]()
+    for name in sorted(folder.names()):
+        with contextlib.suppress(ChatcliError):
+            for entry in folder.read(name).conversation.entries.values():
+                size = sum(entry.record.get(key, 0) for key in ("checkpoint_bytes", "upkeep_bytes"))
+                if size and entry.id not in counted:
+                    counted.add(entry.id)
+                    sessions[name] += size
+                    days[date.fromtimestamp(entry.created).isoformat()] += size
+    return Written(dict(sessions), dict(days))
 
 
 def model_names(sessions: Path | Location) -> dict[str, str]:

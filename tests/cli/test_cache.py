@@ -41,11 +41,16 @@ def test_stats_shows_the_usage_the_limit_and_the_states(chatcli: Program) -> Non
     assert (sum(sizes), 5_000_000_000) == (report["bytes"], report["limit_bytes"])
     assert (len(states), report["segments"]) == (model["states"], model["segments"])
     output = chatcli.run("cache", "stats").text
-    headings, row, _ = output.splitlines()
+    headings, row, _, written = output.splitlines()
     names = re.split("  +", headings.strip())
     assert ["model", "fingerprint", "segments", "rows", "states"] == names
     assert re.search(rf"  \d+ files?, \S+ k?B  +{len(states)} files?, \S+ k?B\s*$", row)
     assert " of at most " in output
+    # Nothing was removed, so all that was written is there, the state at the end too.
+    by_session, by_day = report["written"]["sessions"], report["written"]["days"]
+    assert {"talk": sum(sizes)} == by_session
+    assert [sum(sizes)] == list(by_day.values())
+    assert "most by 'talk'" in written
 
 
 @pytest.mark.slow

@@ -74,7 +74,8 @@ class SegmentStore:
     """The segments of one model in one folder, written on a thread of its own.
 
     `written` is called on that thread after each write, with its bytes and its path. `written_bytes` is
-    all that was written so far, joined files included.
+    all that was written so far, joined files included; `upkeep_bytes` is what was written for no turn since
+    that was last taken: joined files, and states at conversations' ends.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class SegmentStore:
         self.location = catalog.model_folder(folder, fingerprint)
         self.folder = self.location.path
         self.problem: str | None = None
-        self.written_bytes = 0
+        self.written_bytes = self.upkeep_bytes = 0
         self._problem_taken = False
         self._written = written
         self._writer = SerialExecutor("chatcli-writer")
@@ -400,7 +401,9 @@ class SegmentStore:
         try:
             located = locate(self.location, path)
             if covered(located) == len(path):
-                self.written_bytes += compact(self.location, located, path, self._piece, last=last)
+                size = compact(self.location, located, path, self._piece, last=last)
+                self.written_bytes += size
+                self.upkeep_bytes += size
         except FileNotFoundError:
             return  # another process joined or evicted them first
         except SegmentDamaged:

@@ -427,6 +427,7 @@ COUNTS = (
     "prefilled_tokens",
     "settled_tokens",
     "checkpoint_bytes",
+    "upkeep_bytes",
     "unrun_tokens",
     "settled_bytes",
     "drafted_tokens",

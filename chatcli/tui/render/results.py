@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -16,7 +17,7 @@ from rich.text import Text
 from chatcli.commands import results
 from chatcli.conversation.tree import ROLE_NAMES
 from chatcli.store.sessions import search
-from chatcli.text import age, clean, clean_line, file_size, shorten
+from chatcli.text import age, clean, clean_line, count, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
@@ -253,7 +254,16 @@ def _(result: results.DiskUse) -> RenderableType:
             files(usage.states, usage.state_bytes),
         )
     used = sum(usage.bytes for usage in result.usages)
-    return Group(table, Text(f"{file_size(used)} of at most {file_size(result.limit)}", style=DIM))
+    lines = [f"{file_size(used)} of at most {file_size(result.limit)}"]
+    if result.written is not None and result.written.days:
+        *_, (day, newest) = sorted(result.written.days.items())
+        name, most = max(result.written.sessions.items(), key=itemgetter(1))
+        total = sum(result.written.days.values())
+        lines.append(
+            f"written so far: {file_size(total)} in {count('day', len(result.written.days))}, "
+            f"{file_size(newest)} on {day}; most by '{clean(name)}', {file_size(most)}"
+        )
+    return Group(table, *(Text(line, style=DIM) for line in lines))
 
 
 @renderable.register
