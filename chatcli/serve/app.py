@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from chatcli import __version__
 from chatcli.errors import (
     ChatcliError,
     ContextFull,
@@ -114,8 +115,10 @@ class Api:
             ("GET", "/v1/models/{name:path}", self._model),
             ("GET", "/v1/status", self._status),
             ("GET", "/health", self._health),
+            # Where people look, and agents whether anybody is there.
+            ("GET", "/", self._root),
         )
-        listed = dict.fromkeys(f"{method} {path.partition('/{')[0]}" for method, path, _ in routes)
+        listed = dict.fromkeys(f"{method} {path.partition('/{')[0]}" for method, path, _ in routes[:-1])
         self._listing = ", ".join(listed)
         handlers: Any = {HTTPException: self._not_here}
         app = Starlette(
@@ -169,6 +172,9 @@ class Api:
     async def _status(self, request: Request) -> Response:
         status = await asyncio.to_thread(self.engine.status) if self.state == "ok" else {}
         return JSONResponse({"status": self.state, "running": len(self.running), **status})
+
+    async def _root(self, request: Request) -> Response:
+        return JSONResponse({"chatcli": __version__, "model": self.engine.model, "routes": self._listing})
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": self.state}, 200 if self.state == "ok" else 503)

@@ -96,6 +96,7 @@ class Server(uvicorn.Server):
             lifespan="off",
             interface="asgi3",
             log_config=None,
+            log_level="critical",
             access_log=False,
             proxy_headers=False,
             server_header=False,
