@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from chatcli.records import ReplyRecord, WrittenCall
 from chatcli.text import clean_line, count, file_size, shorten
 
 # Characters of a tool call's arguments that are shown.
@@ -169,7 +170,7 @@ class TurnRecord:
     draft_accepted_tokens: int = 0
     thinking_tokens: int = 0
     thinking_seconds: float = 0.0
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    tool_calls: list[WrittenCall] = field(default_factory=list)
 
     def add(self, settled: Settled) -> None:
         """Count what was run and written after the reply."""
@@ -186,10 +187,11 @@ class TurnRecord:
         """The object that `ask --json` prints."""
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> ReplyRecord:
         """What a transcript's record keeps: everything that the entry itself does not have."""
         in_entry = {"session", "turn", "text", "thinking", "finish_reason", "tokens", "logprobs"}
-        return {key: value for key, value in self.as_json().items() if key not in in_entry}
+        numbers = {key: value for key, value in self.as_json().items() if key not in in_entry}
+        return cast(ReplyRecord, numbers)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 from chatcli.bench.measure import Spread, timed
 from chatcli.conversation.tree import Entry, Message
 from chatcli.files import Location
+from chatcli.records import ReplyRecord
 from chatcli.store.segments import budget, catalog
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
@@ -101,7 +102,7 @@ def write_sessions(folder: Path, count: int) -> None:
 
 def _entries(number: int) -> Iterator[Entry]:
     parent: str | None = None
-    record = {
+    record: ReplyRecord = {
         "prompt_tokens": 100,
         "reused_tokens": 90,
         "prefilled_tokens": 10,

@@ -9,7 +9,8 @@ from typing import Any
 
 from chatcli.chat_format import renderer
 from chatcli.errors import UsageError
-from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH, is_shallow
+from chatcli.records import is_shallow
+from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH
 from chatcli.text import decodable
 
 LEVELS = ("low", "medium", "high")

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chatcli.conversation.tree import Conversation
 from chatcli.events import Event
+from chatcli.records import ReplyRecord
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.search import SearchResult
 
@@ -95,7 +96,7 @@ class Stats:
     """The numbers of each turn of a session: (turn, record)."""
 
     name: str
-    turns: Sequence[tuple[int, Mapping[str, Any]]]
+    turns: Sequence[tuple[int, ReplyRecord]]
 
 
 @dataclass(frozen=True)

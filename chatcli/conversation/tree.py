@@ -11,6 +11,7 @@ from typing import Any, Literal
 from chatcli.conversation import attachments
 from chatcli.errors import TurnOutOfRange
 from chatcli.events import ToolCall
+from chatcli.records import ReplyRecord
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLE_NAMES: dict[Role, str] = {"system": "system", "user": "you", "assistant": "reply", "tool": "tool"}
@@ -83,7 +84,7 @@ class Entry:
     message: Message
     created: float
     finish_reason: str | None = None
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: ReplyRecord = field(default_factory=ReplyRecord)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Conversation:
         self.head = entry.id
         return entry
 
-    def note(self, entry_id: str, record: Mapping[str, Any]) -> Entry:
+    def note(self, entry_id: str, record: ReplyRecord) -> Entry:
         """Add numbers that became known after the entry was written."""
         entry = self.entries[entry_id]
         self.entries[entry_id] = replace(entry, record={**entry.record, **record})

@@ -18,6 +18,7 @@ from typing import Any
 
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.files import Location
+from chatcli.records import ReplyRecord
 from chatcli.serve.request import ReplyRequest
 from chatcli.store.sessions import served
 from chatcli.store.sessions.transcript import DAMAGE, tool_calls_of
@@ -86,13 +87,11 @@ class Conversations:
         return replace(written, thinking=message.thinking or written.thinking)
 
     def add(
-        self, conversation: Conversation, message: Message, finish_reason: str, record: Mapping[str, Any]
+        self, conversation: Conversation, message: Message, finish_reason: str, record: ReplyRecord
     ) -> Entry:
         """Add a reply at the head, so that it is known when a client sends it back."""
         parent = conversation.head
-        entry = Entry(
-            entry_id(parent, message), parent, message, time.time(), finish_reason, record=dict(record)
-        )
+        entry = Entry(entry_id(parent, message), parent, message, time.time(), finish_reason, record=record)
         if entry.id not in conversation.entries:
             conversation.add(entry)
         facts: dict[str, Any] = {"date": conversation.date}

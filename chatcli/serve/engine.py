@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry, Message
@@ -26,6 +26,7 @@ from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import ChatcliError, UsageError
 from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
 from chatcli.model import vision
+from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.serve.kept import KeptConversations
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
@@ -456,7 +457,7 @@ class Engine:
         message = Message(
             "assistant", record.text, record.thinking if shows_thinking else "", tool_calls=calls
         )
-        facts = {**reply.facts, "unrun_tokens": record.unrun_tokens}
+        facts: ReplyRecord = {**reply.facts, "unrun_tokens": record.unrun_tokens}
         entry = self._conversations.add(chat.conversation, message, record.finish_reason, facts)
         if self._kept is not None and record.tokens and reply.asked.prompt is None:
             self._kept.add(chat.conversation, entry, record.thinking, {**record.numbers(), **facts})
@@ -477,7 +478,7 @@ class Engine:
             if numbers := {key: value for key, value in after.items() if before.get(key) != value}:
                 self._conversations.note(settled, numbers)
                 if self._kept is not None:
-                    self._kept.note(settled, numbers)
+                    self._kept.note(settled, cast(ReplyRecord, numbers))
             if stop.is_set():
                 return
             # Also a state that would be quickly computed: the process may be killed before the next request.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from chatcli.conversation.tree import Conversation, Entry
 from chatcli.errors import ChatcliError, SessionError
+from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 
@@ -25,7 +25,7 @@ class KeptConversations:
         self._conversations = conversations
         self._model = model
 
-    def add(self, conversation: Conversation, reply: Entry, thinking: str, record: Mapping[str, Any]) -> None:
+    def add(self, conversation: Conversation, reply: Entry, thinking: str, record: ReplyRecord) -> None:
         """Keep the path to a reply: in the session that has its beginning, as a branch, or in a new one."""
         path = [entry for entry in conversation.path(reply.id) if entry.message.role != "system"]
         path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
@@ -44,7 +44,7 @@ class KeptConversations:
         except ChatcliError as error:
             logger.warning("A conversation is not kept: %s", error)
 
-    def note(self, reply: Entry, record: Mapping[str, Any]) -> None:
+    def note(self, reply: Entry, record: ReplyRecord) -> None:
         """Add numbers to a reply that is kept, unless a shell has its session open and settles it itself."""
         name, identifier = (self._conversations.fact(reply, fact) for fact in ("session", "kept_as"))
         if name is None:

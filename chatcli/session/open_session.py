@@ -326,8 +326,7 @@ class OpenSession:
         reply = conversation.entries.get((last.parent if last else conversation.head) or "")
         if reply is None:
             return None
-        tokens = reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
-        return tokens if isinstance(tokens, int) else None
+        return reply.record.get("boundaries", {}).get("reply", reply.record.get("prompt_tokens"))
 
     def move_head(self, entry_id: str | None, *, saved: bool = True) -> None:
         """Go on from another entry. Not `saved`: opened again before the next message, it is as it was.

@@ -89,7 +89,7 @@ def written(folder: SessionFolder) -> Written:
     for name in sorted(folder.names()):
         with contextlib.suppress(ChatcliError):
             for entry in folder.read(name).conversation.entries.values():
-                size = sum(entry.record.get(key, 0) for key in ("checkpoint_bytes", "upkeep_bytes"))
+                size = entry.record.get("checkpoint_bytes", 0) + entry.record.get("upkeep_bytes", 0)
                 if size and entry.id not in counted:
                     counted.add(entry.id)
                     sessions[name] += size

@@ -10,10 +10,9 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.images import Image
@@ -35,6 +34,7 @@ from chatcli.events import (
 from chatcli.kv import prompt_cache
 from chatcli.kv.memory_limit import MemoryLimit
 from chatcli.kv.prompt_cache import PromptCache
+from chatcli.records import ReplyRecord
 from chatcli.settings.values import Sampling
 from chatcli.turn import turn
 from chatcli.turn.journal import ReplyJournal
@@ -59,7 +59,7 @@ class BatchReply:
     prompt: Prompt
     sampling: Sampling
     record: TurnRecord
-    facts: Mapping[str, Any]
+    facts: ReplyRecord
     collector: ReplyCollector
     started: float
     cancelled: threading.Event
@@ -224,7 +224,7 @@ def _journalled(journal: ReplyJournal, steps: Iterator[Step]) -> Iterator[Step]:
     """`steps`, where each reply is written to the session's file from now on."""
     for step in steps:
         if isinstance(step, BatchReply):
-            step.entry_id = journal.begin(step.prompt.leaf, step.record, partial(dict, step.facts))
+            step.entry_id = journal.begin(step.prompt.leaf, step.record, step.facts.copy)
         yield step
 
 

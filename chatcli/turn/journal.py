@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from chatcli.conversation.tree import Entry, new_id
 from chatcli.errors import FolderError
 from chatcli.events import TurnRecord
+from chatcli.records import ReplyRecord
 from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.transcript import part_line
 
@@ -27,7 +28,7 @@ class _Reply:
 
     question: str
     record: TurnRecord
-    facts: Callable[[], Mapping[str, Any]]
+    facts: Callable[[], ReplyRecord]
     text: int
     thinking: int
     tokens: int = 0
@@ -66,7 +67,7 @@ class ReplyJournal:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chatcli-journal", daemon=True)
 
-    def begin(self, question: Entry, record: TurnRecord, facts: Callable[[], Mapping[str, Any]]) -> str:
+    def begin(self, question: Entry, record: TurnRecord, facts: Callable[[], ReplyRecord]) -> str:
         """Write the reply to `question` as it comes to `record`, which may hold the beginning of it.
 
         `facts` belong to its record. Returns the id under which the whole reply is to be saved: that takes

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from chatcli.model.vision import legible
+from chatcli.records import ReplyRecord
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn.prompt import Prompt, TurnContext
 
@@ -50,7 +50,7 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
 
 
-def _why_nothing_was_kept(record: Mapping[str, Any]) -> str:
+def _why_nothing_was_kept(record: ReplyRecord) -> str:
     """Why the turn of this record has left no checkpoint behind."""
     if not record:
         return NEW_HERE

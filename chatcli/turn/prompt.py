@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Literal
 
 from chatcli.chat_format.template import Template, next_input
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation, Entry, Message
 from chatcli.errors import ContextFull
+from chatcli.records import Boundaries, ReplyRecord
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.token_path import TokenPath, usable_boundaries
 from chatcli.store.sessions.folder import SessionFile
@@ -19,7 +20,11 @@ from chatcli.store.sessions.folder import SessionFile
 # A beginning before any message that is shorter costs more to keep than to compute.
 MIN_PREFIX_TOKENS = 16
 # A reply's record keeps the boundaries around it, by their distance from it in messages.
-BOUNDARY_OFFSETS = {"before": -2, "question": -1, "reply": 0}
+BOUNDARY_OFFSETS: dict[Literal["before", "question", "reply"], int] = {
+    "before": -2,
+    "question": -1,
+    "reply": 0,
+}
 
 
 @dataclass
@@ -43,7 +48,7 @@ class TurnContext:
         assert self.session is not None
         return self.session
 
-    def note(self, reply: Entry, record: Mapping[str, Any]) -> None:
+    def note(self, reply: Entry, record: ReplyRecord) -> None:
         """Add numbers to a reply's record, also on disk where the conversation has a file."""
         if self.session is not None:
             self.session.note(reply, record)
@@ -155,11 +160,14 @@ def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry
     return known
 
 
-def boundaries_around(prompt: Prompt) -> dict[str, int]:
+def boundaries_around(prompt: Prompt) -> Boundaries:
     """Those around the reply to a prompt, or the reply that ends it, as the reply's record keeps them."""
     count = max(prompt.boundaries) + (prompt.leaf.message.role != "assistant")
-    counts = {name: count + offset for name, offset in BOUNDARY_OFFSETS.items()}
-    return {name: prompt.boundaries[at] for name, at in counts.items() if at in prompt.boundaries}
+    around: Boundaries = {}
+    for name, offset in BOUNDARY_OFFSETS.items():
+        if count + offset in prompt.boundaries:
+            around[name] = prompt.boundaries[count + offset]
+    return around
 
 
 def template_key(chat: TurnContext) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 from chatcli.conversation.tree import CUT_SHORT, Entry, Message
 from chatcli.events import TurnRecord
+from chatcli.records import ReplyRecord
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 
 
@@ -22,7 +23,7 @@ def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str
     return keep(chat, prompt.leaf, record, facts, entry_id)
 
 
-def facts_of(chat: TurnContext, prompt: Prompt) -> dict[str, Any]:
+def facts_of(chat: TurnContext, prompt: Prompt) -> ReplyRecord:
     """`provenance`, and the checkpoints of a draft model."""
     facts = provenance(chat, prompt)
     if segments := draft_segments(chat, prompt.leaf):
@@ -34,7 +35,7 @@ def keep(
     chat: TurnContext,
     user: Entry,
     record: TurnRecord,
-    facts: Mapping[str, Any],
+    facts: ReplyRecord,
     entry_id: str | None = None,
 ) -> Entry:
     """`persist`, with `facts` from `provenance`: in a batch the live cache has gone on to other questions."""
@@ -50,7 +51,7 @@ def keep(
     )
 
 
-def provenance(chat: TurnContext, prompt: Prompt) -> dict[str, Any]:
+def provenance(chat: TurnContext, prompt: Prompt) -> ReplyRecord:
     """What a record says of the model and the checkpoints, once `prompt` has been run."""
     loaded = chat.checkpoints.loaded
     return {
@@ -76,7 +77,9 @@ def draft_segments(chat: TurnContext, leaf: Entry) -> list[str]:
     return _new_ids(chat, leaf, chat.speculation.live_ids, "draft_segments")
 
 
-def _new_ids(chat: TurnContext, leaf: Entry, ids: Sequence[str], key: str) -> list[str]:
+def _new_ids(
+    chat: TurnContext, leaf: Entry, ids: Sequence[str], key: Literal["segments", "draft_segments"]
+) -> list[str]:
     *earlier, _ = chat.conversation.path(leaf.id)
     records = [entry.record for entry in earlier if entry.message.role == "assistant"]
     earlier_ids = {segment for record in records for segment in record.get(key, ())}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from chatcli.checkpoints.checkpoints import Match, Prefilled
 from chatcli.conversation.tree import Conversation
+from chatcli.records import ReplyRecord, SettledAhead
 from chatcli.turn.prompt import Prompt, TurnContext, boundaries_around, template_key
 from chatcli.turn.record import draft_segments, own_segments
 
@@ -54,14 +54,14 @@ class SettleNotes:
         segments = [*before.get("segments", ()), *own_segments(chat, reply)]
         if chat.checkpoints.live_ids != prompt.path.ids:
             segments = [*own_segments(chat, reply), *before.get("segments", ())]
-        numbers: dict[str, Any] = {
+        numbers: ReplyRecord = {
             "settled_tokens": before.get("settled_tokens", 0) + end - self._noted_end,
             "settled_bytes": before.get("settled_bytes", 0) + written,
             "checkpoint_bytes": before.get("checkpoint_bytes", 0) + written,
             "segments": list(dict.fromkeys(segments)),
             "boundaries": boundaries,
             "template": template_key(chat),
-            "settled_ahead": self._settled_ahead(before.get("settled_ahead", {}), end),
+            "settled_ahead": self._settled_ahead(before.get("settled_ahead"), end),
         }
         if before.get("fingerprint") != (fingerprint := chat.checkpoints.loaded.fingerprint):
             numbers["settled_by"] = fingerprint
@@ -70,18 +70,18 @@ class SettleNotes:
         chat.note(reply, numbers)
         self._noted_end, self._noted_bytes, self._noted_at = end, self.bytes, time.monotonic()
 
-    def _settled_ahead(self, before: dict[str, Any], end: int) -> dict[str, Any]:
+    def _settled_ahead(self, before: SettledAhead | None, end: int) -> SettledAhead:
         """What was run since the newest reply, of which `before` was noted, with what came up to `end`."""
         after = newest_reply(self._chat.conversation)
-        if before.get("after") != after:
-            before = {}
-        tokens: dict[str, int] = dict(before.get("tokens", {}))
+        if before is None or before["after"] != after:
+            before = {"after": after, "tokens": {}, "reason": None}
+        tokens = dict(before["tokens"])
         for segment in self._prompt.path:
             run = min(segment.end, end) - max(segment.start, self._noted_end)
             if run > 0:
                 key = segment.id[:ID_DIGITS]
                 tokens[key] = min(tokens.get(key, 0) + run, segment.end - segment.start)
-        return {"after": after, "tokens": tokens, "reason": self._reason or before.get("reason")}
+        return {"after": after, "tokens": tokens, "reason": self._reason or before["reason"]}
 
 
 def settled_since_last_reply(chat: TurnContext, prompt: Prompt, match: Match) -> tuple[int, str | None]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from chatcli.errors import NothingToRepeat
+from chatcli.tui import saved
 from chatcli.turn import regenerate
 from tests.support.harness import Harness, finish
 
@@ -63,6 +64,9 @@ RECORDS: list[tuple[str, Any, str | None]] = [
     ("time_to_first_token", "soon", None),
     ("model", 7, None),
     ("model", ["x"], None),
+    ("tool_calls", [{"name": "f", "arguments": "{}", "start": 0, "end": 1, "more": 7}], None),
+    ("tool_calls", [{"name": "f", "arguments": "{}", "start": 0, "end": 1, "id": 7}], None),
+    ("settled_ahead", {"after": None, "tokens": {"a": -1}, "reason": None}, None),
     ("anything", {"at": ["all"]}, None),
     ("anything", [[[[[[]]]]]], None),
 ]
@@ -107,6 +111,8 @@ def test_a_hand_made_record_is_no_surprise(
         with pytest.raises(NothingToRepeat, match=refusal):
             regenerate.cut_reply(chat)
     assert harness.say(chat, "What is my dog's name?").generated_tokens
+    for shown in chat.conversation.path():
+        saved.portable_entry(shown)
 
 
 def test_a_time_that_no_calendar_has_is_no_known_time(cut: Path, harness: Harness) -> None:

@@ -32,6 +32,7 @@ from chatcli.errors import (
     SessionUnreadable,
 )
 from chatcli.files import Location
+from chatcli.records import ReplyRecord
 from chatcli.store.sessions import history, listing, marker
 from chatcli.store.sessions.listing import Summary
 from chatcli.store.sessions.transcript import (
@@ -434,7 +435,7 @@ class SessionFile:
         self.write(entry_line(entry))
         self.conversation.add(entry)
 
-    def note(self, entry: Entry, record: Mapping[str, Any]) -> None:
+    def note(self, entry: Entry, record: ReplyRecord) -> None:
         """Add numbers to the record of a reply that is on disk."""
         self.write({"type": "note", "id": entry.id, "record": dict(record)})
         self.conversation.note(entry.id, record)

@@ -16,7 +16,7 @@ from typing import Any
 
 from chatcli import files
 from chatcli.files import Location
-from chatcli.store.sessions.transcript import valid_record
+from chatcli.records import valid_record
 
 NAME = ".served"
 # Conversations of clients go on within days, if at all.
@@ -73,7 +73,8 @@ def segment_ids(folder: Location) -> set[str]:
     """The checkpoints that these replies name."""
     with contextlib.suppress(OSError):
         records = [reply["record"] for reply in replies(folder).values()]
-        return {str(name) for record in records for name in record.get("segments", ())}
+        keys = "segments", "reply_segments"
+        return {str(name) for record in records for key in keys for name in record.get(key, ())}
     return set()
 
 

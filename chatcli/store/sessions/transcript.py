@@ -10,7 +10,7 @@ import codecs
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from chatcli.conversation.images import FORMATS
 from chatcli.conversation.tree import Conversation, Entry, Message, Picture
 from chatcli.errors import SessionUnreadable, SessionVersionError
 from chatcli.events import ToolCall
+from chatcli.records import ReplyRecord, is_count, is_number, is_shallow, valid_record
 from chatcli.text import clean_line, count, decodable
 
 SESSION_VERSION = 1
@@ -26,17 +27,10 @@ DECODER = json.JSONDecoder()
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 # The beginning of a line with a part of a reply that had not ended yet, as `part_line` writes it.
 PART = re.compile(rb'\{"type": "part", "id": "(\w+)"', re.ASCII)
-# Names of folders and files of the cache.
-FINGERPRINT, SEGMENT_ID = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}")
-# MLX has no larger token ids and positions.
-MAX_TOKEN = (1 << 31) - 1
-# The names of the boundaries around a reply.
-BOUNDARIES = {"before", "question", "reply"}
 # Seconds since the epoch that calendars know, to the year 9999.
 MAX_SECONDS = 253402300799.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
-# Levels of JSON in a record, and in the arguments of a template, which may be a list of tools.
-MAX_DEPTH = 3
+# Levels of JSON in the arguments of a template, which may be a list of tools.
 MAX_ARGUMENT_DEPTH = 17
 
 
@@ -76,8 +70,9 @@ def parse(name: str, data: bytes) -> Transcript:
 def _forget_boundaries(conversation: Conversation) -> None:
     """Drop the records' boundaries: they belong to paths as they were before a message was lost."""
     for entry in list(conversation.entries.values()):
-        kept = {key: value for key, value in entry.record.items() if key != "boundaries"}
-        conversation.entries[entry.id] = replace(entry, record=kept)
+        record = entry.record.copy()
+        record.pop("boundaries", None)
+        conversation.entries[entry.id] = replace(entry, record=record)
 
 
 def header(name: str, line: bytes) -> Conversation:
@@ -162,8 +157,9 @@ class _Reader:
             for self._number, line in parts:
                 try:
                     part = decode(line)
-                    text, thought, tokens = _text(part["content"]), _text(part["thinking"]), part["generated"]
-                    if part["at"] != len(generated) or not _is_token_ids(tokens):
+                    text, thought = _text(part["content"]), _text(part["thinking"])
+                    tokens = valid_record({"generated": part["generated"]})["generated"]
+                    if part["at"] != len(generated):
                         raise ValueError(part)
                 except DAMAGE:
                     self._problem("is damaged: the reply ends before it")
@@ -279,7 +275,7 @@ class _Reader:
         self._stand_ins[lost] = self._tree.head
         return self._tree.head
 
-    def _record(self, record: Any) -> dict[str, Any]:
+    def _record(self, record: Any) -> ReplyRecord:
         """The parts of a record that are of the right type, with the names that they have today."""
         valid = valid_record(record)
         if valid != record:
@@ -287,13 +283,7 @@ class _Reader:
         return _with_typeahead_apart(valid)
 
 
-def valid_record(record: Any) -> dict[str, Any]:
-    """The parts of a record that are of the right type."""
-    items = record.items() if isinstance(record, dict) else ()
-    return {key: value for key, value in items if CHECKS.get(key, is_shallow)(value)}
-
-
-def _with_typeahead_apart(record: dict[str, Any]) -> dict[str, Any]:
+def _with_typeahead_apart(record: ReplyRecord) -> ReplyRecord:
     """Records of chatcli 0.2 and older have `drafted_tokens`: typed ahead, but counted as reused."""
     if (typed := record.pop("drafted_tokens", None)) is None:
         return record
@@ -344,119 +334,16 @@ def tool_calls_of(value: Any) -> tuple[ToolCall, ...]:
         ToolCall(_text(call["name"]), _text(call["arguments"]), _text(call["id"]), call["start"], call["end"])
         for call in value
     ]
-    if not all(_is_count(call.start) and _is_count(call.end) for call in calls):
+    if not all(is_count(call.start) and is_count(call.end) for call in calls):
         raise ValueError(value)
     return tuple(calls)
 
 
 def _time(value: Any) -> float:
     """Seconds since the epoch; 0, which is no known time, for those that no calendar has."""
-    if not _is_number(value):
+    if not is_number(value):
         raise ValueError(value)
     return float(value) if 0 <= value <= MAX_SECONDS else 0.0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e300
-
-
-def _is_number_or_none(value: Any) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_fingerprint(value: Any) -> bool:
-    return isinstance(value, str) and FINGERPRINT.fullmatch(value) is not None
-
-
-def _is_segment_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, str) and SEGMENT_ID.fullmatch(each) for each in value
-    )
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 63
-
-
-def _is_token_id(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_TOKEN
-
-
-def _is_token_ids(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_token_id, value))
-
-
-def _is_positions(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() <= BOUNDARIES and all(map(_is_token_id, value.values()))
-
-
-def _is_settled_ahead(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and {"after", "tokens", "reason"} <= value.keys()
-        and all(map(_is_text_or_none, (value["after"], value["reason"])))
-        and isinstance(value["tokens"], dict)
-        and all(map(_is_count, value["tokens"].values()))
-    )
-
-
-def _are_tool_calls(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(call, dict)
-        and isinstance(call.get("name"), str)
-        and isinstance(call.get("arguments"), str)
-        and _is_count(call.get("start"))
-        and _is_count(call.get("end"))
-        for call in value
-    )
-
-
-def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
-    """Whether a JSON value has at most `max_depth` levels."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return max_depth > 0 and all(is_shallow(part, max_depth - 1) for part in inner)
-
-
-COUNTS = (
-    "prompt_tokens",
-    "reused_tokens",
-    "prefilled_tokens",
-    "settled_tokens",
-    "checkpoint_bytes",
-    "upkeep_bytes",
-    "unrun_tokens",
-    "settled_bytes",
-    "drafted_tokens",
-    "typeahead_tokens",
-    "reused_settled_tokens",
-    "generated_tokens",
-    "draft_accepted_tokens",
-    "thinking_tokens",
-)
-NUMBERS = (
-    "hit_ratio",
-    "restore_seconds",
-    "prefill_seconds",
-    "thinking_seconds",
-    "generation_tps",
-    "avoided_seconds",
-)
-CHECKS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(COUNTS, _is_count),
-    **dict.fromkeys(NUMBERS, _is_number),
-    **dict.fromkeys(("model", "draft_model", "template", "miss_reason", "settle_reason"), _is_text_or_none),
-    "time_to_first_token": _is_number_or_none,
-    **dict.fromkeys(("fingerprint", "settled_by"), _is_fingerprint),
-    **dict.fromkeys(("segments", "draft_segments", "reply_segments"), _is_segment_ids),
-    "generated": _is_token_ids,
-    "boundaries": _is_positions,
-    "settled_ahead": _is_settled_ahead,
-    "tool_calls": _are_tool_calls,
-}
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import (
@@ -23,6 +22,7 @@ from rich.text import Text
 
 from chatcli.commands import results
 from chatcli.events import TurnRecord
+from chatcli.records import ReplyRecord
 from chatcli.text import clean_line, count, duration, file_size, percent
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.text.wrap import wrap
@@ -94,12 +94,12 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
     return Text("\n").join(Text(INDENT) + row for row in rows)
 
 
-def hit_ratio(record: Mapping[str, Any]) -> str:
+def hit_ratio(record: ReplyRecord) -> str:
     """What came from a checkpoint, of the prompt: 94.4 %."""
     return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0), decimals=1)
 
 
-def prompt_parts(record: Mapping[str, Any]) -> list[str]:
+def prompt_parts(record: ReplyRecord) -> list[str]:
     """The parts of a prompt, in every turn the same three: 94 % reused, 4 % typed ahead, 2 new."""
     prompt, new = record.get("prompt_tokens", 0), record.get("prefilled_tokens", 0)
     unrun = record.get("unrun_tokens", 0)
@@ -111,7 +111,7 @@ def prompt_parts(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _prompt_lines(record: Mapping[str, Any], width: int, bar_columns: int, gap: str) -> list[Text]:
+def _prompt_lines(record: ReplyRecord, width: int, bar_columns: int, gap: str) -> list[Text]:
     """The bar, where there is room for it, and the parts, each in its colour of the bar."""
     parts = prompt_parts(record)
     lines = [Text(line) for line in flow(parts, width)]
@@ -124,13 +124,13 @@ def _prompt_lines(record: Mapping[str, Any], width: int, bar_columns: int, gap: 
     return lines
 
 
-def prompt_bar(record: Mapping[str, Any], width: int) -> Text:
+def prompt_bar(record: ReplyRecord, width: int) -> Text:
     """The same three parts as a bar of `width` columns."""
-    keys = ("reused_tokens", "typeahead_tokens", "prefilled_tokens")
-    return bar([record.get(key, 0) for key in keys], width)
+    reused, typed = record.get("reused_tokens", 0), record.get("typeahead_tokens", 0)
+    return bar([reused, typed, record.get("prefilled_tokens", 0)], width)
 
 
-def reasons(record: Mapping[str, Any]) -> list[str]:
+def reasons(record: ReplyRecord) -> list[str]:
     """Why less was reused than could have been, and what had to be run again before the message came."""
     missed, settled = record.get("miss_reason"), record.get("settle_reason")
     tokens = count("token", record.get("reused_settled_tokens", 0))
@@ -191,7 +191,7 @@ def bar(parts: Sequence[int], width: int, fills: Sequence[tuple[str, str]] = BAR
 class StatsTable:
     """A bar and the numbers of each turn; a narrow terminal gets fewer columns and a shorter bar."""
 
-    turns: Sequence[tuple[int, Mapping[str, Any]]]
+    turns: Sequence[tuple[int, ReplyRecord]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = [_stats_cells(record) for _, record in self.turns]
@@ -222,7 +222,7 @@ class StatsTable:
         yield table
 
 
-def stats_notes(turns: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
+def stats_notes(turns: Iterable[tuple[int, ReplyRecord]]) -> Iterator[str]:
     """What the table of turns has no column for, in sentences."""
     for number, record in turns:
         yield from (f"turn {number} · {reason}" for reason in reasons(record))
@@ -234,7 +234,7 @@ def _width(columns: Sequence[Column]) -> int:
     return sum(widths) + GAP * (len(columns) - 1)
 
 
-def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
+def _stats_cells(record: ReplyRecord) -> dict[str, str]:
     first = record.get("time_to_first_token")
     return {
         "prompt": f"{record.get('prompt_tokens', 0):,}",
@@ -250,7 +250,7 @@ def _stats_cells(record: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def speculation(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def speculation(records: Iterable[ReplyRecord]) -> list[str]:
     """For each draft model that turns had, the share of their tokens that it proposed."""
     counts: dict[str, list[int]] = {}
     for record in records:
