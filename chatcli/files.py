@@ -490,7 +490,8 @@ def flushed(location: Location, parts: Sequence[bytes | memoryview]) -> Iterator
 def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
     """A small file that several processes change, locked; None where there is none.
 
-    Also to read only what is no file of chatcli's. Raises `OSError`.
+    Also to read only what is no file of chatcli's. One that has another name too, a hard link's, is changed
+    in a copy. Raises `OSError`.
     """
     try:
         descriptor = location.open(flags)
@@ -504,6 +505,13 @@ def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
         return
     try:
         lock(descriptor)
+        if flags & (os.O_WRONLY | os.O_RDWR) and os.fstat(descriptor).st_nlink > 1:
+            copy = location.with_name(f".{uuid.uuid4().hex}{UNNAMED}")
+            with flushed(copy, [location.read_bytes()]):
+                copy.rename(location)
+            os.close(descriptor)
+            descriptor = location.open(flags)
+            lock(descriptor)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -21,7 +21,7 @@ from chatcli.files import Location
 from chatcli.store import maintenance
 from chatcli.store.segments import budget, eviction, inventory, segments
 from chatcli.store.segments.segments import SegmentStore
-from chatcli.store.sessions import listing, search
+from chatcli.store.sessions import history, listing, search, served
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.images import Gallery
 from tests.support.checkpointing import FINGERPRINT, TOKEN_PATH, write_all
@@ -315,3 +315,19 @@ def test_starting_in_a_cloned_repository_deletes_nothing_of_anyone(chatcli: Prog
         chatcli.start(*command, "--sessions", chatcli.sessions).wait()
     chatcli.start("cache", "clear", "-y").wait()
     assert before == folder_contents(victim)
+
+
+@pytest.mark.parametrize("name", [listing.LAST, history.NAME, served.NAME])
+def test_a_file_that_has_another_name_too_is_changed_in_a_copy(tmp_path: Path, name: str) -> None:
+    """A backup of hard links, or somebody's letter in the place of a small file."""
+    folder, letter = Location.of(tmp_path / "sessions"), tmp_path / "letter"
+    folder.make_folder()
+    letter.write_bytes(b"Dear Biscuit,\n")
+    (tmp_path / "sessions" / name).hardlink_to(letter)
+    listing.note_last_written(folder, "talk")
+    history.append(folder, [history.Typed("talk", "hello")])
+    served.append(folder, {"id": "a" * 32, "parent": None, "record": {}})
+    assert b"Dear Biscuit,\n" == letter.read_bytes()
+    assert "talk" == listing.last_written(folder)
+    assert ["hello"] == [typed.text for typed in history.entries(folder)]
+    assert ["a" * 32] == list(served.replies(folder))

@@ -75,14 +75,12 @@ def last_written(folder: Location) -> str | None:
 
 def note_last_written(folder: Location, name: str) -> None:
     """Remember which session is written now. It is a hint, so it waits for no disk and fails silently."""
-    with contextlib.suppress(OSError):
-        descriptor = (folder / LAST).open(os.O_WRONLY | os.O_CREAT)
-        try:
-            data = f"{name}\n".encode()
-            os.pwrite(descriptor, data, 0)
-            os.ftruncate(descriptor, len(data))
-        finally:
-            os.close(descriptor)
+    flags = os.O_WRONLY | os.O_CREAT
+    with contextlib.suppress(OSError), files.opened_locked(folder / LAST, flags) as descriptor:
+        assert descriptor is not None
+        data = f"{name}\n".encode()
+        os.pwrite(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
 
 
 def forget_last_written(folder: Location, name: str) -> None:
