@@ -136,8 +136,8 @@ def _check(hint: Any) -> Callable[[Any], bool]:
             return lambda value: isinstance(value, str) and limit.fullmatch(value) is not None
         return lambda value: type(value) is int and 0 <= value <= limit
     if origin in (Union, types.UnionType):
-        of_any = [_check(part) for part in parts]
-        return lambda value: any(check(value) for check in of_any)
+        of_other, _ = map(_check, parts)  # the last is None
+        return lambda value: value is None or of_other(value)
     if origin is list:
         of_item = _check(parts[0])
         return lambda value: isinstance(value, list) and all(map(of_item, value))
