@@ -113,6 +113,10 @@ class Renderer:
             "choose another model with -m."
         )
 
+    def is_running(self) -> bool:
+        """False once it was killed from outside, as a system does that is short of memory."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -147,7 +151,8 @@ def undeclared_variables(source: str) -> frozenset[str]:
 
 def _ask(source: str, context: Mapping[str, Any] | None, stop: threading.Event | None) -> str:
     try:
-        renderer = _idle.pop()
+        while not (renderer := _idle.pop()).is_running():
+            renderer.close()
     except IndexError:
         renderer = Renderer()
     try:

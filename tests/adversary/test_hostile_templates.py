@@ -5,6 +5,7 @@ Another one is a line in `UNBOUNDED`.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -91,6 +92,14 @@ def test_where_the_system_limits_no_memory_its_growth_is_watched() -> None:
 def test_what_a_template_is_cut_off_for_harms_no_other() -> None:
     with pytest.raises(TemplateCutOff):
         renderer.render("{{ 'x' * 10000000000 }}", CONTEXT)
+    assert "Hello" == renderer.render("{{ messages[0].content }}", CONTEXT)
+
+
+def test_a_process_that_was_killed_while_nothing_was_rendered_is_not_missed() -> None:
+    renderer.render("{{ 1 }}", CONTEXT)
+    for process in renderer._idle:
+        os.kill(process._process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
     assert "Hello" == renderer.render("{{ messages[0].content }}", CONTEXT)
 
 
