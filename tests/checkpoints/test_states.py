@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from chatcli.turn import typeahead
 from tests.checkpoints.test_sideways import flush, reply_to
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
 
@@ -46,6 +48,19 @@ def test_reopened_conversations_have_the_same_bits_with_fewer_states(model: Path
     for record, expected in zip(few_states, every_state, strict=True):
         assert outcome(record) == outcome(expected)
         assert (expected.reused_tokens, None) == (record.reused_tokens, record.miss_reason)
+
+
+def test_a_message_that_is_not_sent_leaves_no_state(model: Path, tmp_path: Path) -> None:
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
+        *_, settled = chat.checkpoints.live_ids
+        for _ in typeahead.typeahead(chat, MESSAGES[1] * 4, threading.Event()):
+            pass
+        *_, unsent = chat.checkpoints.live_ids
+        assert settled != unsent
+    (state,) = tmp_path.rglob("*.state.safetensors")
+    assert settled == state.name.partition(".")[0]
 
 
 def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_not(
