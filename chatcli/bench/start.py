@@ -89,6 +89,9 @@ def _tasks(folder: Path) -> dict[str, Callable[[], Run]]:
     write_sessions(sessions, SESSIONS)
     # Nothing of the person's own: no settings, no typed messages.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("CHATCLI_")}
+    # Compiled once, in the round that warms up, as pip does for what it installs.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment |= {"PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     environment |= {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "TERM": "xterm-256color"}
     environment |= {"CHATCLI_CONFIG": str(folder / "config.toml"), "CHATCLI_SESSIONS": str(sessions)}
     chatcli = [sys.executable, "-m", "chatcli"]

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chatcli.chat_format import renderer
 from chatcli.errors import UsageError
 from chatcli.records import is_shallow
 from chatcli.store.sessions.transcript import MAX_ARGUMENT_DEPTH
@@ -50,6 +49,9 @@ def template_variables(tokenizer: Any, source: str) -> frozenset[str]:
     """
     code = python_renderer(tokenizer)
     if code is None:
+        # Only here: `chatcli --help` imports this module, and needs no process.
+        from chatcli.chat_format import renderer
+
         names = renderer.undeclared_variables(source)
     else:
         parameters = inspect.signature(inspect.unwrap(code)).parameters.values()
