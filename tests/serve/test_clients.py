@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve import test_anthropic, test_openai
 from tests.support.asking import Served
-from tests.support.serving import serving
+from tests.support.serving import Started, serving
 from tests.support.templates import QWEN3_TOOLS
 from tests.support.tiny import write_reciter
 
@@ -54,28 +54,10 @@ def test_a_loop_with_tools_prefills_the_results_alone(ask: Any, tmp_path: Path) 
     messages: list[Any] = [{"role": "user", "content": DOCUMENT}]
     for turn in range(4):
         # A server of its own each time: what one did is on disk.
-        with Served(model, tmp_path / "saved") as served, Started(served) as url:
+        with Served(model, tmp_path / "saved") as served, serving(Started(served.engine)) as url:
             messages, cached, run = ask(url, messages)
             assert cached > 400 and run < 60 if turn else cached == 0
             served.rest()
-
-
-class Started:
-    """A server before an engine that has been started."""
-
-    def __init__(self, served: Served) -> None:
-        self.model = served.engine.model
-        self.submit, self.status = served.engine.submit, served.engine.status
-        self._serving = serving(self)
-
-    def start(self) -> None:
-        pass
-
-    def __enter__(self) -> str:
-        return self._serving.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._serving.__exit__(None, None, None)
 
 
 def complete(url: str, text: str) -> Any:
@@ -90,7 +72,7 @@ def complete(url: str, text: str) -> Any:
 
 def test_fifty_prompts_with_one_beginning_run_it_once(models: Path, tmp_path: Path) -> None:
     texts = [f"Question {number}?" for number in range(50)]
-    with Served(models / "qwen3_5", tmp_path, cache=True) as served, Started(served) as url:
+    with Served(models / "qwen3_5", tmp_path) as served, serving(Started(served.engine)) as url:
         alone = [complete(url, text) for text in texts[:5]]
         with ThreadPoolExecutor(5) as clients:
             replies = list(clients.map(lambda text: complete(url, text), texts))

@@ -11,7 +11,7 @@ from typing import Any
 
 from chatcli.errors import ChatcliError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.app import Api
+from chatcli.serve.app import Api, Engine
 from chatcli.serve.guard import Access
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
 from chatcli.serve.server import Server, listen, url_of
@@ -98,9 +98,31 @@ class ScriptedEngine:
         return None
 
 
+class Started:
+    """A real engine that runs already. `called` are the records of its replies to requests with tools."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.model, self.status, self.close = engine.model, engine.status, engine.close
+        self.called: list[TurnRecord] = []
+
+    def start(self) -> None:
+        pass
+
+    def submit(
+        self, request: ReplyRequest, deliver: Callable[[ReplyEvent | ChatcliError], None]
+    ) -> threading.Event:
+        def noted(event: ReplyEvent | ChatcliError) -> None:
+            if isinstance(event, ReplyDone) and request.tools:
+                self.called.append(event.record)
+            deliver(event)
+
+        return self._engine.submit(request, noted)
+
+
 @contextlib.contextmanager
 def serving(
-    engine: Any, host: str = "127.0.0.1", key: str | None = None, *, wait: bool = True, **options: Any
+    engine: Engine, host: str = "127.0.0.1", key: str | None = None, *, wait: bool = True, **options: Any
 ) -> Iterator[str]:
     """The URL of a server, which is ready if it is waited for."""
     ready = threading.Event()
