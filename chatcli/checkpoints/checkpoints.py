@@ -582,20 +582,24 @@ class Checkpoints:
             return NO_STATE
 
     def leave(self) -> None:
-        """Write the state at the end of the live path: nothing goes on from there soon.
+        """Write the state at the end of the live path unless settling has: nothing goes on from there."""
+        if self.store is not None:
+            self.store.upkeep_bytes += self.persist_state()
 
-        Others are quickly computed again, this one is what the conversation is opened at.
+    def persist_state(self) -> int:
+        """Hand the state at the end of the live path to the writer, however quickly it was computed.
+
+        The conversation is opened there, also after the process was killed. Returns its bytes; 0 if it is
+        there.
         """
         path = self._live_path
         if path and path.id == self._unsaved:
             path = path.upto(len(path) - 1)
         if self.store is None or not self._stateful or not path or path.id not in self._snapshots:
-            return
+            return 0
         self.store.flush()
         state, scalars = self._worker.call(self._serialized, self.store, self._kept_state(path))
-        self.store.upkeep_bytes += self.store.put(
-            Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False
-        )
+        return self.store.put(Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False)
 
     # Generate
 

@@ -481,8 +481,6 @@ class Engine:
                     self._kept.note(settled, cast(ReplyRecord, numbers))
             if stop.is_set():
                 return
-            # Also a state that would be quickly computed: the process may be killed before the next request.
-            self._checkpoints.leave()
         except Exception:
             # It costs time only, and the next request of this conversation will say so.
             logger.exception("A conversation could not be settled")

@@ -216,6 +216,8 @@ def settle(chat: TurnContext, cancelled: threading.Event) -> Generator[Event]:
             settled.add(step)
             if step.tokens:
                 yield PrefillProgress(settled.tokens, len(prompt.tokens) - start)
+        if not cancelled.is_set():
+            settled.add(Prefilled(0, chat.checkpoints.persist_state()))
         settled.add(Prefilled(0, follow(chat.speculation, path, cancelled, "settle")))
         settled.write()
         yield from store_problem(chat)

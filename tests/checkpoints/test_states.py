@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
+from chatcli.store.segments.eviction import NEWEST_STATES
 from chatcli.turn import typeahead
 from tests.checkpoints.test_sideways import flush, reply_to
 from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, reopened
@@ -14,6 +16,7 @@ from tests.support.harness import MESSAGES, Harness, open_all_along, outcome, re
 # No tiny model takes so long.
 SECONDS = 1000.0
 OTHER_QUESTION = "Now something else."
+LONG_TALK = [*MESSAGES[:4], "Say it again.", "And once more."]
 
 
 @pytest.fixture
@@ -25,17 +28,38 @@ def states(folder: Path) -> int:
     return len(list(folder.rglob("*.state.safetensors")))
 
 
-def test_a_conversation_writes_one_state_when_it_is_left(model: Path, tmp_path: Path) -> None:
+def test_a_conversation_has_a_state_for_each_of_its_newest_settled_replies(
+    model: Path, tmp_path: Path
+) -> None:
     with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        for number, text in enumerate(LONG_TALK, start=1):
+            harness.say(chat, text)
+            flush(chat)
+            assert min(number, NEWEST_STATES) == states(tmp_path)
+
+
+def test_a_reply_that_was_not_settled_is_where_its_conversation_was_left(model: Path, tmp_path: Path) -> None:
+    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0], settle=False)
+        flush(chat)
+        assert 0 == states(tmp_path)
+        harness.say(harness.chat("other"), "Hello.", settle=False)
+        flush(chat)
+        assert 1 == states(tmp_path)
+    assert 2 == states(tmp_path)
+
+
+def test_after_a_kill_everything_that_was_settled_is_reused(model: Path, tmp_path: Path) -> None:
+    with Harness(model, tmp_path / "killed", recompute_seconds=SECONDS) as harness:
         chat = harness.chat("talk")
         for text in MESSAGES[:3]:
             harness.say(chat, text)
         flush(chat)
-        assert 0 == states(tmp_path)
-        harness.say(harness.chat("other"), "Hello.")
-        assert 1 == states(tmp_path)
-    assert 2 == states(tmp_path)
-    with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
+        # What a process leaves that ends here and now.
+        shutil.copytree(tmp_path / "killed", tmp_path / "left")
+    with Harness(model, tmp_path / "left", recompute_seconds=SECONDS) as harness:
         chat = harness.chat("talk")
         boundary = chat.conversation.path()[-1].record["boundaries"]["reply"]
         record = harness.say(chat, MESSAGES[3])
@@ -68,14 +92,14 @@ def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_n
 ) -> None:
     with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
         chat = harness.chat("talk")
-        for text in MESSAGES[:4]:
+        for text in LONG_TALK:
             harness.say(chat, text)
         first = reply_to(chat, MESSAGES[0])
         boundary = chat.conversation.path()[1].record["boundaries"]["reply"]
         chat.saved.move_head(first)
         in_memory = harness.say(chat, OTHER_QUESTION)
         # The other branch has been left: its rows come from disk, its state from memory.
-        chat.saved.move_head(reply_to(chat, MESSAGES[2]))
+        chat.saved.move_head(reply_to(chat, LONG_TALK[-1]))
         back = harness.say(chat, "And now?")
         assert (None, None) == (back.miss_reason, in_memory.miss_reason)
         assert (boundary, True) == (in_memory.reused_tokens, back.reused_tokens > boundary)

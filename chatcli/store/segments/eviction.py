@@ -35,7 +35,7 @@ from chatcli.store.segments.inventory import (
 )
 
 # The states at a path's end that stay however quickly they are computed again.
-NEWEST_STATES = 2
+NEWEST_STATES = 4
 # How long computing a state again may take that goes for want of space, and after how many newer
 # states it may take twice as long, four times as long after twice as many.
 RECOMPUTE_SECONDS, DOUBLING_STATES = 1.0, 4
