@@ -225,6 +225,7 @@ def test_without_its_checkpoint_a_cut_reply_is_run_again(model: Path, tmp_path: 
     assert record.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_long_reply_goes_on_from_where_it_was_settled(digits: Path, tmp_path: Path) -> None:
     """A process that was killed has written no checkpoint within it."""
     expected = continued(digits, tmp_path / "kept")
