@@ -2,7 +2,9 @@
 
 Many terminals reflow their lines when a window is made narrower: a row that has become too long becomes
 two. Whoever draws over it has to go up by as many rows more. What was drawn for the width of a moment ago
-could not be found again, so nothing is drawn while a window is dragged.
+could not be found again, so nothing is drawn while a window is dragged. A frame that is still on its way
+when the terminal reflows cannot be called back: it lands beside what it was to replace, and a row may stay
+twice or be lost. No answer of a terminal tells that afterwards. The transcript has all of it.
 """
 
 from __future__ import annotations
