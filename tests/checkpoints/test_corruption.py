@@ -23,7 +23,7 @@ from chatcli.turn.prompt import render_history
 from tests.support.checkpointing import Raw, raw, read_rows, rewrite
 from tests.support.families import at_night
 from tests.support.harness import MESSAGES, Harness
-from tests.support.program import segment_files
+from tests.support.program import ROUNDING, segment_files
 from tests.support.tiny import write_model
 
 FAMILIES = ["qwen3_5", "gpt_oss"]
@@ -303,9 +303,6 @@ def test_a_file_with_wrong_metadata_is_reported_and_never_read(saved: SavedConve
 
 
 # Turns over damaged files
-
-# Logprobs of a turn after tokens that were run one by one, or in a chunk.
-ROUNDING = 1e-5
 
 
 def copy_of(saved: SavedConversation, folder: Path) -> SavedConversation:
