@@ -32,11 +32,11 @@ def _watch(process: subprocess.Popen[bytes], grace: float) -> None:
     # Not sys.stdin: a thread that waits in its buffer makes the interpreter abort at exit.
     while os.read(0, 1024):
         pass
-    process.terminate()
-    try:
-        process.wait(grace)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    if grace:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+    process.kill()
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Server:
     ) -> None:
         """Start it and wait until it answers a GET of `ready`. Raises `ChatcliError` if it does not.
 
-        `grace` is how many seconds it may take to end.
+        `grace` is how many seconds it may take to end; 0: it is killed at once.
         """
         self._name = name
         self._port = free_port()

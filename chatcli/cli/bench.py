@@ -181,6 +181,27 @@ def batch(
 
 
 @app.command(cls=help.Command)
+def serve(
+    model: ModelOption = None,
+    quick: QuickOption = False,
+    full: FullOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Programs that ask over HTTP: `chatcli serve` beside mlx-lm's server."""
+    from chatcli.bench import serve as serve_bench
+    from chatcli.bench.run import Plan
+    from chatcli.tui.render import progress
+
+    with progress.bar("serve") as report_progress:
+        outcome = serve_bench.measure(Plan(model or POCKET, size=_size(quick, full)), report_progress)
+    if as_json:
+        print_json({"machine": _machine(), "serve": serve_bench.as_json(outcome)})
+    else:
+        for table in serve_bench.tables(outcome):
+            show_result(table)
+
+
+@app.command(cls=help.Command)
 def store(
     model: ModelOption = None,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the conversation.")] = 40,

@@ -1,0 +1,348 @@
+"""`chatcli serve` beside mlx-lm's own server, over HTTP as their clients ask them, in one run.
+
+Each is a process of its own with the same model at temperature 0. A conversation goes on with what the server
+itself replied. `least` is what a prompt has that no history had: what has to be run whatever is cached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlx_lm.utils import load_tokenizer
+
+from chatcli.bench import run, workloads
+from chatcli.bench.contender import Request, gaps
+from chatcli.bench.http import CHAT_PATH, HEALTH_PATH, PromptCounts, has_text, prompt_counts
+from chatcli.bench.http_server import HOST, Server
+from chatcli.bench.race import Progress
+from chatcli.bench.report import percent_text, seconds_text
+from chatcli.bench.scripted import render
+from chatcli.bench.standing import percentile
+from chatcli.commands.results import Table
+from chatcli.model.load import resolve
+from chatcli.store.segments.token_path import common_prefix
+from chatcli.text import count
+from chatcli.threads.mlx_thread import Worker
+
+OURS, UNCACHED, PEER = "chatcli serve", "chatcli serve --no-cache", "mlx-lm's server"
+KILLED = "chatcli serve, killed after each reply"
+CONCURRENCIES = (1, 5, 16)
+# What a tool takes, or a person: a server may run ahead meanwhile.
+PAUSE_SECONDS = 0.3
+SETTLE_SECONDS = 60.0
+SHARED_TOKENS, PROMPT_TOKENS = 512, 128
+PERCENTS = (50, 90, 99)
+Messages = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is asked: tokens and rounds of an agent's prompt, prompts of a shared prefix, turns.
+
+    `reply` is the longest reply, thinking included; `shared_reply` that of the prompts.
+    """
+
+    agentic: tuple[int, int]
+    prompts: int
+    turns: int
+    reply: int = 64
+    shared_reply: int = 32
+
+
+SIZES = (Size((700, 4), 4, 6, 16, 8), Size((2800, 20), 20, 40), Size((28_000, 20), 50, 40, shared_reply=100))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one request took: tokens, seconds, and the text of the reply without thinking."""
+
+    prompt: int
+    reused: int
+    least: int
+    first: float
+    gaps: Sequence[float]
+    text: str
+
+    @property
+    def prefilled(self) -> int:
+        return self.prompt - self.reused
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The requests of one way, and the seconds that all of them took together."""
+
+    way: str
+    asked: Sequence[Asked]
+    seconds: float
+
+    @property
+    def hit_ratio(self) -> float:
+        return sum(each.reused for each in self.asked) / sum(each.prompt for each in self.asked)
+
+    @property
+    def above_least(self) -> float:
+        """Tokens prefilled, as a multiple of the least possible."""
+        return sum(each.prefilled for each in self.asked) / sum(each.least for each in self.asked)
+
+
+@dataclass
+class Outcome:
+    """What was measured, by workload."""
+
+    model: str
+    agentic: list[Pass] = field(default_factory=list)
+    turns: list[Pass] = field(default_factory=list)
+    # By concurrency, then cold and warm.
+    shared: dict[int, list[tuple[Pass, Pass]]] = field(default_factory=dict)
+
+
+class Serving:
+    """One way of serving a model: started at once, restarted with what it has on disk, ended on leaving."""
+
+    def __init__(self, way: str, model: str, folder: Path) -> None:
+        self.way, self._model, self._folder = way, model, folder
+        self._server = self._started()
+
+    def _started(self) -> Server:
+        def command(port: int) -> list[str]:
+            if self.way == PEER:
+                return [sys.executable, "-m", "mlx_lm", "server", "--model", self._model, "--port", str(port)]
+            ours = [sys.executable, "-m", "chatcli", "serve", "-m", self._model, "--port", str(port)]
+            flags = ["--no-cache"] if self.way == UNCACHED else []
+            return [*ours, "--host", HOST, "--sessions", str(self._folder), *flags]
+
+        server = Server(self.way, command, HEALTH_PATH, grace=0 if self.way == KILLED else 20)
+        # What loading and compiling take is nobody's first request.
+        _ask(server, [{"role": "user", "content": "."}], 4, 0)
+        return server
+
+    def ask(self, messages: Messages, reply_tokens: int, least: int) -> Asked:
+        return _ask(self._server, messages, reply_tokens, least)
+
+    def rest(self) -> None:
+        """A pause; where it is killed then, once the reply is settled and on disk."""
+        time.sleep(PAUSE_SECONDS)
+        if self.way != KILLED:
+            return
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            status = self._server.get("/v1/status")
+            if not status["unsettled"] and not status["unwritten"]:
+                break
+            time.sleep(0.02)
+        self._server.close()
+        self._server = self._started()
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _ask(server: Server, messages: Messages, reply_tokens: int, least: int) -> Asked:
+    body = {
+        "model": "default_model",
+        "messages": messages,
+        "max_tokens": reply_tokens,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    times, counts, text = [], PromptCounts(), ""
+    began = time.perf_counter()
+    for event in server.stream(CHAT_PATH, body):
+        if has_text(event):
+            times.append(time.perf_counter())
+        counts = prompt_counts(event) or counts
+        for choice in event.get("choices") or ():
+            text += (choice.get("delta") or {}).get("content") or ""
+    times = times or [time.perf_counter()]
+    return Asked(
+        counts.prompt, counts.reused or 0, least or counts.prompt, times[0] - began, gaps(times), text
+    )
+
+
+def measure(
+    plan: run.Plan,
+    progress: Progress,
+    size: Size | None = None,
+    concurrencies: Sequence[int] = CONCURRENCIES,
+) -> Outcome:
+    """Every workload with every way, one way after the other; `size` None is the plan's.
+
+    Raises `ModelError` and `ChatcliError`.
+    """
+    size, folder = size or SIZES[plan.size], resolve(plan.model)
+    worker = Worker()
+    try:
+        # A tokenizer alone: no model is in this process.
+        tokenizer = worker.call(load_tokenizer, folder)
+    finally:
+        worker.close()
+    text = workloads.long_text(2000)
+    letters = len(text) / len(tokenizer.encode(text, add_special_tokens=False))
+    outcome = Outcome(Path(plan.model).name)
+    done, total = 0, 5 + 3 * len(concurrencies)
+
+    def step(what: str) -> None:
+        nonlocal done
+        done += 1
+        progress(done, total, what)
+
+    tokens, rounds = size.agentic
+    agentic = workloads.agentic(tokens, rounds, letters).steps[-1].request
+    turns = workloads.turns(size.turns).steps[-1].request
+    for way in (OURS, KILLED, PEER):
+        with _serving(way, str(folder)) as serving:
+            outcome.agentic.append(_conversation(serving, tokenizer, agentic, size.reply))
+        step(way)
+    for way in (OURS, PEER):
+        with _serving(way, str(folder)) as serving:
+            outcome.turns.append(_conversation(serving, tokenizer, turns, size.reply))
+        step(way)
+    prefix = workloads.long_text(int(SHARED_TOKENS * letters))
+    texts = [
+        workloads.long_text(int(PROMPT_TOKENS * letters), 1000 * number)
+        for number in range(1, size.prompts + 1)
+    ]
+    prompts = [_messages(prefix, (), text) for text in texts]
+    for concurrency in concurrencies:
+        for way in (OURS, UNCACHED, PEER):
+            with _serving(way, str(folder)) as serving:
+                cold, warm = (_together(serving, prompts, concurrency, size.shared_reply) for _ in range(2))
+            outcome.shared.setdefault(concurrency, []).append((cold, warm))
+            step(f"{way}, {concurrency} at once")
+    return outcome
+
+
+@contextlib.contextmanager
+def _serving(way: str, model: str) -> Iterator[Serving]:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="chatcli-bench-"))
+        yield stack.enter_context(contextlib.closing(Serving(way, model, Path(folder))))
+
+
+def _messages(system: str, history: Sequence[dict[str, str]], text: str) -> Messages:
+    return [{"role": "system", "content": system}, *history, {"role": "user", "content": text}]
+
+
+def _conversation(serving: Serving, tokenizer: Any, request: Request, reply_tokens: int) -> Pass:
+    """The request's user messages one after the other, each after the server's own replies."""
+    asked: list[Asked] = []
+    history: Messages = []
+    began = time.perf_counter()
+    for text in request.user_messages:
+        messages = _messages(request.system, history, text)
+        prompt = render(tokenizer, messages)
+        before = render(tokenizer, _messages(request.system, history, "*")) if history else []
+        least = len(prompt) - common_prefix(before, prompt)
+        asked.append(serving.ask(messages, reply_tokens, least))
+        history += [messages[-1], {"role": "assistant", "content": asked[-1].text}]
+        serving.rest()
+    return Pass(serving.way, asked, time.perf_counter() - began)
+
+
+def _together(serving: Serving, prompts: Sequence[Messages], concurrency: int, reply_tokens: int) -> Pass:
+    """All prompts, `concurrency` of them at a time."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(concurrency) as clients:
+        asked = list(clients.map(lambda messages: serving.ask(messages, reply_tokens, 0), prompts))
+    return Pass(serving.way, asked, time.perf_counter() - began)
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """One for each workload."""
+    shared = [_shared_table(outcome.model, *pair) for pair in outcome.shared.items()]
+    return [
+        _conversation_table(f"an agent's rounds, {outcome.model}", outcome.agentic),
+        _conversation_table(f"short turns, {outcome.model}", outcome.turns),
+        *shared,
+    ]
+
+
+def _conversation_table(title: str, passes: Sequence[Pass]) -> Table:
+    rows = [
+        (
+            each.way,
+            percent_text(each.hit_ratio),
+            percent_text(each.asked[-1].reused / each.asked[-1].prompt),
+            f"{sum(asked.prefilled for asked in each.asked):,}",
+            f"{each.above_least:.3f}",
+            seconds_text(statistics.median(asked.first for asked in each.asked[1:])),
+        )
+        for each in passes
+    ]
+    last = passes[0].asked[-1].prompt
+    return Table(
+        f"serve: {title}, {count('request', len(passes[0].asked))}, the last of {last:,} tokens",
+        ("", "reused", "of the last", "prefilled", "times the least", "first token"),
+        rows,
+        [
+            "Each goes on with its own replies, so prompts differ a little. First token: the median of all "
+            "but the first."
+        ],
+    )
+
+
+def _shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]) -> Table:
+    rows = []
+    for cold, warm in ways:
+        for name, each in (("cold", cold), ("warm", warm)):
+            firsts = [asked.first for asked in each.asked]
+            between = [gap for asked in each.asked for gap in asked.gaps]
+            generated = sum(len(asked.gaps) + 1 for asked in each.asked)
+            rows.append(
+                (
+                    f"{each.way}, {name}",
+                    percent_text(each.hit_ratio),
+                    _percentiles(firsts),
+                    _percentiles(between),
+                    f"{generated / each.seconds:,.0f}",
+                )
+            )
+    prompts = len(ways[0][0].asked)
+    return Table(
+        f"serve: {prompts} prompts with a shared prefix, {model}, {concurrency} at once",
+        ("", "reused", "first token, ms", "between, ms", "texts/s"),
+        rows,
+        ["Milliseconds at 50, 90 and 99 %."],
+    )
+
+
+def _percentiles(values: Sequence[float]) -> str:
+    return " ".join(f"{(percentile(values, percent) or 0.0) * 1000:,.0f}" for percent in PERCENTS)
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Every request of every way, without texts."""
+    return {
+        "model": outcome.model,
+        "agentic": [_pass_json(each) for each in outcome.agentic],
+        "turns": [_pass_json(each) for each in outcome.turns],
+        "shared": {
+            str(concurrency): [{"cold": _pass_json(cold), "warm": _pass_json(warm)} for cold, warm in ways]
+            for concurrency, ways in outcome.shared.items()
+        },
+    }
+
+
+def _pass_json(each: Pass) -> dict[str, Any]:
+    requests = [
+        {
+            "prompt_tokens": asked.prompt,
+            "reused_tokens": asked.reused,
+            "least_tokens": asked.least,
+            "first_token_seconds": asked.first,
+            "gaps": list(asked.gaps),
+        }
+        for asked in each.asked
+    ]
+    return {"way": each.way, "seconds": each.seconds, "hit_ratio": each.hit_ratio, "requests": requests}

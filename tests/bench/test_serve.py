@@ -1,0 +1,35 @@
+"""The benchmark of servers: what is left to run, also after a kill, against the least possible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chatcli.bench import serve
+from chatcli.bench.run import Plan
+
+SMALL = serve.Size((200, 3), 3, 3, reply=8, shared_reply=4)
+
+
+@pytest.mark.slow
+def test_ours_prefills_the_least_possible_also_when_it_is_killed(recurrent: Path) -> None:
+    outcome = serve.measure(Plan(str(recurrent)), lambda *_: None, SMALL, concurrencies=(2,))
+    never, killed, peer = outcome.agentic
+    assert [serve.OURS, serve.KILLED, serve.PEER] == [each.way for each in outcome.agentic]
+    assert never.above_least == killed.above_least == pytest.approx(1.0, abs=0.01)
+    assert peer.above_least >= never.above_least
+    ((cold, warm), (uncached, _), _) = outcome.shared[2]
+    assert 0 == uncached.hit_ratio < cold.hit_ratio < warm.hit_ratio
+    assert all(each.prefilled == 1 for each in warm.asked)
+    titles = [table.title for table in serve.tables(outcome)]
+    assert 3 == len(titles) and all(title.startswith("serve: ") for title in titles)
+
+
+def test_what_is_left_to_run_is_measured_against_the_least() -> None:
+    first = serve.Asked(100, 0, 100, 1.0, (0.1,), "Yes.")
+    second = serve.Asked(150, 90, 40, 0.5, (0.1,), "No.")
+    measured = serve.Pass(serve.OURS, [first, second], 2.0)
+    assert (90 / 250, 160 / 140) == (measured.hit_ratio, measured.above_least)
+    table = serve.tables(serve.Outcome("tiny", [measured], [measured]))[0]
+    assert [("chatcli serve", "36.0 %", "60.0 %", "160", "1.143", "0.500 s")] == table.rows
