@@ -553,7 +553,7 @@ class Checkpoints:
     def _put(self, store: SegmentStore, path: TokenPath, log: RowLog, kept: State | None = None) -> int:
         rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
         state, scalars = NO_STATE
-        if self._stateful and store.is_due(path, self._segment_seconds):
+        if self._stateful and (kept is not None or store.is_due(path, self._segment_seconds)):
             state, scalars = self._serialized(store, kept or self._kept_state(path))
         missing = store.missing(path)
         size = 0
@@ -603,12 +603,12 @@ class Checkpoints:
 
     # Generate
 
-    def keep_reply(self, path: TokenPath) -> tuple[str, int] | None:
+    def keep_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
         """Write a checkpoint near the end of the reply that was just generated after `path`.
 
-        A reply that was cut goes on from it (`resume_reply`). Returns its segment's id and its bytes; None
-        where there is none: the reply is short or quickly computed again, or its rows differ by more than
-        rounding from those of a prefill.
+        A reply that was cut goes on from it (`resume_reply`), which is `expected` if a person cut it. Returns
+        its segment's id and its bytes; None where there is none: the reply is short, or quickly computed again
+        and not expected to go on, or its rows differ by more than rounding from those of a prefill.
         """
         if self.store is None or self._ahead is not self._reply or self._live != path.ids:
             return None
@@ -617,7 +617,8 @@ class Checkpoints:
             return None
         self._segment_seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
         kept = next((state for state in self._log.states if state.position == reply.end), None)
-        if self._stateful and (kept is None or not self.store.is_due(reply, self._segment_seconds)):
+        is_due = self._stateful and self.store.is_due(reply, self._segment_seconds)
+        if self._stateful and (kept is None or not (expected or is_due)):
             return None
         # Alone: it is not to be joined with the files of the conversation's path.
         size: int = self._worker.call(self._put, self.store, reply, self._log.copy(), kept)

@@ -121,7 +121,7 @@ class ShardedCheckpoints(Checkpoints):
         # The caches of some ranks may not go back by their offset alone.
         return False
 
-    def keep_reply(self, path: TokenPath) -> tuple[str, int] | None:
+    def keep_reply(self, path: TokenPath, *, expected: bool) -> tuple[str, int] | None:
         return None
 
     def resume_reply(self, path: TokenPath, tail: Sequence[int]) -> int:

@@ -17,7 +17,8 @@ def persist(chat: TurnContext, prompt: Prompt, record: TurnRecord, entry_id: str
     One that was cut has a checkpoint of its own, for it to go on from.
     """
     facts = facts_of(chat, prompt)
-    if record.finish_reason in CUT_SHORT and (kept := chat.checkpoints.keep_reply(prompt.path)):
+    is_cut, by_person = record.finish_reason in CUT_SHORT, record.finish_reason == "cancelled"
+    if is_cut and (kept := chat.checkpoints.keep_reply(prompt.path, expected=by_person)):
         facts["reply_segments"] = [kept[0]]
         record.checkpoint_bytes += kept[1]
     return keep(chat, prompt.leaf, record, facts, entry_id)
