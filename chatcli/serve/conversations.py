@@ -111,6 +111,7 @@ class Conversations:
                 served.append(self._folder, {"id": reply.id, "record": dict(record), **facts})
             except OSError as error:
                 logger.warning("%s cannot be written: %s", self._folder / served.NAME, error.strerror)
+                self._folder = None  # said once
 
     def fact(self, entry: Entry, name: str) -> Any:
         """What was noted of a reply under this name; None: nothing."""

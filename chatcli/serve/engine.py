@@ -24,7 +24,7 @@ from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.events import Event, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
+from chatcli.events import Event, Notice, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
 from chatcli.model import vision
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
@@ -473,6 +473,8 @@ class Engine:
             for event in turn.settle(chat, stop):
                 if isinstance(event, Settled):
                     self._counts["settled_tokens"] += event.tokens
+                elif isinstance(event, Notice):
+                    logger.warning("%s", event.text)
             settled = chat.conversation.entries[entry.id]
             before, after = entry.record, settled.record
             if numbers := {key: value for key, value in after.items() if before.get(key) != value}:

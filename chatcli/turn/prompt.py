@@ -97,7 +97,9 @@ def render(chat: TurnContext, user: Entry) -> Prompt:
     room_left(chat, len(tokens), alone=user.parent is None)
     generation_prompt = chat.template.generation_prompt(messages)
     prompt = replace(_cut(chat, tokens, messages, user), generation_prompt=generation_prompt)
-    if len(prompt.tail) > len(chat.template.encode(generation_prompt)):
+    # After a tool's result another one may follow, so its end is run anew: that is no miss.
+    is_question = user.message.role == "user"
+    if is_question and len(prompt.tail) > len(chat.template.encode(generation_prompt)):
         prompt = replace(prompt, rerun_reason=chat.template.rerun_reason(messages))
     return prompt
 

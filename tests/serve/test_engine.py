@@ -284,6 +284,7 @@ def test_a_tool_call_is_replayed_as_it_was_written(caller: Path, tmp_path: Path,
     second = served.ask([*messages, result], tools=TOOLS).record
     # Nothing before the result is run again.
     assert second.reused_tokens >= reply.record.prompt_tokens + reply.record.generated_tokens
+    assert second.miss_reason is None
     served.engine.close()
 
 
