@@ -607,8 +607,8 @@ class Checkpoints:
         """Write a checkpoint near the end of the reply that was just generated after `path`.
 
         A reply that was cut goes on from it (`resume_reply`), which is `expected` if a person cut it. Returns
-        its segment's id and its bytes; None where there is none: the reply is short, or quickly computed again
-        and not expected to go on, or its rows differ by more than rounding from those of a prefill.
+        its segment's id and its bytes. None where there is none: the reply is short, or not expected to go on
+        and quickly computed again, or its rows differ by more than rounding from those of a prefill.
         """
         if self.store is None or self._ahead is not self._reply or self._live != path.ids:
             return None
