@@ -80,14 +80,16 @@ def command(
     options: Options,
 ) -> None:
     """Serve a model to programs: OpenAI's and Anthropic's API, with the checkpoints that the shell has."""
-    from chatcli.serve.engine import Engine
     from chatcli.serve.guard import Access
-    from chatcli.serve.server import serve
 
     if our_ranks().size > 1:
         raise UsageError("A server takes one process: leave mlx.launch out.")
     access = Access(host, os.environ.get(KEY_VARIABLE) if api_key is None else api_key)
     settings = options.settings()
+    # What is wrong above is said before these take their time: they import MLX.
+    from chatcli.serve.engine import Engine
+    from chatcli.serve.server import serve
+
     engine = Engine(settings, options.flags["model"] or settings.model, keep=keep)
     stopped_by, is_loading = None, False
     try:

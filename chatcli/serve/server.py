@@ -117,11 +117,13 @@ class Server(uvicorn.Server):
 
     def _load(self) -> None:
         def loaded() -> None:
-            if self.error is not None:
-                self.should_exit = True
-            elif not self.should_exit:
+            if self.error is None and not self.should_exit:
                 self._api.state = "ok"
-                self._on_ready()
+                try:
+                    self._on_ready()
+                except OSError as error:  # the output cannot be written
+                    self.error = error
+            self.should_exit |= self.error is not None
 
         try:
             self._api.engine.start()

@@ -27,6 +27,12 @@ def test_a_full_output_is_one_sentence(chatcli: Program, args: tuple[str, ...], 
     assert (1, "chatcli: The output cannot be written: No space left on device.\n") == (code, errors)
 
 
+@pytest.mark.slow
+def test_a_server_whose_url_cannot_be_told_ends(chatcli: Program) -> None:
+    code, _, errors = run_on(chatcli, "serve", "--port", "0", stdout=FULL)
+    assert (1, "chatcli: The output cannot be written: No space left on device.\n") == (code, errors)
+
+
 def test_a_full_output_loses_no_reply(chatcli: Program) -> None:
     code, _, errors = run_on(chatcli, "ask", "hi", "-n", "8", "--no-think", "-S", "talk", stdout=FULL)
     assert 1 == code and errors.endswith("The output cannot be written: No space left on device.\n")
