@@ -351,13 +351,6 @@ class Engine:
         counts["prompt_tokens"] += record.prompt_tokens
         counts["reused_tokens"] += record.reused_tokens
         counts["prefilled_tokens"] += record.prefilled_tokens
-        logger.info(
-            "request %d: %d tokens, %d reused%s",
-            reply.number,
-            record.prompt_tokens,
-            record.reused_tokens,
-            f" ({record.miss_reason})" if record.miss_reason else "",
-        )
 
     def _generate(self, reply: ServedReply) -> None:
         """Have a reply generated: on the live cache if it is alone, else in the batch, else in turns."""
