@@ -459,8 +459,8 @@ class Engine:
         reply.deliver(ReplyDone(record, calls, reply.collector.stop_text))
 
     def _settle(self) -> None:
-        """Run the reply that has waited longest as history will show it, until somebody asks."""
-        chat, entry = self._unsettled[0]
+        """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
+        chat, entry = self._unsettled[-1]
         stop = self._stop_settling
         try:
             for event in turn.settle(chat, stop):
@@ -479,4 +479,4 @@ class Engine:
         except Exception:
             # It costs time only, and the next request of this conversation will say so.
             logger.exception("A conversation could not be settled")
-        self._unsettled.popleft()
+        self._unsettled.pop()
