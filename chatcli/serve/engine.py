@@ -229,7 +229,8 @@ class Engine:
 
     def has_others(self) -> bool:
         """Whether more than one request is there. From any thread."""
-        return self._closing or bool(self._waiting) or len(self._running) > 1
+        is_prefilling = self._prefilling is not None
+        return self._closing or bool(self._waiting) or is_prefilling or len(self._running) > 1
 
     @property
     def _running(self) -> list[ServedReply]:

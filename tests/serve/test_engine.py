@@ -14,7 +14,7 @@ import pytest
 from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull, UsageError
-from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, TurnRecord
+from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
 from chatcli.settings.values import ModelOptions, Sampling
 from chatcli.store.sessions.folder import SessionFolder
@@ -159,6 +159,15 @@ def test_a_reply_that_is_generated_goes_on_while_another_request_comes(
         # It was settled although another request took the live cache from it.
         third = served.ask(question(MESSAGES[1], history)).record
         assert third.reused_tokens > replies[0].record.prompt_tokens
+
+
+def test_a_short_reply_does_not_wait_for_a_long_one(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path, tokens=1500) as served:
+        long = served.submit(question(MESSAGES[0]))
+        long.until(ThinkingDelta)
+        short = served.ask(question(DOCUMENT), sampling=Sampling(max_tokens=2))
+        long.cancelled.set()
+        assert (2, "cancelled") == (short.record.generated_tokens, long.done().record.finish_reason)
 
 
 def test_a_seed_draws_the_same_beside_others(recurrent: Path, tmp_path: Path) -> None:
