@@ -36,7 +36,9 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     expected = depths.get(last["segments"][-1])
     if expected is not None and depth < expected:
         store, run_before = chat.checkpoints.store, path.upto(expected)
-        if store is not None and store.depth(run_before, stateful=False) == expected:
+        # With several ranks, another one may have lost what this one has.
+        has_rows = store is not None and store.depth(run_before, stateful=False) == expected
+        if store is not None and has_rows and not store.has_state(run_before.id):
             return f"the state at token {run_before.end} is not kept: it is quickly computed again"
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
     if expected is not None:

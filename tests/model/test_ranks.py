@@ -67,7 +67,9 @@ def test_two_ranks_reply_as_one_process_and_each_saves_its_shard(
     write_weight_index(model)
     expected = single_process(model, tmp_path)
     pair = LaunchedRanks(tmp_path, model, *args)
-    chat = pair.start("chat", "--json", *GREEDY, stdin=subprocess.PIPE)
+    # A recurrent state is on disk when its rows are.
+    options = (*GREEDY, "--recompute-seconds", "0")
+    chat = pair.start("chat", "--json", *options, stdin=subprocess.PIPE)
     before = [say(chat[0], LINES[0])]
     wait_until(lambda: all(pair.segment_names()) and len({*map(frozenset, pair.segment_names())}) == 1)
     assert 2 == len({path.name for rank in pair.ranks for path in rank.sessions.glob("kv/*")})
@@ -77,7 +79,7 @@ def test_two_ranks_reply_as_one_process_and_each_saves_its_shard(
     # Rank 1 has lost its last segments: only segments that both have are reused.
     shutil.rmtree(pair.ranks[1].sessions)
     shutil.copytree(kept, pair.ranks[1].sessions)
-    after = pair.chat(LINES[2:], *GREEDY)
+    after = pair.chat(LINES[2:], *options)
     for reply, single in zip([*before, *after], expected, strict=True):
         assert_same_reply(reply, single, reused=reply is not after[0])
     assert 0 < after[0]["reused_tokens"] < expected[2]["reused_tokens"]
