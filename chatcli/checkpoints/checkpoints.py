@@ -321,8 +321,10 @@ class Checkpoints:
         """Go back to where history shows the reply otherwise than it was generated, or to a state before.
 
         Not where that is before its first token, as without thinking: then all of it is run, and the rows
-        are those of a prefill.
+        are those of a prefill. Nor with windows, whose rows differ by rounding when they were decoded.
         """
+        if not (self._rewinds_by_offset or self._stateful):
+            return False
         common = common_prefix(rest.tokens_of(rest[0]), self._ahead)
         if self._ahead is not self._reply or common <= self._reply_start or rest.root not in self._snapshots:
             return False

@@ -11,12 +11,13 @@ from chatcli.settings.values import DEFAULTS, ModelOptions
 from chatcli.turn.prompt import TurnContext
 from tests.support.families import FAMILIES, at_night
 from tests.support.harness import outcome
-from tests.support.program import ROUNDING
 from tests.support.scripted import PLAIN, ScriptedHarness
 from tests.support.tiny import write_model
 from tests.turn.test_workload import MESSAGES
 
 TURNS = 5
+# Logprobs of one reply, run one by one and in a chunk, in float32.
+ROUNDING = 1e-5
 THINKING = ""  # the family's own template
 FOUR_BITS = ModelOptions(kv_bits=4, kv_group_size=32)
 EIGHT_BITS = ModelOptions(kv_bits=8, kv_group_size=32)

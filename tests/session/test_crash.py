@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash_harness import Harness, Victim, kill_count
-from tests.support.program import ROUNDING, Program
+from tests.support.program import Program
 
 SEED = int(os.environ.get("CHATCLI_SEED", "20261121"))
 
@@ -31,14 +31,12 @@ def test_killed_processes_lose_no_message_and_change_no_token(
     assert harness.counts["struck"] >= harness.counts["kills"] * 2 // 3
     reused = 0
     for acknowledged, undisturbed in harness.replayed(tmp_path / "copies"):
-        for key in ("prompt_tokens", "text", "tokens"):
+        for key in ("prompt_tokens", "text", "tokens", "logprobs"):
             assert undisturbed[key] == acknowledged.turn[key], (
                 key,
                 acknowledged.message,
                 acknowledged.sampled,
             )
-        logprobs = pytest.approx(undisturbed["logprobs"], rel=0, abs=ROUNDING)
-        assert logprobs == acknowledged.turn["logprobs"], (acknowledged.message, acknowledged.sampled)
         reused += acknowledged.turn["reused_tokens"]
     # Turns after a kill reuse the checkpoints before it.
     assert reused > 0

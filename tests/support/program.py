@@ -21,8 +21,6 @@ from tests import ROOT
 # What a terminal would act on: ESC, BEL, and the C1 controls as UTF-8.
 ESCAPES = [b"\x1b", b"\x07", *(bytes([0xC2, code]) for code in range(0x80, 0xA0))]
 DEADLINE = 60.0
-# Logprobs of a turn after tokens that were run one by one, against those after a chunk, in float32.
-ROUNDING = 1e-5
 # Variables that describe the terminal in which the tests run, not the one that a test opens.
 FOREIGN = ("CHATCLI", "TERM_PROGRAM", *identify.VARIABLES)
 
