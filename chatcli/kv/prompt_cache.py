@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.cache import (
     CacheList,
@@ -56,6 +55,9 @@ PromptCache = list[Any]
 NamedArrays = list[tuple[str, mx.array]]
 FULL_CACHES = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 WINDOW_CACHES = (RotatingKVCache, ChunkedKVCache)
+# From so many rows on MLX's CUDA build decodes faster in a buffer of whole steps: it then plans its attention
+# for the buffer's length, which takes as long as several tokens.
+PLANNED_ROWS = 2048
 # These write their buffers only past the offset, so the offset is all that a rewind needs.
 OFFSET_CACHES = (KVCache, QuantizedKVCache)
 
@@ -371,23 +373,29 @@ def state(cache: PromptCache, kept: State | None = None) -> tuple[dict[str, Tens
 
 
 def _as_tensors(arrays: Arrays) -> dict[str, Tensor]:
-    """The arrays' bytes, evaluated and not copied again."""
+    """The arrays' bytes, evaluated and not copied again: a CUDA device's are copied where they are read."""
     contiguous: dict[str, Any] = {name: mx.contiguous(array) for name, array in arrays.items()}
     mx.eval(list(contiguous.values()))
     return {
-        name: Tensor(str(array.dtype).removeprefix("mlx.core."), tuple(array.shape), memoryview(array))
+        name: Tensor(str(array.dtype).removeprefix("mlx.core."), tuple(array.shape), array)
         for name, array in contiguous.items()
     }
 
 
-def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
+def fill(
+    cache: PromptCache,
+    rows: Rows,
+    state: Mapping[str, Tensor],
+    scalars: str,
+    progress: loader.Progress = loader.NO_PROGRESS,
+) -> None:
     """Fill an empty cache, or one that `move_rows` has given rows of the same tokens, to the end of `rows`.
 
-    `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or
-    `OSError` as reading does, and what MLX raises where the arrays do not fit.
+    `state` and `scalars` are what the function `state` returned there. Raises `SegmentDamaged` or `OSError`
+    as reading does, what `progress` raises, and what MLX raises where the arrays do not fit.
     """
     lengths = {index: _restored_length(leaf, rows.count) for index, leaf in enumerate(leaves(cache))}
-    arrays = _read(rows, lengths)
+    arrays = _read(rows, lengths, progress)
     for index, leaf in enumerate(leaves(cache)):
         if index in arrays:
             _add_rows(leaf, arrays[index], rows.count)
@@ -395,12 +403,19 @@ def fill(cache: PromptCache, rows: Rows, state: Mapping[str, Tensor], scalars: s
     evaluate(cache)
 
 
-def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tensor], scalars: str) -> None:
+def append(
+    cache: PromptCache,
+    log: RowLog,
+    rows: Rows,
+    state: Mapping[str, Tensor],
+    scalars: str,
+    progress: loader.Progress = loader.NO_PROGRESS,
+) -> None:
     """Add rows from disk as if their tokens had been prefilled; those of the windows to `log` too.
 
     `state` and `scalars` are those at the end of `rows`. Raises as `fill` does.
     """
-    arrays = _read(rows, {})
+    arrays = _read(rows, {}, progress)
     for index, leaf in enumerate(leaves(cache)):
         if index in arrays:
             if type(leaf) in WINDOW_CACHES:
@@ -411,12 +426,7 @@ def append(cache: PromptCache, log: RowLog, rows: Rows, state: Mapping[str, Tens
 
 
 def _set_state(cache: PromptCache, state: Mapping[str, Tensor], scalars: str) -> None:
-    arrays = {
-        name: mx.array(np.frombuffer(tensor.data, np.uint8))
-        .view(loader.mlx_dtype(tensor.dtype))
-        .reshape(tensor.shape)
-        for name, tensor in state.items()
-    }
+    arrays = {name: loader.to_device(tensor) for name, tensor in state.items()}
     frozen = json.loads(scalars)
     for index, leaf in enumerate(leaves(cache)):
         if not has_rows(leaf):
@@ -443,7 +453,8 @@ def _restored_length(leaf: Any, count: int) -> int | None:
     if type(leaf) in OFFSET_CACHES:
         if leaf.keys is not None:
             return count - int(leaf.offset)
-        return int(count + -count % leaf.step + 2 * leaf.step)
+        is_planned = count >= PLANNED_ROWS or not loader.copies_to_device()
+        return int(count + -count % leaf.step + (2 if is_planned else 2.5) * leaf.step)
     if type(leaf) is RotatingKVCache and not leaf.keep:
         return min(int(leaf.max_size), count)
     if type(leaf) is ChunkedKVCache:
@@ -451,11 +462,11 @@ def _restored_length(leaf: Any, count: int) -> int | None:
     return None
 
 
-def _read(rows: Rows, lengths: Mapping[int, int | None]) -> dict[int, NamedArrays]:
+def _read(rows: Rows, lengths: Mapping[int, int | None], progress: loader.Progress) -> dict[int, NamedArrays]:
     """The arrays of each leaf, of `lengths` rows (None: all; 0: the leaf is left out)."""
     wanted = {name: lengths.get(int(name.partition(".")[0])) for name in rows.names}
     wanted = {name: length for name, length in wanted.items() if length != 0}
-    return _by_leaf(loader.read(rows, wanted))
+    return _by_leaf(loader.read(rows, wanted, progress))
 
 
 def _by_leaf(arrays: Mapping[str, mx.array]) -> dict[int, NamedArrays]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,6 +53,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Buffers = list[memoryview]
 # Neighbouring tensors, and where the bytes of each go.
 Batch = list[tuple[str, Buffers]]
+# Called with the bytes that were read and checked since it was last called. What it raises ends the reading.
+Progress = Callable[[int], None]
 
 
 def storage(dtype: str) -> np.dtype[Any]:
@@ -186,33 +188,47 @@ class Container:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def read(self, name: str) -> Tensor:
+    def read(self, name: str, progress: Progress = lambda _: None) -> Tensor:
         """A tensor, checked."""
         info = self._info(name)
         data = np.empty(info.length, np.uint8)
-        self.read_into({name: [data.data] if info.length else []})
+        self.read_into({name: [data.data] if info.length else []}, progress)
         return Tensor(info.dtype, info.shape, data)
 
-    def read_into(self, buffers: Mapping[str, Buffers]) -> None:
+    def read_into(self, buffers: Mapping[str, Buffers], progress: Progress = lambda _: None) -> None:
         """Read tensors, each into the buffers that together have its length, checked."""
-        for batch in self.batches(buffers):
-            self.read_batch(batch)
+        for names in self.neighbours(buffers, BATCH_BYTES):
+            batch: Batch = []
+            count = 0
+            for name in names:
+                if count + len(buffers[name]) > MAX_BUFFERS and batch:
+                    self._read_batch(batch, progress)
+                    batch, count = [], 0
+                batch.append((name, buffers[name]))
+                count += len(buffers[name])
+            self._read_batch(batch, progress)
 
-    def batches(self, buffers: Mapping[str, Buffers]) -> Iterator[Batch]:
-        """Tensors and their buffers in the file's order, in batches of neighbours."""
-        batch: Batch = []
-        size = count = end = 0
-        for name in sorted(buffers, key=lambda name: self._info(name).offset):
-            info, own = self.tensors[name], buffers[name]
-            if batch and (info.offset != end or size >= BATCH_BYTES or count + len(own) > MAX_BUFFERS):
-                yield batch
-                batch, size, count = [], 0, 0
-            batch.append((name, own))
-            size, count, end = size + info.length, count + len(own), info.offset + info.length
-        if batch:
-            yield batch
+    def neighbours(self, names: Iterable[str], size: int) -> Iterator[list[str]]:
+        """Tensors in the file's order, in groups without a gap: a group is full once it has `size` bytes."""
+        group: list[str] = []
+        start = end = 0
+        for name in sorted(names, key=lambda name: self._info(name).offset):
+            info = self.tensors[name]
+            if group and (info.offset != end or end - start >= size):
+                yield group
+                group = []
+            if not group:
+                start = info.offset
+            group.append(name)
+            end = info.offset + info.length
+        if group:
+            yield group
 
-    def read_batch(self, batch: Batch) -> None:
+    def stream(self, names: Sequence[str]) -> TensorStream:
+        """The bytes of tensors that are `neighbours`."""
+        return TensorStream(self._descriptor, [(name, self._info(name)) for name in names])
+
+    def _read_batch(self, batch: Batch, progress: Progress) -> None:
         """Neighbouring tensors at once, each checked while its bytes are in the processor's cache."""
         buffers = [buffer for _, own in batch for buffer in own]
         _read_exactly(self._descriptor, buffers, self.tensors[batch[0][0]].offset)
@@ -220,8 +236,8 @@ class Container:
             hasher = xxhash.xxh3_64()
             for buffer in own:
                 hasher.update(buffer)
-            if hasher.hexdigest() != self.tensors[name].sum:
-                raise SegmentDamaged(f"the bytes of its {name} do not match their checksum")
+            _compare(name, hasher, self.tensors[name])
+        progress(sum(map(len, buffers)))
 
     def check(self) -> None:
         """Read everything once. Raises `SegmentDamaged`."""
@@ -232,6 +248,38 @@ class Container:
         if name not in self.tensors:
             raise SegmentDamaged(f"it has no {name}")
         return self.tensors[name]
+
+
+class TensorStream:
+    """The bytes of neighbouring tensors, one after the other; a tensor is checked with its last byte."""
+
+    def __init__(self, descriptor: int, tensors: Sequence[tuple[str, TensorInfo]]) -> None:
+        self._descriptor = descriptor
+        self._offset = tensors[0][1].offset
+        self._tensors = list(reversed(tensors))
+        self._hasher, self._left = xxhash.xxh3_64(), tensors[0][1].length
+
+    def readinto(self, buffer: memoryview) -> None:
+        """Fill `buffer` with the next bytes. Raises `SegmentDamaged` or `OSError`."""
+        _read_exactly(self._descriptor, [buffer], self._offset)
+        self._offset += len(buffer)
+        done = 0
+        while self._tensors:
+            end = done + min(self._left, len(buffer) - done)
+            self._hasher.update(buffer[done:end])
+            self._left -= end - done
+            done = end
+            if self._left:
+                return
+            name, info = self._tensors.pop()
+            _compare(name, self._hasher, info)
+            if self._tensors:
+                self._hasher, self._left = xxhash.xxh3_64(), self._tensors[-1][1].length
+
+
+def _compare(name: str, hasher: xxhash.xxh3_64, info: TensorInfo) -> None:
+    if hasher.hexdigest() != info.sum:
+        raise SegmentDamaged(f"the bytes of its {name} do not match their checksum")
 
 
 def _read_exactly(descriptor: int, buffers: Buffers, offset: int) -> None:

@@ -6,17 +6,26 @@ are computed from the bytes that arrived there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from chatcli.errors import SegmentDamaged
 from chatcli.store.segments.catalog import TOKENS
-from chatcli.store.segments.container import Array, Buffers, Container, storage
+from chatcli.store.segments.container import Array, Buffers, Container, Progress, storage
 
 # No prefill takes longer: a file that says so, or says no number, is not believed.
 MAX_SECONDS = 1e7
+
+
+class Block(NamedTuple):
+    """The `rows` of a file's tensor that are wanted, and where they begin in the joined array."""
+
+    name: str
+    rows: slice
+    at: int
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,15 @@ class Piece:
     file: Container
     count: int
     length: int
+
+    def has_only(self, block: Block) -> bool:
+        """Whether the block is all of its tensor."""
+        return block.rows == slice(0, self.length)
+
+    def cut(self, block: Block, progress: Progress = lambda _: None) -> Array:
+        """The block, of a tensor that is read and checked whole."""
+        stored = self.file.read(block.name, progress)
+        return stored.array()[..., block.rows, :]
 
 
 class Rows:
@@ -41,7 +59,16 @@ class Rows:
     @property
     def seconds(self) -> float:
         """What prefilling these tokens took."""
-        return sum(prefill_seconds(piece.file.metadata) * piece.count / piece.length for piece in self.pieces)
+        return self.seconds_after(0)
+
+    def seconds_after(self, count: int) -> float:
+        """What prefilling the tokens after the first `count` took."""
+        seconds, start = 0.0, 0
+        for piece in self.pieces:
+            left = min(max(start + piece.count - count, 0), piece.count)
+            seconds += prefill_seconds(piece.file.metadata) * left / piece.length
+            start += piece.count
+        return seconds
 
     @property
     def names(self) -> list[str]:
@@ -56,35 +83,38 @@ class Rows:
         *before, _, last = self.pieces[0].file.tensors[name].shape
         return (*before, self.count if length is None else length, last)
 
-    def copy(self, into: Mapping[str, Array]) -> None:
-        """Read the rows into these arrays: all of them, or the newest if an array has too few rows.
+    def blocks(self, lengths: Mapping[str, int]) -> Iterator[tuple[Piece, list[Block]]]:
+        """What each file has for arrays of so many rows: all of its rows, or the newest that fit.
 
-        In an array with more rows they come first. Each file is read from its beginning to its end.
+        In an array with more rows they come first.
+        """
+        start = 0
+        for piece in self.pieces:
+            blocks = []
+            for name, length in lengths.items():
+                at = start + min(length - self.count, 0)
+                if at + piece.count > 0:
+                    blocks.append(Block(name, slice(max(-at, 0), piece.count), max(at, 0)))
+            yield piece, blocks
+            start += piece.count
+
+    def copy(self, into: Mapping[str, Array], progress: Progress = lambda _: None) -> None:
+        """Read the rows into these arrays, as `blocks` has them, each file from its beginning to its end.
+
         Raises `SegmentDamaged` or `OSError`; what `into` holds then is undefined.
         """
         if not all(array.flags.c_contiguous for array in into.values()):
             raise ValueError("rows are copied into contiguous arrays")
-        for name, array in into.items():
-            self._copy_cut(name, array)
-        whole = {name: array for name, array in into.items() if array.shape[-2] >= self.count}
-        start = 0
-        for piece in self.pieces:
-            if piece.count == piece.length:
-                end = start + piece.count
-                piece.file.read_into({name: _blocks(array, start, end) for name, array in whole.items()})
-            start += piece.count
-
-    def _copy_cut(self, name: str, into: Array) -> None:
-        """Copy from the pieces that are needed in part, each read whole and then cut."""
-        start = min(into.shape[-2] - self.count, 0)
-        for piece in self.pieces:
-            end = start + piece.count
-            is_cut = piece.count < piece.length or into.shape[-2] < self.count
-            if is_cut and end > 0:
-                stored = piece.file.read(name).array()
-                part = stored[..., max(-start, 0) : piece.count, :]
-                into[..., max(start, 0) : end, :] = part.view(into.dtype)
-            start = end
+        for piece, blocks in self.blocks({name: array.shape[-2] for name, array in into.items()}):
+            whole: dict[str, Buffers] = {}
+            for block in blocks:
+                array = into[block.name]
+                if piece.has_only(block):
+                    whole[block.name] = _buffers(array, block.at, block.at + piece.length)
+                else:
+                    part = piece.cut(block, progress).view(array.dtype)
+                    array[..., block.at : block.at + part.shape[-2], :] = part
+            piece.file.read_into(whole, progress)
 
     def close(self) -> None:
         for piece in self.pieces:
@@ -106,7 +136,7 @@ def prefill_seconds(metadata: Mapping[str, str]) -> float:
     return seconds if 0 <= seconds <= MAX_SECONDS else 0.0
 
 
-def _blocks(array: Array, start: int, end: int) -> Buffers:
+def _buffers(array: Array, start: int, end: int) -> Buffers:
     """The rows `start` to `end` of a contiguous array as its bytes, head by head."""
     row = array.shape[-1] * array.itemsize
     if not row or start == end:
