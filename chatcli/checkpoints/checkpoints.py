@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from chatcli.checkpoints import race
+from chatcli.checkpoints.race import ComputingIsSooner, ReadRace
 from chatcli.engine import generate, speculative
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import MemoryFull, SegmentDamaged
-from chatcli.kv import prompt_cache
+from chatcli.kv import loader, prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import Gain, PromptCache, RowLog, Snapshot, State
@@ -39,6 +41,8 @@ MISMATCH_ERRORS = (
     OverflowError,
     RuntimeError,
 )
+# What waits for the first token holds the windows' rows and states of so many segments.
+MAX_UNWRITTEN = 4
 # Places between the chunks of typeahead that are kept where each takes memory.
 MAX_MARKS = 6
 # The segments that conversations share which have nothing else in common: the system prompt.
@@ -77,6 +81,20 @@ class Prefilled(NamedTuple):
 
     tokens: int
     bytes: int
+
+
+class Unwritten(NamedTuple):
+    """A checkpoint at the end of `path` that is still to be cut from the live cache, and its prefill seconds.
+
+    `log` has the windows' rows of its last segment (None: its rows are not to be written), `state` what is
+    not in the cache any more when it is cut: written if `is_worth_it`, or if the store says so.
+    """
+
+    path: TokenPath
+    log: RowLog | None
+    state: State | None
+    seconds: float
+    is_worth_it: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,11 +165,13 @@ class Checkpoints:
         self._worker = worker
         self._expected = loaded.expected or ExpectedCache(loaded.model, loaded.model_options)
         self._log = RowLog()
-        self._segment_seconds = 0.0
         self._speed = PrefillSpeed()
         self._newest_path: TokenPath | None = None
         self._snapshots: dict[str, Snapshot] = {}
-        self._unsaved: str | None = None
+        # Made by typeahead for a message that is not sent, and by a turn before its first token.
+        self._unsent: Unwritten | None = None
+        self._unwritten: list[Unwritten] = []
+        self._written_bytes = 0
         # By the ids that they would have as segments.
         self._tails: dict[str, Tail] = {}
         self._reset()
@@ -175,8 +195,9 @@ class Checkpoints:
         # What the last reply has run after the checkpoint, and the tokens of that before the reply's first.
         self._reply: list[int] = []
         self._reply_start = 0
-        self._snapshots.pop(self._unsaved or "", None)
-        self._unsaved = None
+        if self._unsent is not None:
+            self._snapshots.pop(self._unsent.path.id, None)
+        self._unsent = None
         self._typeahead: dict[str, TypeaheadResult] = {}
         self._marks: list[TypeaheadMark] = []
         self._path_seconds: dict[str, float] = {self.root: 0.0}
@@ -217,6 +238,7 @@ class Checkpoints:
         except MemoryFull:
             self._snapshots = {}
             self._tails = {}
+            self._unwritten = []
             self._reset()
             raise
 
@@ -227,8 +249,9 @@ class Checkpoints:
 
         Returns what was there already, restored, and the prefill of the rest: nothing of it runs
         before it is iterated. Setting `cancelled` ends it after the current chunk, and what is done
-        is kept. A turn writes what typeahead has kept in memory only. Raises `MemoryFull` before
-        anything is touched where it would not fit.
+        is kept. A turn writes what typeahead has kept in memory only. Nobody waits for what a turn
+        writes: that comes with its first token, or with `hand_over`. Raises `MemoryFull` before anything
+        is touched where it would not fit.
         """
         match = self.match(path)
         self.check(path, match.depth)
@@ -240,13 +263,19 @@ class Checkpoints:
     ) -> Iterator[Prefilled]:
         self._forget_older_snapshots(len(path.tokens))
         if purpose == "turn":
-            yield Prefilled(0, self.accept_typeahead(path.upto(depth)))
-        yield from self.prefill(path, depth, cancelled, typeahead=purpose == "typeahead")
+            self.accept_typeahead(path.upto(depth))
+        for step in self.prefill(path, depth, cancelled, typeahead=purpose == "typeahead"):
+            yield step
+            if purpose != "turn" and self._unwritten:
+                yield Prefilled(0, self.hand_over())
+        if purpose != "turn":
+            yield Prefilled(0, self.hand_over())
 
     # Match
 
     def match(self, path: TokenPath) -> Match:
         """The deepest checkpoint on this path. Memory wins a draw: it costs nothing to restore."""
+        self._hand_over()
         if self.store is None:
             return Match(0, False, "the cache is off")
         live = self._live_depth(path)
@@ -289,10 +318,16 @@ class Checkpoints:
     # Restore
 
     def restore(self, path: TokenPath, match: Match) -> Match:
-        """Bring the live cache to the match; a damaged file makes it a shallower one, with a reason."""
+        """Bring the live cache to the match.
+
+        A damaged file makes it a shallower one, with a reason, and so does a disk from which reading takes
+        longer than running the tokens would.
+        """
         reason = match.reason
-        if self._live_depth(path) <= BEGINNING:
-            self.leave()  # for another conversation
+        if self.store is not None and self._live_depth(path) <= BEGINNING:
+            # For another conversation.
+            if left := self._state_to_leave(self.store):
+                self._unwritten.append(left)
         while match.depth and not match.in_memory:
             matched = path.upto(match.depth)
             try:
@@ -301,6 +336,8 @@ class Checkpoints:
                 reason = reason or f"the checkpoint at token {matched.end} is {error}"
                 # Not `self.match`: with several ranks, all of them are in `restore` already.
                 match = Checkpoints.match(self, path.upto(match.depth - 1))
+            except ComputingIsSooner:
+                reason, match = reason or race.QUICKER, Match(len(self._live), True)
             else:
                 return replace(match, reason=reason, ahead=self._borrow(path.after(match.depth)))
         matched = path.upto(match.depth)
@@ -385,9 +422,10 @@ class Checkpoints:
                 except SegmentDamaged:
                     store.set_aside_rows(rows)
                     return 0
-                self._worker.call(prompt_cache.append, self._cache, self._log, rows, state, scalars)
+                progress = self._race(rows.seconds)
+                self._worker.call(prompt_cache.append, self._cache, self._log, rows, state, scalars, progress)
                 self._worker.call(self._expected.try_out, self._cache)
-        except (SegmentDamaged, OSError, *MISMATCH_ERRORS):
+        except (SegmentDamaged, ComputingIsSooner, OSError, *MISMATCH_ERRORS):
             self.rewind()
             return 0
         self._ahead = rest.tokens_of(rest[0])[: rows.count]
@@ -395,7 +433,10 @@ class Checkpoints:
         return rows.count
 
     def _load(self, path: TokenPath) -> None:
-        """Read a path's rows, and the state at its end, from disk. Raises `SegmentDamaged`."""
+        """Read a path's rows, and the state at its end, from disk.
+
+        Raises `SegmentDamaged`, and `ComputingIsSooner` with the live cache at what it shares with the path.
+        """
         assert self.store is not None
         store, last = self.store, path[-1]
         state, scalars = NO_STATE
@@ -414,11 +455,18 @@ class Checkpoints:
             except SegmentDamaged as error:
                 store.set_aside_rows(rows)
                 raise SegmentDamaged(f"damaged: {error}") from error
-            self._keep_shared_rows(path)
+            shared = self._keep_shared_rows(path)
+            progress = self._race(rows.seconds_after(shared.end))
             try:
                 with self._reset_if_out_of_memory(), device.explained():
-                    self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars)
+                    self._worker.call(prompt_cache.fill, self._cache, rows, state, scalars, progress)
                     self._worker.call(self._expected.try_out, self._cache)
+            except ComputingIsSooner:
+                if self._rewinds_by_offset:
+                    self._live, self._live_path = shared.ids, shared
+                else:
+                    self._reset()
+                raise
             except SegmentDamaged as error:
                 self._reset()
                 store.set_aside_damaged(path)
@@ -434,13 +482,18 @@ class Checkpoints:
             self._path_seconds[last.id] = rows.seconds
         self._remember(path)
 
-    def _keep_shared_rows(self, path: TokenPath) -> None:
+    def _race(self, compute_seconds: float) -> loader.Progress:
+        """Gives a read up where running its tokens, which took so long before, would be sooner."""
+        return ReadRace(compute_seconds)
+
+    def _keep_shared_rows(self, path: TokenPath) -> TokenPath:
         """A new cache with the rows that the live one shares with a path: they are not read again."""
         shared, live, seconds = path.upto(self._live_depth(path)), self._cache, self._path_seconds
         self._reset()
         if shared:
             self._worker.call(prompt_cache.move_rows, live, self._cache, shared.end)
             self._path_seconds = seconds
+        return shared
 
     def _remember(self, path: TokenPath) -> None:
         """The live cache is at the end of this path: keep a snapshot to come back to."""
@@ -460,7 +513,9 @@ class Checkpoints:
         older = [
             key
             for key in self._snapshots
-            if key not in newest and key != self._unsaved and (self._stateful or key in live)
+            if key not in newest
+            and (self._unsent is None or key != self._unsent.path.id)
+            and (self._stateful or key in live)
         ]
         room = len(older)
         if self._rewinds_by_offset:
@@ -488,8 +543,8 @@ class Checkpoints:
             unsent = typeahead and end == len(path)
             for count in self.extend(path.upto(end), cancelled, typeahead=typeahead, unsent=unsent):
                 yield Prefilled(count, 0)
-            if not unsent:
-                yield Prefilled(0, self.persist(path.upto(end)))
+            if len(self._unwritten) > MAX_UNWRITTEN:
+                self._hand_over()
             if cancelled.is_set():
                 return
 
@@ -520,13 +575,23 @@ class Checkpoints:
                 if cancelled.is_set() and done < len(tokens):
                     self._ahead, self._ahead_typed, self._log = tokens[:done], typed, log
                     return
-        self._segment_seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
-        self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + self._segment_seconds
+        seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
+        self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + seconds
+        self._unsent = None
         self._remember(path)
-        self._log = log
-        self._unsaved = segment.id if unsent else None
+        if self.store is not None:
+            state = self._kept_state(path) if self._stateful else None
+            unwritten = Unwritten(path, log, state, self._agreed(seconds))
+            if unsent:
+                self._unsent = unwritten
+            else:
+                self._unwritten.append(unwritten)
         if typeahead:
-            self._typeahead[segment.id] = TypeaheadResult(typed, self._segment_seconds * typed / len(tokens))
+            self._typeahead[segment.id] = TypeaheadResult(typed, seconds * typed / len(tokens))
+
+    def _agreed(self, seconds: float) -> float:
+        """Prefill seconds that all ranks agree on, so that each finds the same states worth their bytes."""
+        return seconds
 
     def _mark(self, parent: str, tokens: list[int], typed: int, log: RowLog) -> None:
         """Keep this place; of places that take memory only a few, ever further apart."""
@@ -535,41 +600,55 @@ class Checkpoints:
         if not self._rewinds_by_offset and len(self._marks) > MAX_MARKS:
             self._marks = self._marks[::-2][::-1]
 
-    def accept_typeahead(self, path: TokenPath) -> int:
-        """The message is sent: `persist` what was kept in memory only. Returns the bytes."""
+    def accept_typeahead(self, path: TokenPath) -> None:
+        """The message is sent: what was kept in memory only is to be written."""
         self._typeahead, self._marks = {}, []
-        if self._unsaved is None or [self._unsaved] != self._live[-1:]:
-            return 0
-        self._unsaved = None
-        return self.persist(path)
+        unsent, self._unsent = self._unsent, None
+        if unsent is not None and [unsent.path.id] == self._live[-1:]:
+            self._unwritten.append(unsent)
 
-    def persist(self, path: TokenPath) -> int:
-        """Hand the newest checkpoint, at the end of `path`, to the store's writer.
+    def hand_over(self) -> int:
+        """Hand the checkpoints that were made to the store's writer.
 
-        Returns its bytes; 0 if it is there.
+        Returns the bytes of all that was handed over since the last call.
         """
-        if self.store is None or self._live[-1:] != [path.id]:
-            return 0
-        return self._worker.call(self._put, self.store, path, self._log)
+        self._hand_over()
+        size, self._written_bytes = self._written_bytes, 0
+        return size
 
-    def _put(self, store: SegmentStore, path: TokenPath, log: RowLog, kept: State | None = None) -> int:
-        rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
+    def _hand_over(self) -> None:
+        if self._unwritten:
+            self._worker.call(self._put_unwritten)
+
+    def _put_unwritten(self) -> None:
+        """On the worker's thread, also between two tokens of a reply."""
+        unwritten, self._unwritten = self._unwritten, []
+        for checkpoint in unwritten:
+            if self.store is not None:
+                size = self._put(self.store, checkpoint)
+                if checkpoint.log is None:
+                    self.store.upkeep_bytes += size
+                else:
+                    self._written_bytes += size
+
+    def _put(self, store: SegmentStore, unwritten: Unwritten) -> int:
+        path, log, kept, seconds = unwritten[:4]
         state, scalars = NO_STATE
-        if self._stateful and (kept is not None or store.is_due(path, self._segment_seconds)):
-            state, scalars = self._serialized(store, kept or self._kept_state(path))
+        if kept is not None and (unwritten.is_worth_it or store.is_due(path, seconds)):
+            state, scalars = self._serialized(store, kept)
+        if log is None:
+            return store.put(Checkpoint(path, {}, state, scalars, seconds), rows_missing=False)
         missing = store.missing(path)
         size = 0
         if prompt_cache.keeps_all_rows(self._cache):
             # Another process evicted or deleted rows of the live path: without them the rest is lost too.
             for earlier in (path.upto(depth) for depth in missing if depth < len(path)):
-                earlier_rows = prompt_cache.segment_rows(
-                    self._cache, RowLog(), earlier[-1].start, earlier.end
-                )
-                size += store.put(
-                    Checkpoint(earlier, earlier_rows, *NO_STATE, self._segment_seconds), rows_missing=True
-                )
-        checkpoint = Checkpoint(path, rows, state, scalars, self._segment_seconds)
-        return size + store.put(checkpoint, rows_missing=len(path) in missing)
+                rows = prompt_cache.segment_rows(self._cache, RowLog(), earlier[-1].start, earlier.end)
+                size += store.put(Checkpoint(earlier, rows, *NO_STATE, seconds), rows_missing=True)
+        rows = {}
+        if is_missing := len(path) in missing:
+            rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
+        return size + store.put(Checkpoint(path, rows, state, scalars, seconds), rows_missing=is_missing)
 
     def _kept_state(self, path: TokenPath) -> State:
         """The state at the end of a path that has a snapshot."""
@@ -594,14 +673,21 @@ class Checkpoints:
         The conversation is opened there, also after the process was killed. Returns its bytes; 0 if it is
         there.
         """
-        path = self._live_path
-        if path and path.id == self._unsaved:
-            path = path.upto(len(path) - 1)
-        if self.store is None or not self._stateful or not path or path.id not in self._snapshots:
+        self._hand_over()
+        if self.store is None:
             return 0
         self.store.flush()
-        state, scalars = self._worker.call(self._serialized, self.store, self._kept_state(path))
-        return self.store.put(Checkpoint(path, {}, state, scalars, 0.0), rows_missing=False)
+        left = self._state_to_leave(self.store)
+        return 0 if left is None else self._worker.call(self._put, self.store, left)
+
+    def _state_to_leave(self, store: SegmentStore) -> Unwritten | None:
+        """The state at the end of the live path, unless there is none or it is on disk."""
+        path = self._live_path
+        if path and self._unsent is not None and path.id == self._unsent.path.id:
+            path = path.upto(len(path) - 1)
+        if not self._stateful or not path or path.id not in self._snapshots or store.has_state(path.id):
+            return None
+        return Unwritten(path, None, self._kept_state(path), 0.0, is_worth_it=True)
 
     # Generate
 
@@ -617,14 +703,14 @@ class Checkpoints:
         reply = self._reply_path(path, self._reply)
         if not reply:
             return None
-        self._segment_seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
+        seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
         kept = next((state for state in self._log.states if state.position == reply.end), None)
-        is_due = self._stateful and self.store.is_due(reply, self._segment_seconds)
+        is_due = self._stateful and self.store.is_due(reply, seconds)
         if self._stateful and (kept is None or not (expected or is_due)):
             return None
         # Alone: it is not to be joined with the files of the conversation's path.
-        size: int = self._worker.call(self._put, self.store, reply, self._log.copy(), kept)
-        return reply.id, size
+        unwritten = Unwritten(reply, self._log.copy(), kept, seconds, is_worth_it=True)
+        return reply.id, self._worker.call(self._put, self.store, unwritten)
 
     def _reply_path(self, path: TokenPath, run: Sequence[int]) -> TokenPath:
         """A segment of what is `run` after `path`, up to a place where a state is kept; a token is left."""
@@ -723,7 +809,12 @@ class Checkpoints:
             request = replace(request, tail=run[done:], prefix=[*request.prefix, *run[:done]])
             log_so_far = self._log
         with self.lent(run, log_so_far, len(request.reply_start)) as (cache, log):
-            run_reply = partial(run_model, self.loaded, cache, request, cancelled, log)
+
+            def run_reply() -> Iterator[Token]:
+                for token in run_model(self.loaded, cache, request, cancelled, log):
+                    yield token
+                    self._put_unwritten()
+
             worker = self._worker
             tokens = worker.pump(run_reply) if others is None else worker.pump_unless(others, run_reply)
             with contextlib.closing(tokens):

@@ -19,6 +19,7 @@ from chatcli.checkpoints.checkpoints import Checkpoints, Match, Prefilled
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.speculative import Speculator
 from chatcli.errors import ModelBroken, RankLost, SegmentDamaged
+from chatcli.kv import loader
 from chatcli.kv.memory_limit import Limit, MemoryLimit, TightestLimit
 from chatcli.kv.prompt_cache import RowLog
 from chatcli.model import sharding
@@ -105,6 +106,10 @@ class ShardedCheckpoints(Checkpoints):
             rank, problem = next((rank, problem) for rank, problem in enumerate(problems) if problem)
             raise SegmentDamaged(f"{problem} (rank {rank})") from own
 
+    def _race(self, compute_seconds: float) -> loader.Progress:
+        # One rank's disk may be slower than the others', and none may run tokens alone.
+        return loader.NO_PROGRESS
+
     def _borrow(self, rest: TokenPath) -> int:
         count = super()._borrow(rest)
         if len(set(self._ranks.all_gather(count))) == 1:
@@ -112,10 +117,8 @@ class ShardedCheckpoints(Checkpoints):
         self.rewind()
         return 0
 
-    def persist(self, path: TokenPath) -> int:
-        # The states that are worth their bytes must be the same ones on every rank.
-        self._segment_seconds = max(self._ranks.all_gather(self._segment_seconds))
-        return super().persist(path)
+    def _agreed(self, seconds: float) -> float:
+        return max(map(float, self._ranks.all_gather(seconds)))
 
     def _cut_reply(self, rest: TokenPath) -> bool:
         # The caches of some ranks may not go back by their offset alone.
@@ -173,10 +176,10 @@ class LeadingCheckpoints(ShardedCheckpoints):
             self._command("restore", path, depth=match.depth, in_memory=match.in_memory)
             return super().restore(path, match)
 
-    def accept_typeahead(self, path: TokenPath) -> int:
+    def accept_typeahead(self, path: TokenPath) -> None:
         with self._leading():
             self._command("accept_typeahead", path)
-            return super().accept_typeahead(path)
+            super().accept_typeahead(path)
 
     def prefill(
         self, path: TokenPath, depth: int, cancelled: StopSignal, *, typeahead: bool = False

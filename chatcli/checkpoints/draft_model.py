@@ -44,8 +44,8 @@ class Speculation:
     def follow(self, path: TokenPath, cancelled: StopSignal, purpose: Purpose) -> int:
         """Bring its live cache to the end of the model's `path`, with checkpoints on the way.
 
-        Returns the bytes that will be written. Ends early if `cancelled`, and does nothing once the
-        draft model cannot propose any more. Raises `MemoryFull`.
+        Returns the bytes that will be written; those of a turn come with `hand_over`. Ends early if
+        `cancelled`, and does nothing once the draft model cannot propose any more. Raises `MemoryFull`.
         """
         if cancelled.is_set() or not self._fits(len(path.tokens)):
             return 0
@@ -55,7 +55,12 @@ class Speculation:
         own = TokenPath.cut(self._checkpoints.root, tokens, ends)
         # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
         _, steps = self._checkpoints.advance(own, cancelled, "turn" if purpose == "settle" else purpose)
-        return sum(step.bytes for step in steps)
+        run = sum(step.bytes for step in steps)
+        return run if purpose == "turn" else run + self.hand_over()
+
+    def hand_over(self) -> int:
+        """Hand the checkpoints of a turn to the store's writer. Returns their bytes."""
+        return self._checkpoints.hand_over()
 
     def generate(
         self,

@@ -189,6 +189,7 @@ def _prepared(
     prompt = render(chat, user)
     record = TurnRecord(chat.saved.name, chat.conversation.turn_count(user.id))
     yield from turn.prefill(chat, prompt, record, cancelled)
+    record.checkpoint_bytes += turn.hand_over(chat)
     facts = provenance(chat, prompt)
     if not cancelled.is_set():
         collector = turn.reply_collector(chat, prompt, sampling, record)

@@ -90,6 +90,7 @@ def answer(chat: TurnContext, prompt: Prompt, started: float, cancelled: threadi
     try:
         with journal:
             yield from generate(chat, prompt, sampling, collector, started, cancelled)
+            record.checkpoint_bytes += hand_over(chat)
     except RankLost:
         if len(record.tokens) > len(prompt.reply_start):
             persist(chat, prompt, record, entry_id)
@@ -173,6 +174,12 @@ def generate(
     used = len(prompt.tokens) + record.generated_tokens
     if speculation is not None and (notice := speculation.take_notice(used)):
         yield Notice(notice)
+
+
+def hand_over(chat: TurnContext) -> int:
+    """Hand the turn's checkpoints to the writer, unless the first token has. Returns the bytes of all."""
+    draft = chat.speculation.hand_over() if chat.speculation is not None else 0
+    return draft + chat.checkpoints.hand_over()
 
 
 def reply_collector(

@@ -288,7 +288,7 @@ class Process:
         for depth in range(first, len(segments)):
             chunks = self.checkpoints.extend(segments.upto(depth + 1), threading.Event())
             assert segments[depth].end - segments[depth].start == sum(chunks)
-            self.checkpoints.persist(segments.upto(depth + 1))
+            self.checkpoints.hand_over()
 
     def say(self, prompt: list[int], start: int, count: int = REPLY_TOKENS) -> Generated:
         """Generate greedily from the rest of the prompt. Returns tokens with their logprobs."""
