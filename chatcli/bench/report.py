@@ -410,6 +410,7 @@ DETAILS: Mapping[str, Callable[[Outcome], list[Table]]] = {
     "exact": _by_step,
     "reopen": _reopened,
     "paste": _by_step,
+    "ways": _by_step,
     "agentic": _by_step,
     "shared-prefix": _shared_prefix,
 }

@@ -67,6 +67,9 @@ WORKLOADS: dict[str, Callable[[float, int], Workload]] = {
     ),
     "branch": lambda _, size: workloads.branch((4, 8, 20)[size]),
     "reopen": lambda _, size: workloads.reopen(((1, 3), (1, 10), (1, 10, 40))[size]),
+    "ways": lambda letters, size: workloads.ways(
+        ((1300,), (1300, 5000), (1300, 5000, 21_000))[size], 5, letters, reply=16
+    ),
     "agentic": lambda letters, size: workloads.agentic((700, 2800, 28_000)[size], (4, 8, 20)[size], letters),
     "shared-prefix": lambda letters, size: workloads.shared_prefix(
         512, (3, 10, 50)[size], letters, repeats=1

@@ -171,8 +171,8 @@ def _restore_table(restores: Sequence[Restore]) -> Table:
         )
     ]
     notes = [
-        f"Medians of {restores[0].contest.rounds} rounds, in turn; one file: the same arrays "
-        f"read by mx.load and evaluated. Target: at most {MAX_RESTORE_RATIO}.",
+        f"Medians of {restores[0].contest.rounds} rounds, in turn; one file: the same bytes "
+        f"as one tensor, read by mx.load. Target: at most {MAX_RESTORE_RATIO}.",
         "Layers×heads×dimensions: made-up caches in bfloat16, written as "
         f"{restore.SEGMENTS} segments. Fresh memory: as in a process that has just begun.",
     ]

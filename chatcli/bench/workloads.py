@@ -125,6 +125,34 @@ def reopen(counts: Sequence[int], reply: int = 64) -> Workload:
     return Workload("reopen", "quit and come back", steps, reply)
 
 
+def ways(lengths: Sequence[int], rounds: int, per_token: float, reply: int = 64) -> Workload:
+    """A long message, after which the conversation is taken up `rounds` times in each way there is."""
+    steps: list[Step] = []
+
+    def add(length: int, way: str, system: str, *texts: str, **options: bool) -> None:
+        steps.append(Step(f"{length:,} {way}", Request(system, texts), **options))
+
+    for length in lengths:
+        text = long_text(int(length * per_token), 1000 * length)
+        texts = [text]
+        add(length, "first", SYSTEM, text)
+        for way, options in (
+            ("open", {}),
+            ("reopened", {"reopened": True}),
+            ("reopened, at once", {"reopened": True, "typed": False}),
+        ):
+            for _ in range(rounds):
+                texts.append(user_message(len(texts)))
+                add(length, way, SYSTEM, *texts, **options)
+        for number in range(1, rounds + 1):
+            add(length, "branch", SYSTEM, text, f"And what {'else ' * number}was there?")
+        # The same text once more, as what several conversations share.
+        add(length, "first, shared", text, USER_MESSAGES[0])
+        for number in range(1, rounds + 1):
+            add(length, "shared", text, user_message(number))
+    return Workload("ways", f"a long prompt, taken up {rounds} times in each way", steps, reply)
+
+
 def paste(lengths: Sequence[int], per_token: float, reply: int = 64) -> Workload:
     """A long message, a few turns into a conversation."""
     texts = [user_message(number) for number in range(3)]

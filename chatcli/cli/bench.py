@@ -32,6 +32,7 @@ MEASURED = {
     "models": "Six turns on three kinds of attention.",
     "branch": "Another follow-up at every turn of a conversation.",
     "reopen": "Quit and come back: time to the first token.",
+    "ways": "A long prompt, taken up open, reopened, at once, on a branch, shared.",
     "agentic": "A long prompt that grows a little each round.",
     "shared-prefix": "Many conversations with one system prompt.",
     "exact": "The same prompt again.",
