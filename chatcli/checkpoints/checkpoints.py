@@ -324,10 +324,9 @@ class Checkpoints:
         longer than running the tokens would.
         """
         reason = match.reason
-        if self.store is not None and self._live_depth(path) <= BEGINNING:
-            # For another conversation.
-            if left := self._state_to_leave(self.store):
-                self._unwritten.append(left)
+        is_left = self._live_depth(path) <= BEGINNING  # for another conversation
+        if self.store is not None and is_left and (state := self._state_to_leave(self.store)):
+            self._unwritten.append(state)
         while match.depth and not match.in_memory:
             matched = path.upto(match.depth)
             try:
@@ -391,7 +390,11 @@ class Checkpoints:
 
     def _rewind(self, path: TokenPath) -> None:
         """Bring the live cache back to the end of a path that it has passed."""
-        if path and self._rewinds_by_offset:
+        if not path:
+            # Not the buffers of another conversation: CUDA plans attention anew for each chunk in those.
+            self._cache = self._worker.call(prompt_cache.new, self.loaded.model, self.loaded.model_options)
+            snapshot = self._worker.call(prompt_cache.snapshot, self._cache, 0)
+        elif self._rewinds_by_offset:
             snapshot = prompt_cache.snapshot_at(self._cache, path.end)
         else:
             snapshot = self._snapshots[path.id]
@@ -674,7 +677,7 @@ class Checkpoints:
         there.
         """
         self._hand_over()
-        if self.store is None:
+        if self.store is None or not self._stateful:
             return 0
         self.store.flush()
         left = self._state_to_leave(self.store)
