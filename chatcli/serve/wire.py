@@ -113,7 +113,8 @@ class Fields:
 def parse(body: bytes) -> Fields:
     """A request's body. Raises `BadRequest`."""
     try:
-        values = json.loads(body, parse_constant=_refuse_constant)
+        # Left to itself, json takes UTF-16 too, and halves of surrogate pairs.
+        values = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
         if b"\\u" in body:
             # Escapes may spell halves of surrogate pairs, which are no text.
             text = json.dumps(values, ensure_ascii=False)

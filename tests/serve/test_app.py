@@ -129,13 +129,15 @@ def test_an_unknown_route_says_what_there_is(url: str) -> None:
         (b"", "no JSON"),
         (b"{", "no JSON"),
         (b"\xff\xfe", "no JSON"),
+        (b'{"prompt": "\xed\xa0\xbd"}', "no JSON"),
+        (json.dumps({"prompt": "a"}).encode("utf-16"), "no JSON"),
         (b"[]", "object"),
         (b'{"messages": NaN}', "no JSON"),
         (b'{"a": ' * 2000 + b"1" + b"}" * 2000, "deep"),
         (b'{"a": ' * 100 + b"1" + b"}" * 100, "deeper than"),
         (b'{"max_tokens": ' + b"9" * 5000 + b"}", "no JSON"),
     ],
-    ids=["nothing", "cut", "bytes", "list", "constant", "deep", "nested", "digits"],
+    ids=["nothing", "cut", "bytes", "surrogate", "utf16", "list", "constant", "deep", "nested", "digits"],
 )
 def test_a_body_that_is_no_request_is_refused(url: str, body: bytes, word: str) -> None:
     for path in ROUTES:
