@@ -488,17 +488,14 @@ def flushed(location: Location, parts: Sequence[bytes | memoryview]) -> Iterator
 
 @contextlib.contextmanager
 def opened_locked(location: Location, flags: int) -> Iterator[int | None]:
-    """A small file that several processes change, locked; None where there is none.
+    """A small file that several processes change, locked; None where there is none and it is not to be made.
 
     Also to read only what is no file of chatcli's. One that has another name too, a hard link's, is changed
     in a copy. Raises `OSError`.
     """
     try:
         descriptor = location.open(flags)
-    except FileNotFoundError:
-        yield None
-        return
-    except (NotRegular, IsADirectoryError):
+    except (FileNotFoundError, NotRegular, IsADirectoryError):
         if flags & os.O_CREAT:
             raise
         yield None

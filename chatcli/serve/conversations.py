@@ -64,9 +64,8 @@ class Conversations:
             message = self._as_written(message)
             identifier = entry_id(conversation.head, message)
             reply = self._replies.get(identifier, {}) if message.role == "assistant" else {}
-            if isinstance(date := reply.get("date"), str):
-                with suppress(ValueError):
-                    conversation.date = datetime.date.fromisoformat(date).isoformat()
+            with suppress(KeyError, ValueError):
+                conversation.date = datetime.date.fromisoformat(reply["date"]).isoformat()
             record = reply.get("record", {})
             conversation.add(Entry(identifier, conversation.head, message, time.time(), record=record))
         return conversation

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from chatcli.conversation.tree import Conversation, Entry
-from chatcli.errors import ChatcliError, SessionError
+from chatcli.errors import BadName, ChatcliError, SessionError
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
@@ -31,6 +31,7 @@ class KeptConversations:
         path[-1] = replace(reply, message=replace(reply.message, thinking=thinking), record=record)
         try:
             with self._session(conversation, path) as (session, kept):
+                session.set_template(conversation.effort, conversation.template_args)
                 for entry in path[kept:]:
                     last = session.append(
                         entry.message,
@@ -62,27 +63,28 @@ class KeptConversations:
 
         Raises `ChatcliError` where it cannot be written.
         """
+        unusable: set[str] = set()  # deleted, or open in a shell
         for kept in range(len(path), 0, -1):
             name, identifier, system = (
                 self._conversations.fact(path[kept - 1], fact) for fact in ("session", "kept_as", "system")
             )
-            if name is None or system != _digest(conversation):
+            if name is None or name in unusable or system != _digest(conversation):
                 continue
             try:
-                session = self._folder.open(name)
-            except SessionError:
-                break  # deleted, or open in a shell: a new one begins
+                session = self._folder.open(self._folder.exact(name))
+            except (SessionError, BadName):
+                unusable.add(name)
+                continue
             with session:
-                if identifier not in session.conversation.entries:
-                    break
-                session.move_head(identifier)
-                yield session, kept
-                return
+                # Another session may have the name of a deleted one.
+                if identifier in session.conversation.entries:
+                    session.move_head(identifier)
+                    yield session, kept
+                    return
         name = self._folder.free_name(slug(path[0].message.content))
         with self._folder.building(
             name, model=self._model, system=conversation.system, date=conversation.date
         ) as session:
-            session.set_template(conversation.effort, conversation.template_args)
             yield session, 0
         session.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from chatcli.errors import ChatcliError, ContextFull, UsageError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
 from chatcli.settings.values import ModelOptions, Sampling
+from chatcli.store import maintenance
 from chatcli.store.sessions.folder import SessionFolder
 from tests.support.asking import Served, question, with_reply
 from tests.support.harness import MESSAGES, SYSTEM, Harness
@@ -329,9 +331,28 @@ def test_kept_conversations_are_sessions_with_branches(recurrent: Path, tmp_path
         assert record.reused_tokens > first.record.prompt_tokens
 
 
-def test_what_was_served_lately_is_not_garbage(recurrent: Path, tmp_path: Path) -> None:
-    from chatcli.store import maintenance
+def test_a_conversation_that_was_deleted_is_kept_as_one_again(recurrent: Path, tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    with Served(recurrent, tmp_path, keep=True) as served:
+        served_talk(served, 2)
+        (name,) = folder.names()
+        maintenance.delete(folder, name)
+        served_talk(served, 2)
+        served.ask(question(MESSAGES[0]), effort="high")
+    assert [name] == folder.names()
+    assert "high" == folder.read(name).conversation.effort
 
+
+def test_a_folder_that_is_removed_ends_no_reply(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path / "saved", keep=True) as served:
+        first = served.ask(question(MESSAGES[0]))
+        served.rest()
+        shutil.rmtree(tmp_path / "saved")
+        assert first.record.tokens == served.ask(question(MESSAGES[0])).record.tokens
+        assert served.ask(question(MESSAGES[1])).record.tokens
+
+
+def test_what_was_served_lately_is_not_garbage(recurrent: Path, tmp_path: Path) -> None:
     with Harness(recurrent, tmp_path) as harness, Served(recurrent, tmp_path) as served:
         harness.say(harness.chat("other"), "Something else.")
         first, _ = served_talk(served, 2)

@@ -23,6 +23,8 @@ NAME = ".served"
 FORGET_SECONDS = 7 * 24 * 3600.0
 # Where the file is larger, the older half of its lines goes.
 MAX_BYTES = 16 << 20
+# What a line may say of a reply beside its record, in words.
+FACTS = ("date", "session", "kept_as", "system")
 
 
 def replies(folder: Location) -> dict[str, dict[str, Any]]:
@@ -90,5 +92,6 @@ def _lines(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.splitlines():
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             fields = json.loads(line)
-            if isinstance(fields["id"], str) and fields["time"] > oldest:
+            texts = ("id", *(name for name in FACTS if name in fields))
+            if all(isinstance(fields[name], str) for name in texts) and fields["time"] > oldest:
                 yield {**fields, "record": valid_record(fields.get("record", {}))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, SessionUnreadable, SessionVersionError
 from chatcli.session import opening
+from chatcli.store.sessions import served
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import Transcript, encode, parse, recovered
 from tests.support.families import at_night
@@ -339,3 +341,15 @@ def test_lone_surrogates_become_text_that_can_be_encoded(tmp_path: Path, real: b
     (tmp_path / "dog.jsonl").write_bytes(header + bad)
     assert use(SessionFolder(tmp_path)) is not None
     assert "a?b" == SessionFolder(tmp_path).read("dog").conversation.path()[0].message.content
+
+
+def test_an_odd_line_of_what_was_served_is_left_out(tmp_path: Path) -> None:
+    facts = {"session": "a", "kept_as": "b", "system": "c", "date": "2026-11-22"}
+    good = {"id": "good", "time": time.time(), "record": RECORD, **facts}
+    odd = itertools.product(good, ODD_VALUES)
+    lines = [{**good, "id": f"odd{number}", key: value} for number, (key, value) in enumerate(odd)]
+    (tmp_path / served.NAME).write_text("\n".join(map(json.dumps, [good, *lines, good])))
+    replies = served.replies(SessionFolder(tmp_path).location)
+    assert good == {"time": good["time"], **replies["good"]}
+    for reply in replies.values():
+        assert all(isinstance(reply[fact], str) for fact in ("id", *facts))
