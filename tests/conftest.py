@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from tests.support.harness import Harness
 from tests.support.program import Program
 from tests.support.sight import write_seeing
 from tests.support.tiny import OPEN_THINK, restrict_to_tokens, write_model
+
+# Programs that are started inherit an ignored signal, as nohup and a shell's & leave it.
+for _number, _handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 @pytest.fixture(scope="session")

@@ -237,6 +237,7 @@ class Simulation:
             for depth in range(done + 1, len(path) + 1):
                 self._checkpoint(store, model, path.upto(depth))
                 in_memory = [*in_memory, path[depth - 1].id][-IN_MEMORY:]
+            self._put(store, model, path, with_state=model.stateful, seconds=0.0)  # the reply is settled
             is_open = True
             new = [path[-2], path[-1]]
             tokens = sum(segment.end - segment.start for segment in new)
@@ -245,7 +246,6 @@ class Simulation:
             month.snapshots.written += path.end * model.row_bytes + model.growth.state_bytes
             month.everything.written += tokens * model.row_bytes + 2 * model.growth.state_bytes
         if steadily or rng.random() >= KILLS:
-            self._put(store, model, path, with_state=model.stateful, seconds=0.0)
             store.flush()
             store.tidy()
         store.close()

@@ -213,6 +213,11 @@ class Checkpoints:
         return self._newest_path
 
     @property
+    def stateful(self) -> bool:
+        """Whether the model has recurrent state, which is not on disk at every checkpoint."""
+        return self._stateful
+
+    @property
     def live_ids(self) -> list[str]:
         """The ids of the checkpoints that the live cache has passed, oldest first."""
         return list(self._live)

@@ -35,7 +35,10 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     depths = {segment.id: number for number, segment in enumerate(path, start=1)}
     expected = depths.get(last["segments"][-1])
     if expected is not None and depth < expected:
-        store, run_before = chat.checkpoints.store, path.upto(expected)
+        store, run_before = (
+            (chat.checkpoints.store if chat.checkpoints.stateful else None),
+            path.upto(expected),
+        )
         # With several ranks, another one may have lost what this one has.
         has_rows = store is not None and store.depth(run_before, stateful=False) == expected
         if store is not None and has_rows and not store.has_state(run_before.id):
