@@ -186,7 +186,7 @@ def test_a_shape_of_random_weights_is_restored(name: str, tmp_path: Path) -> Non
     path = TokenPath.cut(root_id(loaded.fingerprint), [5, 6, 7], [2])
     for depth in (0, 1):
         store = SegmentStore(tmp_path, loaded.fingerprint)
-        match, steps = Checkpoints(worker, loaded, store).advance(path, threading.Event())
+        match, steps = Checkpoints(worker, loaded, store).advance(path, threading.Event(), "settle")
         assert 2 * (1 - depth) == sum(step.tokens for step in steps)
         assert (depth, None) == (match.depth, match.reason)
         store.close()
