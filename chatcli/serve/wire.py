@@ -151,24 +151,30 @@ def in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
     Those of the system that come first are one. A later one, which many templates refuse, is the user's,
     in tags that tell it apart. Messages of the user that follow each other are one.
     """
-    ordered: list[Message] = []
+    runs: list[list[Message]] = []
     for message in messages:
-        last = ordered[-1] if ordered else None
         if message.role == "system" and not message.content.strip():
             continue
-        if message.role == "system" and last is not None and last.role != "system":
+        last = runs[-1][0].role if runs else None
+        if message.role == "system" and last not in (None, "system"):
             message = replace(message, role="user", content=f"<system>\n{message.content}\n</system>")
-        if last is not None and last.role == message.role and message.role in ("system", "user"):
-            images = (*last.images, *message.images)
-            ordered[-1] = replace(last, content=f"{last.content}\n\n{message.content}", images=images)
+        if message.role == last and last in ("system", "user"):
+            runs[-1].append(message)
         else:
-            ordered.append(message)
-    if not ordered or ordered[-1].role not in ("user", "tool"):
+            runs.append([message])
+    if not runs or runs[-1][0].role not in ("user", "tool"):
         raise BadRequest(
             "messages must end with a user's message or a tool's result: an assistant's is not gone on with.",
             "messages",
         )
-    return tuple(ordered)
+    return tuple(
+        replace(
+            run[0],
+            content="\n\n".join(message.content for message in run),
+            images=tuple(picture for message in run for picture in message.images),
+        )
+        for run in runs
+    )
 
 
 def frame(data: Mapping[str, Any] | str, event: str = "") -> bytes:
