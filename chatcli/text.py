@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Iterable
@@ -11,6 +12,9 @@ UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 KEPT = {"\n", "\t"}
 # Bidirectional overrides can make a line read as something else than it says.
 REORDERING = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+# What stands in quotation marks, which an apostrophe within a word is not.
+QUOTED = re.compile(r"""(?<!\w)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 
 
 def clean(text: str) -> str:
@@ -51,6 +55,11 @@ def shorten(text: str, width: int) -> str:
     """One clean line of at most `width` characters."""
     line = clean_line(text)
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def without_quoted(text: str) -> str:
+    """A sentence without what it quotes of a conversation."""
+    return QUOTED.sub("…", text)
 
 
 def count(noun: str, number: int, plural: str = "") -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import sys
 import threading
 import time
@@ -38,7 +37,7 @@ from chatcli.serve import anthropic, openai
 from chatcli.serve.guard import Access, Guard
 from chatcli.serve.request import ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import Exchange, Json, parse
-from chatcli.text import clean_line, count, duration, file_size, shorten
+from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
 # Images make bodies large.
 MAX_BODY_BYTES = 64 << 20
@@ -57,8 +56,6 @@ STREAM_HEADERS = [
     # nginx would keep a stream back until it ends.
     (b"x-accel-buffering", b"no"),
 ]
-# What a reason or a sentence quotes of a request.
-QUOTED = re.compile(r"""(?<!\w)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 MAX_LOGGED_PATH = 80
 
 Deliver = Callable[[ReplyEvent | ChatcliError], None]
@@ -230,7 +227,7 @@ class Api:
     def log(self, scope: Scope, status: int | str, what: str) -> None:
         """One line on standard error, without what messages say unless that is asked for."""
         if not self._log_messages:
-            what = QUOTED.sub("…", what)
+            what = without_quoted(what)
         request = f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)}"
         print(
             clean_line(f"{datetime.now():%H:%M:%S} {request} {status}: {what}"), file=sys.stderr, flush=True

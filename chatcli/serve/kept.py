@@ -13,6 +13,7 @@ from chatcli.errors import BadName, ChatcliError, SessionError
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
+from chatcli.text import without_quoted
 
 logger = logging.getLogger("chatcli.serve")
 
@@ -43,7 +44,8 @@ class KeptConversations:
                     facts = {"session": session.name, "kept_as": last.id, "system": _digest(conversation)}
                     self._conversations.note(entry, {}, **facts)
         except ChatcliError as error:
-            logger.warning("A conversation is not kept: %s", error)
+            # A session's name is the first words of its conversation.
+            logger.warning("A conversation is not kept: %s", without_quoted(str(error)))
 
     def note(self, reply: Entry, record: ReplyRecord) -> None:
         """Add numbers to a reply that is kept, unless a shell has its session open and settles it itself."""
@@ -55,7 +57,7 @@ class KeptConversations:
                 if kept := session.conversation.entries.get(identifier):
                     session.note(kept, record)
         except ChatcliError as error:
-            logger.info("The session '%s' is left as it is: %s", name, error)
+            logger.info("A session is left as it is: %s", without_quoted(str(error)))
 
     @contextmanager
     def _session(self, conversation: Conversation, path: list[Entry]) -> Iterator[tuple[SessionFile, int]]:

@@ -17,6 +17,7 @@ import anthropic
 import openai
 import pytest
 
+from tests.session.test_disk_trouble import limit_file_size_of, needs_prlimit
 from tests.support.program import Program
 from tests.support.waiting import wait_until
 
@@ -106,6 +107,19 @@ def test_ctrl_c_ends_replies_and_the_process(pocket: Program) -> None:
             assert b"the server is stopping" in response.read()
         assert 130 == process.wait(20)
         assert process.stderr is not None and b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+@needs_prlimit
+def test_a_disk_that_is_full_ends_no_reply_and_brings_no_words_into_the_log(pocket: Program) -> None:
+    with serving(pocket, "--keep") as (process, url):
+        text = chat(url, DOG).choices[0].message.content
+        wait_until(lambda: not status(url)["unsettled"])
+        limit_file_size_of(process, 100)
+        assert chat(url, DOG, text, "47 + 38?").choices[0].message.content
+        process.terminate()
+        log = process.communicate()[1].decode()
+    assert "A conversation is not kept: Cannot save to the session …" in log and "biscuit" not in log.lower()
 
 
 @pytest.mark.slow
