@@ -203,7 +203,6 @@ def read_request(body: Fields) -> ReplyRequest:
     body.refuse("output_format", "is not supported: replies are not forced into a form")
     return ReplyRequest(
         messages=messages,
-        model=body.get("model", str),
         tools=_read_tools(body),
         images=tuple(images.values()),
         sampling=body.sampling(SAMPLING, think_budget=budget),

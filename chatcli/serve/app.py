@@ -35,7 +35,7 @@ from chatcli.errors import (
 from chatcli.events import TurnRecord
 from chatcli.serve import anthropic, openai
 from chatcli.serve.guard import Access, Guard
-from chatcli.serve.request import ReplyDone, ReplyEvent, ReplyRequest
+from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import Exchange, Json, parse
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
@@ -57,8 +57,6 @@ STREAM_HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 MAX_LOGGED_PATH = 80
-
-Deliver = Callable[[ReplyEvent | ChatcliError], None]
 
 
 class Engine(Protocol):

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from chatcli.model import vision
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.serve.kept import KeptConversations
-from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
+from chatcli.serve.request import CallsMade, Deliver, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import budget
@@ -62,7 +62,6 @@ ENDING = "The server is ending: ask again when it runs."
 BROKEN = "The server failed on this request; its log says where."
 
 logger = logging.getLogger("chatcli.serve")
-Deliver = Callable[[ReplyEvent | ChatcliError], None]
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,7 @@ class Completion(Exchange):
         top = body.get("logprobs", int)
         if top is not None and not 0 <= top <= MAX_TOP_LOGPROBS:
             raise body.wrong("logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
-        return ReplyRequest(
-            prompt=prompt, model=body.get("model", str), sampling=read_sampling(body), top_logprobs=top
-        )
+        return ReplyRequest(prompt=prompt, sampling=read_sampling(body), top_logprobs=top)
 
     def frames(self, event: ReplyEvent) -> bytes:
         match event:
@@ -196,7 +194,6 @@ class ChatCompletion(Completion):
         think, effort = read_thinking(body, arguments)
         return ReplyRequest(
             messages=messages,
-            model=body.get("model", str),
             tools=read_tools(body),
             images=images,
             sampling=read_sampling(body),

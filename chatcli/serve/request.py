@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
+from chatcli.errors import ChatcliError
 from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.settings.values import Sampling
 
@@ -16,17 +17,15 @@ from chatcli.settings.values import Sampling
 class ReplyRequest:
     """What a client wants a reply to.
 
-    `model` is the client's name for it; None: the server's own. `messages` begin with the system prompt, if
-    there is one, and end with a user's message or a tool's result; `tools` are what a chat template takes,
-    `{"type": "function", "function": {"name", "description", "parameters"}}`. A `prompt` takes the place of
-    both, and is run as it is. `images` are those that messages name by their hash. `sampling` is what the
+    `messages` begin with the system prompt, if there is one, and end with a user's message or a tool's
+    result. `tools` are what a chat template takes, `{"type": "function", "function": {"name", "description",
+    "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages name by their hash. `sampling` is what the
     request says about it, the rest is the server's and the model's. `think` and `effort` None leave it to the
     template, as do the `arguments` it is given besides. Of each token the `top_logprobs` likeliest are told;
     None: no logprobs at all.
     """
 
     messages: tuple[Message, ...] = ()
-    model: str | None = None
     prompt: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     images: tuple[Image, ...] = ()
@@ -73,3 +72,5 @@ class ReplyDone:
 ReplyEvent = (
     PrefixMatched | PrefillProgress | TokenLogprob | ThinkingDelta | TextDelta | CallsMade | ReplyDone
 )
+# What a request's events go to, last a `ReplyDone` or an error. It is called on the engine's thread.
+Deliver = Callable[[ReplyEvent | ChatcliError], None]

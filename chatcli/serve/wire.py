@@ -85,9 +85,6 @@ class Fields:
     def wrong(self, key: str, why: str) -> BadRequest:
         return BadRequest(f"{self.name(key)} {why}.", self.name(key))
 
-    def shown(self, key: str) -> str:
-        return shorten(str(self.values.get(key)), MAX_SHOWN_VALUE)
-
     def sampling(self, settings: Mapping[str, str], **known: Any) -> Sampling:
         """What fields say about sampling; `settings` are the settings' keys by field. Raises `BadRequest`."""
         for name, key in settings.items():
