@@ -19,10 +19,10 @@ class ReplyRequest:
 
     `messages` begin with the system prompt, if there is one, and end with a user's message or a tool's
     result. `tools` are what a chat template takes, `{"type": "function", "function": {"name", "description",
-    "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages name by their hash. `sampling` is what the
-    request says about it, the rest is the server's and the model's. `think` and `effort` None leave it to the
-    template, as do the `arguments` it is given besides. Of each token the `top_logprobs` likeliest are told;
-    None: no logprobs at all.
+    "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages
+    name by their hash. `sampling` is what the request says about it, the rest is the server's and the
+    model's. `think` and `effort` None leave it to the template, as do the `arguments` it is given besides. Of
+    each token the `top_logprobs` likeliest are told; None: no logprobs at all.
     """
 
     messages: tuple[Message, ...] = ()
