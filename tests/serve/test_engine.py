@@ -197,8 +197,12 @@ def test_a_cancelled_prefill_keeps_what_was_done(recurrent: Path, tmp_path: Path
 
 
 def test_a_cancelled_reply_ends_and_leaves_the_others(recurrent: Path, tmp_path: Path) -> None:
-    with Served(recurrent, tmp_path, tokens=400) as served:
-        asked = [served.submit(question(text)) for text in MESSAGES[:3]]
+    with Served(recurrent, tmp_path) as served:
+        tokens = (200, 3000, 200)
+        asked = [
+            served.submit(question(text), sampling=Sampling(max_tokens=count))
+            for text, count in zip(MESSAGES, tokens, strict=False)
+        ]
         asked[1].until(TextDelta)
         asked[1].cancelled.set()
         reasons = [each.done().record.finish_reason for each in asked]
