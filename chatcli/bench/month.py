@@ -264,7 +264,7 @@ class Simulation:
 
     def _checkpoint(self, store: SegmentStore, model: SimulatedModel, path: TokenPath) -> None:
         seconds = (path[-1].end - path[-1].start) * model.seconds_per_token
-        is_due = model.stateful and store.is_due(path, seconds)
+        is_due = model.stateful and store.is_due(path, seconds, model.growth.state_bytes)
         self._put(store, model, path, with_state=is_due, seconds=seconds)
 
     def _put(

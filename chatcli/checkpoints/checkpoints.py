@@ -642,7 +642,7 @@ class Checkpoints:
     def _put(self, store: SegmentStore, unwritten: Unwritten) -> int:
         path, log, kept, seconds = unwritten[:4]
         state, scalars = NO_STATE
-        if kept is not None and (unwritten.is_worth_it or store.is_due(path, seconds)):
+        if kept is not None and (unwritten.is_worth_it or store.is_due(path, seconds, kept.nbytes)):
             state, scalars = self._serialized(store, kept)
         if log is None:
             return store.put(Checkpoint(path, {}, state, scalars, seconds), rows_missing=False)
@@ -713,7 +713,7 @@ class Checkpoints:
             return None
         seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
         kept = next((state for state in self._log.states if state.position == reply.end), None)
-        is_due = self._stateful and self.store.is_due(reply, seconds)
+        is_due = kept is not None and self.store.is_due(reply, seconds, kept.nbytes)
         if self._stateful and (kept is None or not (expected or is_due)):
             return None
         # Alone: it is not to be joined with the files of the conversation's path.

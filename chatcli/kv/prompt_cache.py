@@ -219,6 +219,10 @@ class State:
     frozen: Mapping[str, Any]
     arrays: Arrays
 
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
 
 class RowLog:
     """The windows' rows of the tokens of one segment, collected while these are run.

@@ -117,8 +117,9 @@ class Runtime:
         if self._budget is None:
             return None
         fingerprint = sharding.store_fingerprint(self._ranks, loaded.fingerprint)
+        settings, written = self.settings, self._budget.written
         return SegmentStore(
-            self._sessions, fingerprint, self._budget.written, self.settings.recompute_seconds
+            self._sessions, fingerprint, written, settings.recompute_seconds, settings.newest_state_bytes
         )
 
     def _check_may_speculate(self) -> None:

@@ -318,7 +318,8 @@ class Settings:
     file or variable says so. `model` and `system` are those of a session that is begun; one that goes on
     keeps its own. `models` are the person's own names of models. `sessions_flag` is what `--sessions` must
     say in a command that means `sessions`, None where chatcli finds that folder without it. `draft_model`
-    proposes a reply's tokens, `num_draft_tokens` at a time.
+    proposes a reply's tokens, `num_draft_tokens` at a time. The newest recurrent states of a conversation
+    stay on disk up to `newest_state_bytes`.
     """
 
     model: Annotated[
@@ -390,6 +391,7 @@ class Settings:
     system: Annotated[str | None, Text("System prompt.", "none", short="-s")] = None
     models: Mapping[str, str] = field(default_factory=dict)
     sessions_flag: str | None = None
+    newest_state_bytes: int = 4 << 20
 
     @classmethod
     def loaded(cls, values: Mapping[str, Any], models: Mapping[str, str]) -> Settings:

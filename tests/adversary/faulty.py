@@ -133,7 +133,7 @@ def problems(operation: Callable[[Path], None], folder: Path, done: bool) -> Ite
     ):
         yield f"what was typed belongs to {owners}"
     files.sweep(Location.of(folder), files.UNNAMED_FILE)
-    known = {".chatcli", ".inode", ".last", ".history", "out.md", *(f"{name}.jsonl" for name in turns)}
+    known = {".chatcli", ".last", ".history", "out.md", *(f"{name}.jsonl" for name in turns)}
     left = {path.name for path in folder.iterdir() if not files.TEMPORARY_FILE.fullmatch(path.name)}
     if left - known:
         yield f"it left {left - known}"

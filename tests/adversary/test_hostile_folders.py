@@ -67,7 +67,6 @@ FILES = (
     "x.jsonl",
     ".last",
     ".chatcli",
-    ".inode",
     f".{HEX}.new",
     f"kv/{FINGERPRINT}/ab/{KEY}-{KEY}-{KEY}.rows.damaged",
     f"kv/{FINGERPRINT}/ab/{KEY}-{KEY}-{KEY}.rows.safetensors",

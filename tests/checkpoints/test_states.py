@@ -36,7 +36,8 @@ def test_a_conversation_has_a_state_for_each_of_its_newest_settled_replies(
         for number, text in enumerate(LONG_TALK, start=1):
             harness.say(chat, text)
             flush(chat)
-            assert min(number, NEWEST_STATES) == states(tmp_path)
+            # And the system prompt's, which other conversations share.
+            assert 1 + min(number, NEWEST_STATES) == states(tmp_path)
 
 
 def test_a_reply_that_was_not_settled_is_where_its_conversation_was_left(model: Path, tmp_path: Path) -> None:
@@ -44,11 +45,11 @@ def test_a_reply_that_was_not_settled_is_where_its_conversation_was_left(model: 
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0], settle=False)
         flush(chat)
-        assert 0 == states(tmp_path)
+        assert 1 == states(tmp_path)
         harness.say(harness.chat("other"), "Hello.", settle=False)
         flush(chat)
-        assert 1 == states(tmp_path)
-    assert 2 == states(tmp_path)
+        assert 2 == states(tmp_path)
+    assert 3 == states(tmp_path)
 
 
 def test_after_a_kill_everything_that_was_settled_is_reused(model: Path, tmp_path: Path) -> None:
@@ -78,13 +79,13 @@ def test_a_message_that_is_not_sent_leaves_no_state(model: Path, tmp_path: Path)
     with Harness(model, tmp_path, recompute_seconds=SECONDS) as harness:
         chat = harness.chat("talk")
         harness.say(chat, MESSAGES[0])
-        *_, settled = chat.checkpoints.live_ids
+        first, *_, settled = chat.checkpoints.live_ids
         for _ in typeahead.typeahead(chat, MESSAGES[1] * 4, threading.Event()):
             pass
         *_, unsent = chat.checkpoints.live_ids
         assert settled != unsent
-    (state,) = tmp_path.rglob("*.state.safetensors")
-    assert settled == state.name.partition(".")[0]
+    states_on_disk = {path.name.partition(".")[0] for path in tmp_path.rglob("*.state.safetensors")}
+    assert {first, settled} == states_on_disk
 
 
 def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_not(
@@ -107,6 +108,6 @@ def test_going_back_computes_nothing_where_it_is_open_and_says_why_where_it_is_n
         chat = harness.chat("talk")
         chat.saved.move_head(first)
         computed = harness.say(chat, OTHER_QUESTION)
-        assert 0 == computed.reused_tokens
+        assert 0 < computed.reused_tokens < boundary
         assert f"the state at token {boundary} is not kept" in (computed.miss_reason or "")
     assert outcome(in_memory) == outcome(computed)

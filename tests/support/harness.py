@@ -48,7 +48,10 @@ class Harness:
         num_draft_tokens: int = NUM_DRAFT_TOKENS,
         recompute_seconds: float = 0.0,
     ) -> None:
-        """With `recompute_seconds` 0 every checkpoint's state is on disk, so that each can be tested."""
+        """With `recompute_seconds` 0 every checkpoint's state is on disk, so that each can be tested.
+
+        Else its states count as large ones.
+        """
         self.worker = Worker()
         sampling = replace(sampling, max_tokens=tokens)
         self.settings = Settings(
@@ -61,6 +64,7 @@ class Harness:
             draft_model=None if draft_model is None else str(draft_model),
             num_draft_tokens=num_draft_tokens,
             recompute_seconds=recompute_seconds,
+            newest_state_bytes=0,
         )
         self.folder = SessionFolder(sessions)
         self._opened: list[SessionFile] = []

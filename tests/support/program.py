@@ -36,7 +36,7 @@ def segment_files(sessions: Path) -> list[Path]:
 
 def folder_contents(folder: Path) -> dict[str, bytes]:
     """Every file below `folder`, with its bytes, but for what tells of the folder itself."""
-    own = marker.MARKER, marker.INODE, listing.LAST
+    own = marker.MARKER, listing.LAST
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

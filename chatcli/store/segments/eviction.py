@@ -34,8 +34,9 @@ from chatcli.store.segments.inventory import (
     total_bytes,
 )
 
-# The states at a path's end that stay however quickly they are computed again.
-NEWEST_STATES = 4
+# The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
+# many as take so many bytes. Of those that so many fit, there is one at every boundary.
+NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, 4 << 20, 32
 # How long computing a state again may take that goes for want of space, and after how many newer
 # states it may take twice as long, four times as long after twice as many.
 RECOMPUTE_SECONDS, DOUBLING_STATES = 1.0, 4
@@ -60,6 +61,11 @@ class Removal:
     size: int
     reason: str
     keep: int = 0
+
+
+def newest_states(size: int, newest_bytes: int = NEWEST_BYTES) -> int:
+    """How many states of so many bytes stay at a path's end."""
+    return max(NEWEST_STATES, newest_bytes // max(size, 1))
 
 
 def named_ids(transcripts: Iterable[Location]) -> set[str]:
@@ -239,7 +245,9 @@ class Tree:
         yield from (Removal(item.path, _size(item.path), "damaged") for item in self._damaged)
         yield from (Removal(item.path, item.size, REDUNDANT) for item in self._redundant.values())
 
-    def thinned(self, seconds: float, *, sparser: bool = False) -> list[Item]:
+    def thinned(
+        self, seconds: float, *, sparser: bool = False, newest_bytes: int = NEWEST_BYTES
+    ) -> list[Item]:
         """States that are computed again within `seconds` from the last one before that stays.
 
         Not the newest ones. `sparser`: the more states follow, the longer it may take.
@@ -253,8 +261,10 @@ class Tree:
                 longer = 1 << (below // DOUBLING_STATES).bit_length() if sparser else 1
                 if since[name] > seconds * longer:
                     since[name] = 0.0
-                elif below >= NEWEST_STATES:
-                    thinned.append(self._states[name])
+                elif sparser or parent in self._parents:
+                    size = self._states[name].size
+                    if below >= newest_states(size, 0 if sparser else newest_bytes):
+                        thinned.append(self._states[name])
         return thinned
 
     def sparse(self) -> list[Item]:

@@ -43,9 +43,9 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
-from chatcli.store.segments.eviction import NEWEST_STATES
+from chatcli.store.segments.eviction import NEWEST_BYTES, SMALL_STATES, newest_states
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
-from chatcli.store.segments.token_path import Segment, TokenPath
+from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
@@ -84,8 +84,12 @@ class SegmentStore:
         fingerprint: str,
         written: Callable[[int, TokenPath], None] | None = None,
         recompute_seconds: float = 0.0,
+        newest_bytes: int = NEWEST_BYTES,
     ) -> None:
-        """`recompute_seconds` is how long computing a state again may take that is not kept."""
+        """`recompute_seconds` is how long computing a state again may take that is not kept.
+
+        The newest states stay in any case, up to `newest_bytes`.
+        """
         self.fingerprint = fingerprint
         self.location = catalog.model_folder(folder, fingerprint)
         self.folder = self.location.path
@@ -97,10 +101,11 @@ class SegmentStore:
         self._pending: list[Future[None]] = []
         self._queued: set[str] = set()
         self._newest: TokenPath | None = None
-        self._recompute_seconds = recompute_seconds
+        self._recompute_seconds, self._newest_bytes = recompute_seconds, newest_bytes
         # Of segments by id: what their prefill took, and the prefill since the last state that stays.
         self._seconds: dict[str, float] = {}
         self._since_state: dict[str, float] = {}
+        self._state_bytes = 0
         with contextlib.suppress(OSError):
             files.sweep(self.location / "tmp")
 
@@ -267,23 +272,30 @@ class SegmentStore:
 
     # Which states stay
 
-    def is_due(self, path: TokenPath, seconds: float) -> bool:
-        """Whether the state at the end of a path is worth its bytes, of a model that has states.
+    def is_due(self, path: TokenPath, seconds: float, size: int) -> bool:
+        """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
 
-        It is where computing it again would take too long, from the last state that stays. `seconds` is
-        what the prefill of the path's last segment took.
+        It is where computing it again would take too long, from the last state that stays; at the end of
+        a beginning that other conversations share; and where it is small. `seconds` is what the prefill of
+        the path's last segment took.
         """
         last = path[-1]
-        self._seconds[last.id] = seconds
+        self._state_bytes, self._seconds[last.id] = size, seconds
         if last.parent not in self._since_state:
             self._since_state[last.parent] = self._seconds_since_state(path.upto(len(path) - 1))
         before = self._since_state[last.parent]
         self._since_state[last.id] = seconds + (before if before <= self._recompute_seconds else 0.0)
-        return self._since_state[last.id] > self._recompute_seconds
+        is_small, is_first = (
+            size * SMALL_STATES <= self._newest_bytes,
+            last.parent == root_id(self.fingerprint),
+        )
+        return is_small or is_first or self._since_state[last.id] > self._recompute_seconds
 
     def _seconds_since_state(self, path: TokenPath) -> float:
         """Prefill seconds from the last state that stays to the end of a path."""
-        *newest, (_, before) = self._newest_states(path, NEWEST_STATES + 1)
+        *newest, (_, before) = self._newest_states(
+            path, newest_states(self._state_bytes, self._newest_bytes) + 1
+        )
         for _, seconds in reversed(newest):
             if before - seconds > self._recompute_seconds:
                 before = seconds
@@ -292,12 +304,12 @@ class SegmentStore:
     def _newest_states(self, path: TokenPath, count: int) -> list[tuple[Segment | None, float]]:
         """The last `count` states of a path, newest first, and the prefill seconds from each to the end.
 
-        The path's root is the last of fewer.
+        The path's root is the last of fewer; its first segment's state, which others share, is none of them.
         """
         states: list[tuple[Segment | None, float]] = []
         seconds = 0.0
         for segment in reversed(path.segments):
-            if self.has_state(segment.id):
+            if segment.parent != path.root and self.has_state(segment.id):
                 states.append((segment, seconds))
                 if len(states) == count:
                     return states
@@ -306,8 +318,9 @@ class SegmentStore:
 
     def _thin(self, path: TokenPath) -> None:
         """A state was written: the one that no longer is among the newest goes, if it is quickly computed."""
-        states = self._newest_states(path, NEWEST_STATES + 2)
-        if len(states) < NEWEST_STATES + 2:
+        kept = newest_states(self._state_bytes, self._newest_bytes)
+        states = self._newest_states(path, kept + 2)
+        if len(states) < kept + 2:
             return
         (state, seconds), (_, before) = states[-2:]
         if state is not None and before - seconds < self._recompute_seconds:

@@ -19,10 +19,6 @@ from chatcli.errors import FolderError
 from chatcli.files import Location
 
 MARKER = ".chatcli"
-# Which folder it is that chatcli was started in: a marker can be cloned or unpacked with everything else.
-INODE = ".inode"
-# What a folder may hold that chatcli was never started in.
-EMPTY = {MARKER, ".gitignore"}
 FOLDER_VERSION = 1
 TEXT = f"chatcli keeps its sessions in this folder (folder format {FOLDER_VERSION}).\n"
 # No version of chatcli writes more.
@@ -47,10 +43,6 @@ def claim(folder: Path | Location) -> None:
             f"The sessions folder {folder} is a newer chatcli's (format {version}): "
             "upgrade chatcli, or choose another with --sessions DIR."
         )
-    if not _is_known(folder):
-        with contextlib.suppress(OSError):
-            (folder / INODE).unlink(missing_ok=True)
-            files.create(folder / INODE, _inode(folder))
 
 
 def default_folder() -> tuple[Path, str | None]:
@@ -79,8 +71,6 @@ def _foreign(folder: Path) -> str | None:
             return "it belongs to another user"
         if _version(Location.of(folder)) is None:
             return f"chatcli did not make it (it has no {MARKER} file)"
-        if not _is_known(Location.of(folder)) and not EMPTY.issuperset(Location.of(folder).names()):
-            return "it came from somewhere else (it was copied, cloned or unpacked)"
         for part in LINKABLE:
             for place in folder.glob(part) if part else [folder]:
                 if place.is_dir():
@@ -91,18 +81,6 @@ def _foreign(folder: Path) -> str | None:
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     return None
-
-
-def _is_known(folder: Location) -> bool:
-    """Whether chatcli was started in this very folder before, and it is no copy."""
-    try:
-        return (folder / INODE).read_bytes() == _inode(folder)
-    except OSError:
-        return False
-
-
-def _inode(folder: Location) -> bytes:
-    return f"{folder.stat().st_ino}\n".encode()
 
 
 def _version(folder: Location) -> int | None:

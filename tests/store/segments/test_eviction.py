@@ -92,15 +92,15 @@ def slightly_smaller_limit(folder: Path) -> int:
 def thinned(folder: Path, seconds: float, *, sparser: bool = False) -> list[int]:
     """The depths of the conversation's states that stay."""
     tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
-    for item in tree.thinned(seconds, sparser=sparser):
+    for item in tree.thinned(seconds, sparser=sparser, newest_bytes=0):
         item.path.unlink()
     return states(folder, path_of(tokens_of(1, 40)))
 
 
 def test_states_stay_that_take_long_to_compute_again_and_the_newest(tmp_path: Path) -> None:
     put_conversation(tmp_path, tokens_of(1, 40), seconds=0.15)
-    assert [7, 14, 21, 28, 35, 37, 38, 39, 40] == thinned(tmp_path, 1.0)
-    assert [14, 28, 37, 38, 39, 40] == thinned(tmp_path, 2.0)
+    assert [1, 7, 14, 21, 28, 35, 37, 38, 39, 40] == thinned(tmp_path, 1.0)
+    assert [1, 14, 28, 37, 38, 39, 40] == thinned(tmp_path, 2.0)
 
 
 def test_older_states_stay_ever_more_sparsely(tmp_path: Path) -> None:

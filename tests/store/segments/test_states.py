@@ -25,7 +25,7 @@ class Process:
     """A process that prefills a conversation of segments that each take `SECONDS`."""
 
     def __init__(self, folder: Path, recompute_seconds: float = 1.0) -> None:
-        self.store = SegmentStore(folder, FINGERPRINT, recompute_seconds=recompute_seconds)
+        self.store = SegmentStore(folder, FINGERPRINT, recompute_seconds=recompute_seconds, newest_bytes=0)
 
     def run(self, start: int, end: int) -> TokenPath:
         """Prefill the segments from `start` to `end`, and leave."""
@@ -33,7 +33,7 @@ class Process:
             self.store.rows(path_of(start)).close()
         path = path_of(end)
         for depth in range(start + 1, end + 1):
-            is_due = self.store.is_due(path.upto(depth), SECONDS)
+            is_due = self.store.is_due(path.upto(depth), SECONDS, 1)
             self.put(path.upto(depth), with_state=is_due)
         self.put(path, with_state=True)
         self.store.close()
@@ -52,8 +52,8 @@ def states(folder: Path, path: TokenPath) -> list[int]:
 
 
 def test_states_that_are_quickly_computed_again_are_not_written(tmp_path: Path) -> None:
-    """Four segments take longer than a second, and a conversation can go on at its end."""
-    assert [4, 8, 10] == states(tmp_path, Process(tmp_path).run(0, 10))
+    """Four segments take longer than a second, others begin as it does, and it can go on at its end."""
+    assert [1, 4, 8, 10] == states(tmp_path, Process(tmp_path).run(0, 10))
 
 
 def test_every_state_is_written_where_none_may_be_computed_again(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_states_that_processes_left_behind_go_when_there_are_newer_ones(tmp_path
         path = Process(tmp_path).run(end - step, end)
     kept = states(tmp_path, path)
     assert end == kept[-1]
-    lasting = {*states(tmp_path / "at once", Process(tmp_path / "at once").run(0, end))} - {end}
+    lasting = {*states(tmp_path / "at once", Process(tmp_path / "at once").run(0, end))} - {end} | {1}
     assert len({*kept} - lasting) <= NEWEST_STATES
     gaps = [at - max([0, *(each for each in kept if each <= at)]) for at in range(end + 1)]
     assert max(gaps) * SECONDS <= 1
@@ -77,6 +77,6 @@ def test_a_branch_counts_from_the_last_state_before_it(tmp_path: Path) -> None:
     Process(tmp_path).run(0, 6)
     process = Process(tmp_path)
     process.store.rows(path_of(6)).close()
-    assert not process.store.is_due(path_of(7), SECONDS)
-    assert process.store.is_due(path_of(8), SECONDS)
+    assert not process.store.is_due(path_of(7), SECONDS, 1)
+    assert process.store.is_due(path_of(8), SECONDS, 1)
     process.store.close()
