@@ -713,7 +713,7 @@ class Checkpoints:
             return None
         seconds = self._speed.estimate(0, 0.0, reply.end - path.end)
         kept = next((state for state in self._log.states if state.position == reply.end), None)
-        is_due = kept is not None and self.store.is_due(reply, seconds, kept.nbytes)
+        is_due = self.store.is_due(reply, seconds)
         if self._stateful and (kept is None or not (expected or is_due)):
             return None
         # Alone: it is not to be joined with the files of the conversation's path.

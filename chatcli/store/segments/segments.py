@@ -272,24 +272,25 @@ class SegmentStore:
 
     # Which states stay
 
-    def is_due(self, path: TokenPath, seconds: float, size: int) -> bool:
+    def is_due(self, path: TokenPath, seconds: float, size: int | None = None) -> bool:
         """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
 
         It is where computing it again would take too long, from the last state that stays; at the end of
-        a beginning that other conversations share; and where it is small. `seconds` is what the prefill of
-        the path's last segment took.
+        a beginning that other conversations share; and where it is small (`size` None: it may be any).
+        `seconds` is what the prefill of the path's last segment took.
         """
         last = path[-1]
-        self._state_bytes, self._seconds[last.id] = size, seconds
+        self._seconds[last.id] = seconds
         if last.parent not in self._since_state:
             self._since_state[last.parent] = self._seconds_since_state(path.upto(len(path) - 1))
         before = self._since_state[last.parent]
         self._since_state[last.id] = seconds + (before if before <= self._recompute_seconds else 0.0)
-        is_small, is_first = (
-            size * SMALL_STATES <= self._newest_bytes,
-            last.parent == root_id(self.fingerprint),
-        )
-        return is_small or is_first or self._since_state[last.id] > self._recompute_seconds
+        if size is not None:
+            self._state_bytes = size
+            if size * SMALL_STATES <= self._newest_bytes:
+                return True
+        is_first = last.parent == root_id(self.fingerprint)
+        return is_first or self._since_state[last.id] > self._recompute_seconds
 
     def _seconds_since_state(self, path: TokenPath) -> float:
         """Prefill seconds from the last state that stays to the end of a path."""
