@@ -673,7 +673,7 @@ class Checkpoints:
     def leave(self) -> None:
         """Write the state at the end of the live path unless settling has: nothing goes on from there."""
         if self.store is not None:
-            self.store.upkeep_bytes += self.persist_state()
+            self.store.upkeep_bytes += Checkpoints.persist_state(self)
 
     def persist_state(self) -> int:
         """Hand the state at the end of the live path to the writer, however quickly it was computed.

@@ -181,6 +181,16 @@ class LeadingCheckpoints(ShardedCheckpoints):
             self._command("accept_typeahead", path)
             super().accept_typeahead(path)
 
+    def hand_over(self) -> int:
+        with self._leading():
+            self._ranks.command("hand_over")
+            return super().hand_over()
+
+    def persist_state(self) -> int:
+        with self._leading():
+            self._ranks.command("persist_state")
+            return super().persist_state()
+
     def prefill(
         self, path: TokenPath, depth: int, cancelled: StopSignal, *, typeahead: bool = False
     ) -> Iterator[Prefilled]:

@@ -102,6 +102,12 @@ class Follower:
     def accept_typeahead(self, segments: int) -> None:
         self._checkpoints.accept_typeahead(self._path.upto(segments))
 
+    def hand_over(self) -> None:
+        self._checkpoints.hand_over()
+
+    def persist_state(self) -> None:
+        self._checkpoints.persist_state()
+
     def prefill(self, segments: int, depth: int, typeahead: bool) -> None:
         """Prefill until rank 0 stops it."""
         stop = ReceivedStop(self._ranks)
