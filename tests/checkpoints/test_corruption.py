@@ -53,7 +53,10 @@ class SavedConversation:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("??/*.safetensors"))
+        """Those of the path: a reply that was cut has one more, beside it."""
+        ids = [segment.id[:16] for segment in self.token_path]
+        files = sorted(self.folder.glob("??/*.safetensors"))
+        return [path for path in files if any(each in path.name for each in ids)]
 
 
 def path_in(harness: Harness, name: str) -> TokenPath:
