@@ -150,6 +150,8 @@ class Checkpoints:
 
     # Why several sequences cannot be generated in a batch, whatever the model; None: they can.
     unbatched_reason: str | None = None
+    # While it is set, a prefill lets other work run between two layers; None: there is none.
+    others: StopSignal | None = None
 
     def __init__(
         self,
@@ -561,8 +563,9 @@ class Checkpoints:
     ) -> Iterator[int]:
         """Prefill the last segment of `path` and checkpoint it; the cache is at its parent or ahead.
 
-        Yields tokens as they are done. If cancelled before the end, what is done is kept for a next
-        segment that begins alike. An `unsent` segment may still change, and is kept in memory only.
+        Yields tokens as they are done, 0 where `others` may run. If cancelled before the end, what is done is
+        kept for a next segment that begins alike. An `unsent` segment may still change, and is kept in memory
+        only.
         """
         segment = path[-1]
         tokens = path.tokens_of(segment)
@@ -570,20 +573,24 @@ class Checkpoints:
         typed, self._ahead_typed = self._ahead_typed if typeahead else 0, 0
         log = self._log if done else RowLog()
         left = len(tokens) - done
-        started = time.perf_counter()
-        steps = self._worker.stream(generate.prefill, self.loaded, self._cache, tokens, log, done)
+        started, paused = time.perf_counter(), 0.0
+        steps = self._worker.stream(
+            generate.prefill, self.loaded, self._cache, tokens, log, done, self.others
+        )
         with self._reset_if_out_of_memory():
             for count in steps:
                 done += count
                 if typeahead:
                     typed += count
-                if unsent and done < len(tokens):
+                if unsent and count and done < len(tokens):
                     self._mark(segment.parent, tokens[:done], typed, log)
+                before = time.perf_counter()
                 yield count
-                if cancelled.is_set() and done < len(tokens):
+                paused += time.perf_counter() - before
+                if count and cancelled.is_set() and done < len(tokens):
                     self._ahead, self._ahead_typed, self._log = tokens[:done], typed, log
                     return
-        seconds = self._speed.estimate(left, time.perf_counter() - started, len(tokens))
+        seconds = self._speed.estimate(left, time.perf_counter() - started - paused, len(tokens))
         self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + seconds
         self._unsent = None
         self._remember(path)

@@ -145,10 +145,11 @@ class Conversation:
     def path(self, leaf: str | None = None) -> list[Entry]:
         """The entries from the root to `leaf` (default: the head)."""
         path: list[Entry] = []
-        cursor = self.head if leaf is None else leaf
+        entries, cursor = self.entries, self.head if leaf is None else leaf
         while cursor is not None:
-            path.append(self.entries[cursor])
-            cursor = path[-1].parent
+            entry = entries[cursor]
+            path.append(entry)
+            cursor = entry.parent
         return path[::-1]
 
     def turns(self, leaf: str | None = None) -> list[Turn]:

@@ -41,8 +41,8 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     )
     if not count:
         raise ContextFull(
-            "Not even the first turn leaves the model room for a summary: /rewind goes back to an "
-            "earlier place, /new begins a new conversation."
+            "Not even the first turn leaves the model room for a summary:",
+            "/rewind goes back to an earlier place, /new begins a new conversation.",
         )
     if len(turns) < 2:
         raise UsageError("There is nothing to summarize yet: the last turn stays as it is.")

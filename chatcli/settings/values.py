@@ -29,6 +29,8 @@ NO_MODEL = "none"
 NUM_DRAFT_TOKENS = 3
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
+# How many bytes of a conversation's newest recurrent states stay on disk.
+NEWEST_STATE_BYTES = 4 << 20
 
 # MLX slices by 32-bit numbers.
 MOST_TOKENS = (1 << 31) - 1
@@ -369,11 +371,11 @@ class Settings:
         float,
         Float(
             "Seconds that going back in a conversation may take to compute a recurrent state again, so that "
-            "fewer lie on disk (default: 1; 0: all do).",
+            "fewer lie on disk (default: 1.2; 0: all do).",
             metavar="SECONDS",
             min=0,
         ),
-    ] = 1.0
+    ] = 1.2
     memory_limit: Annotated[
         int | None,
         Size(
@@ -391,7 +393,7 @@ class Settings:
     system: Annotated[str | None, Text("System prompt.", "none", short="-s")] = None
     models: Mapping[str, str] = field(default_factory=dict)
     sessions_flag: str | None = None
-    newest_state_bytes: int = 4 << 20
+    newest_state_bytes: int = NEWEST_STATE_BYTES
 
     @classmethod
     def loaded(cls, values: Mapping[str, Any], models: Mapping[str, str]) -> Settings:

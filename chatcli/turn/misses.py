@@ -52,6 +52,11 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
         before = f" (before: {last['model']})" if last.get("model") else ""
         return f"the model, its cache settings or the program changed{before}"
+    question_end = prompt.boundaries.get(max(prompt.boundaries, default=0) - 2, 0)
+    calls, asks = replies[-1].message.tool_calls, prompt.leaf.message.role == "user"
+    if calls and asks and 0 < question_end <= path.upto(depth).end:
+        # Calls are settled for their results to follow, and a message came in their place.
+        return None
     return where_they_part(chat, path.tokens, [name for record in records for name in record["segments"]])
 
 

@@ -158,7 +158,9 @@ def known_boundaries(chat: TurnContext, messages: Sequence[Message], leaf: Entry
     for count, entry in enumerate(path, start=system_messages + 1):
         if entry.record.get("template") == current_key:
             kept = entry.record.get("boundaries", {})
-            known |= {count + offset: kept[name] for name, offset in BOUNDARY_OFFSETS.items() if name in kept}
+            for name, offset in BOUNDARY_OFFSETS.items():
+                if name in kept:
+                    known[count + offset] = kept[name]
     return known
 
 
@@ -190,11 +192,12 @@ def room_left(chat: TurnContext, used: int, alone: bool = False) -> int:
     if alone:
         raise ContextFull(
             f"This message does not fit the model's context: {used:,} tokens with the system "
-            f"prompt, of {context:,}. Send a shorter one, or choose a model with a longer context with -m."
+            f"prompt, of {context:,}.",
+            "Send a shorter one, or choose a model with a longer context with -m.",
         )
     raise ContextFull(
-        f"The conversation no longer fits the model's context: {used:,} of {context:,} tokens. "
-        "Branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary."
+        f"The conversation no longer fits the model's context: {used:,} of {context:,} tokens.",
+        "Branch from an earlier turn or start a new session; in a chat, /compact goes on from a summary.",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from chatcli.conversation.finish import WORDS
 from chatcli.conversation.tree import Entry
 from chatcli.errors import NothingToRepeat
-from chatcli.events import Event, ReplyContinued
+from chatcli.events import Event, Notice, ReplyContinued, TurnDone
 from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext, render, room_left
 
@@ -21,7 +21,12 @@ def regenerate(chat: TurnContext, cancelled: threading.Event) -> Iterator[Event]
     If it is stopped before its first token, the conversation stays where it was.
     """
     started = time.perf_counter()
-    yield from turn.answer(chat, render(chat, last_question(chat)), started, cancelled)
+    question = last_question(chat)
+    before = [reply.record.get("generated") for reply in chat.conversation.children(question.id)]
+    for event in turn.answer(chat, render(chat, question), started, cancelled):
+        if isinstance(event, TurnDone) and not chat.sampling.temp and event.record.tokens in before:
+            yield Notice("At temperature 0 the reply is the same again: /set temp 0.8 for another.")
+        yield event
 
 
 def last_question(chat: TurnContext) -> Entry:

@@ -127,9 +127,8 @@ def prefill(
     done = 0
     for step in steps:
         record.checkpoint_bytes += step.bytes
-        if step.tokens:
-            done += step.tokens
-            yield PrefillProgress(done, record.prefilled_tokens)
+        done += step.tokens
+        yield PrefillProgress(done, record.prefilled_tokens)
     record.prefill_seconds = time.perf_counter() - started
     record.unrun_tokens = record.prefilled_tokens - done
 

@@ -186,7 +186,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small") / "pocket"
     shutil.copytree(pocket.FOLDER, folder)
     config = json.loads((folder / "config.json").read_text())
-    config["text_config"]["max_position_embeddings"] = 400
+    config["text_config"]["max_position_embeddings"] = 600
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 

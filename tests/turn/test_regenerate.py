@@ -11,7 +11,7 @@ import pytest
 from chatcli.conversation.tree import Entry
 from chatcli.engine import generate
 from chatcli.errors import NothingToRepeat
-from chatcli.events import TurnRecord
+from chatcli.events import Notice, TurnRecord
 from chatcli.settings.values import Sampling
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.turn import regenerate, turn
@@ -48,6 +48,20 @@ def test_another_reply_runs_the_generation_prompt_only(model: Path, tmp_path: Pa
         max_tokens = generation_prompt_tokens(chat)
     assert [outcome(first)] * 3 == [outcome(record) for record in (second, third, reopened)]
     assert all(1 <= record.prefilled_tokens <= max_tokens for record in (second, third, reopened))
+
+
+def test_a_reply_that_is_the_same_at_temperature_0_says_so(model: Path, tmp_path: Path) -> None:
+    def notices(chat: turn.TurnContext) -> list[str]:
+        events = list(regenerate.regenerate(chat, threading.Event()))
+        return [event.text for event in events if isinstance(event, Notice)]
+
+    with Harness(model, tmp_path) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, MESSAGES[0])
+        same = notices(chat)
+        chat = replace(chat, sampling=Sampling(temp=1.5, seed=1, max_tokens=12))
+        assert [] == notices(chat)
+    assert ["At temperature 0 the reply is the same again: /set temp 0.8 for another."] == same
 
 
 def test_every_reply_is_kept_beside_the_others(model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -96,8 +96,9 @@ def locate(folder: Location, path: TokenPath) -> list[RowsFile]:
     """The files that hold a path's rows, from its first segment on, as far as there are any."""
     located: list[RowsFile] = []
     depth = 0
+    depths = {segment.id[:NAME_DIGITS]: number for number, segment in enumerate(path, start=1)}
     while depth < len(path):
-        candidates = _candidates(folder, path.after(depth))
+        candidates = _candidates(folder, path.after(depth), depths, depth)
         longest = max(candidates, key=lambda file: (file.segments, file.whole), default=None)
         if longest is None:
             break
@@ -111,16 +112,22 @@ def covered(located: Iterable[RowsFile]) -> int:
     return sum(file.segments for file in located)
 
 
-def _candidates(folder: Location, path: TokenPath) -> Iterator[RowsFile]:
-    """The files that begin with the first segment of a path."""
-    depths = {segment.id[:NAME_DIGITS]: depth for depth, segment in enumerate(path, start=1)}
+def _candidates(
+    folder: Location, path: TokenPath, depths: Mapping[str, int], before: int
+) -> Iterator[RowsFile]:
+    """The files that begin with the first segment of a path.
+
+    The path is the end of one whose segments have these `depths`, after the first `before`.
+    """
     same_start = [
-        (file, last) for file, first, last in _same_key(folder, path) if first == path[0].id[:NAME_DIGITS]
+        (file, depths.get(last, 0) - before)
+        for file, first, last in _same_key(folder, path)
+        if first == path[0].id[:NAME_DIGITS]
     ]
-    whole = [RowsFile(file, depths[last], True) for file, last in same_start if last in depths]
+    whole = [RowsFile(file, segments, True) for file, segments in same_start if segments > 0]
     yield from whole
     # Other paths through the same segment: there may be hundreds of them, and one will do.
-    others = [file for file, last in same_start if last not in depths]
+    others = [file for file, segments in same_start if segments <= 0]
     for file in others[: MAX_CANDIDATES if whole else 8 * MAX_CANDIDATES]:
         if count := _shared_segments(file, path):
             yield RowsFile(file, count, False)

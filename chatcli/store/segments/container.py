@@ -188,6 +188,10 @@ class Container:
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def facts(self) -> os.stat_result:
+        """The file's size and times."""
+        return os.fstat(self._descriptor)
+
     def read(self, name: str, progress: Progress = lambda _: None) -> Tensor:
         """A tensor, checked."""
         info = self._info(name)

@@ -21,12 +21,14 @@ from pathlib import Path
 from chatcli import files
 from chatcli.errors import SegmentDamaged
 from chatcli.files import Location
+from chatcli.settings.values import NEWEST_STATE_BYTES
 from chatcli.store.segments import catalog, inventory
 from chatcli.store.segments.catalog import DAMAGED_NAME, NAME_DIGITS
 from chatcli.store.segments.compaction import shorten
 from chatcli.store.segments.inventory import (
     Item,
     Problem,
+    RowsByName,
     entries,
     holds_several,
     models,
@@ -36,7 +38,7 @@ from chatcli.store.segments.inventory import (
 
 # The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
 # many as take so many bytes. Of those that so many fit, there is one at every boundary.
-NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, 4 << 20, 32
+NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, NEWEST_STATE_BYTES, 32
 # How long computing a state again may take that goes for want of space, and after how many newer
 # states it may take twice as long, four times as long after twice as many.
 RECOMPUTE_SECONDS, DOUBLING_STATES = 1.0, 4
@@ -126,10 +128,10 @@ def unneeded(
 def held_twice(sessions: Path | Location) -> Iterator[Removal]:
     """Rows files whose every segment a longer file holds: joining was cut short. Raises `OSError`."""
     for folder in models(sessions):
-        if any(holds_several(path.name) for path, _ in entries(folder)):
-            rows = [item for item in inventory.rows(folder) if isinstance(item, Item)]
-            for item in _redundant(rows):
-                yield Removal(item.path, item.size, REDUNDANT)
+        rows = RowsByName(folder)
+        parts = rows.own({name for item in rows.joined for name in item.ids})
+        for item in _redundant([*rows.joined, *parts]):
+            yield Removal(item.path, item.size, REDUNDANT)
 
 
 def _redundant(rows: Iterable[Item]) -> Iterator[Item]:
@@ -158,7 +160,11 @@ def quickly_computed(
     """
     newest = time.time() - grace
     for folder in models(sessions):
-        for item in Tree(folder, ()).thinned(seconds):
+        states = list(inventory.states(folder))
+        if not any(item.used <= newest for item in states):
+            continue
+        rows = RowsByName(folder).before(item.ids[0] for item in states)
+        for item in Tree(folder, (), rows).thinned(seconds):
             if item.used <= newest:
                 yield Removal(item.path, item.size, f"computed again in {seconds:g} s")
 
@@ -213,10 +219,13 @@ def _cheapest(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[
 class Tree:
     """One model's files and how they hang together. Removing files does not change it."""
 
-    def __init__(self, folder: Location, open_ids: Collection[str]) -> None:
+    def __init__(
+        self, folder: Location, open_ids: Collection[str], rows_files: Iterable[Item | Problem] | None = None
+    ) -> None:
+        """Of all rows files, or of some: states are thinned alike if those on the ways to them are there."""
         self._open = open_ids
         self._now = time.time()
-        items = list(inventory.rows(folder))
+        items = list(inventory.rows(folder) if rows_files is None else rows_files)
         rows = [item for item in items if isinstance(item, Item)]
         problems = [item for item in items if isinstance(item, Problem)]
         self._damaged = [item for item in problems if inventory.is_ours(item.path.name)]
@@ -228,17 +237,24 @@ class Tree:
         self._removed: set[str] = set()  # ids of segments whose states have been given
 
     def _measure(self) -> None:
-        """Of each segment, parents first: its parent, its seconds, and the states below it on one path."""
+        """Of each segment, parents first: its parent, its seconds, and what is below it on one path.
+
+        That is how many states, and on the ways to them the seconds to the last segment before the next.
+        """
         self._parents: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         for item in sorted(self._rows, key=lambda item: item.start):
             self._parents |= dict(zip(item.ids, (item.parent, *item.ids), strict=False))
             self._seconds |= dict(zip(item.ids, item.segment_seconds, strict=True))
         self._below = dict.fromkeys(self._parents, 0)
+        self._reach = dict.fromkeys(self._parents, 0.0)
         for name in reversed(self._parents):
-            here, parent = self._below[name] + (name in self._states), self._parents[name]
+            has_state, parent = name in self._states, self._parents[name]
             if parent in self._below:
-                self._below[parent] = max(self._below[parent], here)
+                self._below[parent] = max(self._below[parent], self._below[name] + has_state)
+                if self._below[name] and not has_state:
+                    reach = self._seconds[name] + self._reach[name]
+                    self._reach[parent] = max(self._reach[parent], reach)
 
     def useless(self) -> Iterator[Removal]:
         """What cannot be read, and what a longer file holds too."""
@@ -248,7 +264,7 @@ class Tree:
     def thinned(
         self, seconds: float, *, sparser: bool = False, newest_bytes: int = NEWEST_BYTES
     ) -> list[Item]:
-        """States that are computed again within `seconds` from the last one before that stays.
+        """States without which all up to the next are computed within `seconds` from the last that stays.
 
         Not the newest ones. `sparser`: the more states follow, the longer it may take.
         """
@@ -259,7 +275,7 @@ class Tree:
             if name in self._states:
                 below = self._below[name]
                 longer = 1 << (below // DOUBLING_STATES).bit_length() if sparser else 1
-                if since[name] > seconds * longer:
+                if since[name] + self._reach[name] > seconds * longer:
                     since[name] = 0.0
                 elif sparser or parent in self._parents:
                     size = self._states[name].size

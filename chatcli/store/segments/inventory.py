@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -232,11 +232,52 @@ def rows(folder: Location) -> Iterator[Item | Problem]:
                 continue
 
 
+class RowsByName:
+    """One model's rows files, of which only those are read that are asked for. Raises `OSError`.
+
+    A segment that has a file of its own is found by that file's name. What several segments share is read
+    at once: `joined`. Files that cannot be read are left out.
+    """
+
+    def __init__(self, folder: Location) -> None:
+        self._folder = folder
+        self._names: dict[str, str] = {}  # of segments' own files, by the first digits of their ids
+        joined: list[Location] = []
+        for path, entry in entries(folder):
+            if parts := ROWS_NAME.fullmatch(entry.name):
+                if parts[2] == parts[3]:
+                    self._names[parts[3]] = entry.name
+                else:
+                    joined.append(path)
+        self.joined = list(_readable(joined))
+
+    def own(self, ids: Iterable[str]) -> Iterator[Item]:
+        """The files of their own that these segments have."""
+        names = (self._names.get(identifier[:NAME_DIGITS]) for identifier in ids)
+        return _readable(self._folder / name[:2] / name for name in names if name)
+
+    def before(self, ids: Iterable[str]) -> Iterator[Item]:
+        """The files on the ways from the root to these segments, each once, and everything `joined`."""
+        yield from self.joined
+        read: set[str] = set()
+        wanted = {*ids, *(item.parent for item in self.joined)}
+        while wanted:
+            read |= wanted
+            items = list(self.own(wanted))
+            yield from items
+            wanted = {item.parent for item in items} - read
+
+
+def _readable(paths: Iterable[Location]) -> Iterator[Item]:
+    for path in paths:
+        with contextlib.suppress(OSError, SegmentDamaged):
+            yield read_rows(path)
+
+
 def read_rows(path: Location) -> Item:
     """A rows file by its header. Raises `SegmentDamaged` and `OSError`."""
-    facts = path.stat()
     with Container(path) as file:
-        metadata = file.metadata
+        facts, metadata = file.facts(), file.metadata
         if _checked_kind(file) != "rows" or "parent" not in metadata:
             raise SegmentDamaged("it is not rows")
         # The id of a single segment is taken on trust, so that its tokens need not be read.

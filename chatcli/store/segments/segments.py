@@ -50,6 +50,8 @@ from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
 ATTEMPTS = 3
+# When a folder that could not be written is tried again.
+RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,12 @@ class SegmentStore:
         written: Callable[[int, TokenPath], None] | None = None,
         recompute_seconds: float = 0.0,
         newest_bytes: int = NEWEST_BYTES,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`recompute_seconds` is how long computing a state again may take that is not kept.
 
-        The newest states stay in any case, up to `newest_bytes`.
+        The newest states stay in any case, up to `newest_bytes`. A folder that could not be written is tried
+        again after `retry_seconds`.
         """
         self.fingerprint = fingerprint
         self.location = catalog.model_folder(folder, fingerprint)
@@ -96,15 +100,15 @@ class SegmentStore:
         self.problem: str | None = None
         self.written_bytes = self.upkeep_bytes = 0
         self._problem_taken = False
+        self._retry_seconds, self._retry_at = retry_seconds, math.inf
         self._written = written
         self._writer = SerialExecutor("chatcli-writer")
         self._pending: list[Future[None]] = []
-        self._queued: set[str] = set()
+        self._queued: dict[Kind, set[str]] = {"rows": set(), "state": set()}
         self._newest: TokenPath | None = None
         self._recompute_seconds, self._newest_bytes = recompute_seconds, newest_bytes
-        # Of segments by id: what their prefill took, and the prefill since the last state that stays.
+        # What the prefill of segments took, by id.
         self._seconds: dict[str, float] = {}
-        self._since_state: dict[str, float] = {}
         self._state_bytes = 0
         with contextlib.suppress(OSError):
             files.sweep(self.location / "tmp")
@@ -275,32 +279,40 @@ class SegmentStore:
     def is_due(self, path: TokenPath, seconds: float, size: int | None = None) -> bool:
         """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
 
-        It is where computing it again would take too long, from the last state that stays; at the end of
-        a beginning that other conversations share; and where it is small (`size` None: it may be any).
+        It is where computing it again from the last state would take too long; at the end of a beginning
+        that other conversations share; and where it is small (`size` None: it may be any).
         `seconds` is what the prefill of the path's last segment took.
         """
-        last = path[-1]
+        *before, last = path
         self._seconds[last.id] = seconds
-        if last.parent not in self._since_state:
-            self._since_state[last.parent] = self._seconds_since_state(path.upto(len(path) - 1))
-        before = self._since_state[last.parent]
-        self._since_state[last.id] = seconds + (before if before <= self._recompute_seconds else 0.0)
         if size is not None:
             self._state_bytes = size
             if size * SMALL_STATES <= self._newest_bytes:
                 return True
-        is_first = last.parent == root_id(self.fingerprint)
-        return is_first or self._since_state[last.id] > self._recompute_seconds
+        if last.parent == root_id(self.fingerprint):
+            return True
+        for segment in reversed(before):
+            if seconds > self._recompute_seconds:
+                return True
+            if segment.id in self._queued["state"] or self.has_state(segment.id):
+                return False
+            seconds += self._seconds.get(segment.id, math.inf)
+        return seconds > self._recompute_seconds
 
-    def _seconds_since_state(self, path: TokenPath) -> float:
-        """Prefill seconds from the last state that stays to the end of a path."""
-        *newest, (_, before) = self._newest_states(
-            path, newest_states(self._state_bytes, self._newest_bytes) + 1
-        )
-        for _, seconds in reversed(newest):
-            if before - seconds > self._recompute_seconds:
-                before = seconds
-        return before
+    def _thin(self, path: TokenPath) -> None:
+        """A state was written: the one that no longer is among the newest goes, if it is quickly computed.
+
+        So is, from the one before it, whatever comes before the next one.
+        """
+        kept = newest_states(self._state_bytes, self._newest_bytes)
+        states = self._newest_states(path, kept + 2)
+        if len(states) < kept + 2:
+            return
+        (following, left), (state, _), (_, before) = states[-3:]
+        assert following is not None
+        left += self._seconds.get(following.id, 0.0)
+        if state is not None and before - left <= self._recompute_seconds:
+            catalog.state_path(self.location, state.id).unlink(missing_ok=True)
 
     def _newest_states(self, path: TokenPath, count: int) -> list[tuple[Segment | None, float]]:
         """The last `count` states of a path, newest first, and the prefill seconds from each to the end.
@@ -317,22 +329,12 @@ class SegmentStore:
             seconds += self._seconds.get(segment.id, math.inf)
         return [*states, (None, seconds)]
 
-    def _thin(self, path: TokenPath) -> None:
-        """A state was written: the one that no longer is among the newest goes, if it is quickly computed."""
-        kept = newest_states(self._state_bytes, self._newest_bytes)
-        states = self._newest_states(path, kept + 2)
-        if len(states) < kept + 2:
-            return
-        (state, seconds), (_, before) = states[-2:]
-        if state is not None and before - seconds < self._recompute_seconds:
-            catalog.state_path(self.location, state.id).unlink(missing_ok=True)
-
     # Writing
 
     def missing(self, path: TokenPath) -> list[int]:
         """The depths of a path whose rows are neither on disk nor queued."""
         depths = range(covered(locate(self.location, path)) + 1, len(path) + 1)
-        return [depth for depth in depths if path[depth - 1].id not in self._queued]
+        return [depth for depth in depths if path[depth - 1].id not in self._queued["rows"]]
 
     def put(self, checkpoint: Checkpoint, *, rows_missing: bool | None = None) -> int:
         """Queue a checkpoint for writing, rows before state. Returns the bytes that it will take.
@@ -348,12 +350,11 @@ class SegmentStore:
         return size
 
     def _queue(self, checkpoint: Checkpoint, kind: Kind) -> int:
-        if self.problem:
+        if self._is_off:
             return 0
         metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
         self._newest = checkpoint.path
-        if kind == "rows":
-            self._queued.add(checkpoint.segment.id)
+        self._queued[kind].add(checkpoint.segment.id)
         self._pending = [job for job in self._pending if not job.done()]
         self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
         return size_of(tensors, metadata)
@@ -385,7 +386,7 @@ class SegmentStore:
     def _write(
         self, checkpoint: Checkpoint, kind: Kind, tensors: Tensors, metadata: Mapping[str, str]
     ) -> None:
-        if self.problem:
+        if self._is_off:
             return
         path = checkpoint.path
         try:
@@ -395,6 +396,8 @@ class SegmentStore:
                 target = catalog.state_path(self.location, checkpoint.segment.id)
             size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
             self.written_bytes += size
+            if self._retry_at < math.inf:
+                self.problem, self._retry_at = None, math.inf
             if kind == "rows":
                 self._join_small_files(path)
             else:
@@ -403,12 +406,16 @@ class SegmentStore:
                 self._written(size or size_of(tensors, metadata), path)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
+            self._retry_at = time.monotonic() + self._retry_seconds
         finally:
-            if kind == "rows":
-                self._queued.discard(checkpoint.segment.id)
+            self._queued[kind].discard(checkpoint.segment.id)
+
+    @property
+    def _is_off(self) -> bool:
+        return self.problem is not None and time.monotonic() < self._retry_at
 
     def give_up(self, reason: str) -> None:
-        """Write nothing more in this process, and say why once."""
+        """Write nothing more, and say why once."""
         self.problem = self.problem or f"checkpoints are off, {reason}"
 
     def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:

@@ -26,6 +26,7 @@ from chatcli.command_line import command_line
 from chatcli.conversation.tree import Conversation, Entry, Message, new_id
 from chatcli.errors import (
     FolderError,
+    SessionError,
     SessionExists,
     SessionLocked,
     SessionNotFound,
@@ -108,13 +109,24 @@ class SessionFolder:
             raise SessionNotFound(self._not_found(name, names, []))
         return name
 
+    def holding(self, entry_id: str) -> str | None:
+        """The session that has this entry, whatever it is called now; branches of it may have it too."""
+        for name in self.names():
+            with contextlib.suppress(SessionError):
+                if entry_id.encode() in listing.read(self.location, name):
+                    return name
+        return None
+
     def exists(self, name: str) -> bool:
         with files.explained(f"read the sessions folder {self.folder}"):
             return self._path(name).exists()
 
     def free_name(self, wanted: str) -> str:
-        """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken."""
+        """`wanted`, or `wanted-2`, `wanted-3`, … if that is taken; one that is numbered so is counted on."""
         taken = set(listing.names(self.location))
+        stem, _, number = wanted.rpartition("-")
+        if wanted in taken and stem in taken and number.isdecimal():
+            wanted = stem
         numbered = (f"{wanted}-{number}" for number in range(2, len(taken) + 3))
         return next(name for name in (wanted, *numbered) if name not in taken)
 

@@ -42,12 +42,13 @@ def put_conversation(
     *,
     seconds: float = 1.0,
     state: bool = True,
+    state_floats: int = 64,
     on_written: Callable[[int, TokenPath], None] | None = None,
 ) -> TokenPath:
     """Put one segment a token, with rows and, if `state`, a state each."""
     store = SegmentStore(folder, fingerprint, on_written)
     path = path_of(tokens, fingerprint)
-    states = {"1.0": Tensor.of(np.ones((1, 64), "f4"))} if state else {}
+    states = {"1.0": Tensor.of(np.ones((1, state_floats), "f4"))} if state else {}
     for depth in range(1, len(path) + 1):
         rows = {"0.keys": Tensor.of(np.full((1, 1, 1, 64), depth, "f4"))}
         store.put(Checkpoint(path.upto(depth), rows, states, "{}", seconds))
@@ -136,6 +137,31 @@ def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
     depths_with_state = [0, *states(tmp_path, path)]
     assert len(depths_with_state) < 41
     assert all(at - max(depth for depth in depths_with_state if depth <= at) < 16 for at in range(1, 41))
+
+
+def test_what_gc_thins_follows_from_the_rows_on_the_ways_to_states(tmp_path: Path) -> None:
+    """It reads no others: the same states go as by reading every file."""
+    tokens, floats = tokens_of(1, 30), eviction.NEWEST_BYTES // eviction.NEWEST_STATES // 4
+    folder = Location.of(tmp_path / "kv" / FINGERPRINT)
+    path = put_conversation(tmp_path, tokens, seconds=0.2, state_floats=floats)
+    put_conversation(tmp_path, tokens_of(2, 9, prefix=tokens[:12]), seconds=0.3, state_floats=floats)
+    put_conversation(tmp_path, tokens_of(3, 9, prefix=tokens[:20]), state=False)
+    for segment in path[1::2]:
+        catalog.state_path(folder, segment.id).unlink()
+
+    def agree(seconds: float) -> bool:
+        expected = {item.path for item in eviction.Tree(folder, ()).thinned(seconds)}
+        return expected == {item.path for item in eviction.quickly_computed(tmp_path, seconds, -1.0)} != set()
+
+    assert agree(0.5) and agree(2.0)
+    joined = [item.path for item in inventory.RowsByName(folder).joined]
+    own = [join(tmp_path, tokens, at, at + 1) for at in range(30)]
+    assert agree(0.5) and agree(2.0), "as where joining was cut short"
+    for file in joined:
+        file.unlink()
+    assert agree(3.0) and agree(4.0), "every segment has a file of its own"
+    own[17].unlink()
+    assert agree(3.0) and agree(4.0), "one is gone"
 
 
 def test_a_state_without_rows_is_evicted(tmp_path: Path) -> None:

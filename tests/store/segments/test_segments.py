@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import struct
@@ -251,6 +252,22 @@ def test_an_unwritable_folder_turns_the_store_off_and_is_reported_once(
     assert "unreadable" in damage_of_state(store)
     store.close()
     assert b"a file in the folder's place" == (tmp_path / "kv").read_bytes()
+
+
+def test_a_folder_that_can_be_written_again_is_written_again(tmp_path: Path) -> None:
+    (tmp_path / "kv").write_bytes(b"a file in the folder's place")
+    with contextlib.closing(SegmentStore(tmp_path, FINGERPRINT, retry_seconds=0.0)) as store:
+        for _ in range(2):
+            write(store, ONE_SEGMENT)
+            assert store.problem is not None
+        assert store.take_problem() and store.take_problem() is None
+        (tmp_path / "kv").unlink()
+        write(store, ONE_SEGMENT)
+        assert expected(ONE_SEGMENT) == read(store, ONE_SEGMENT)
+        assert store.problem is None is store.take_problem()
+        # What goes wrong later is said again.
+        store.give_up("for another reason")
+        assert store.take_problem()
 
 
 def test_a_store_that_gave_up_still_reads(store: SegmentStore) -> None:

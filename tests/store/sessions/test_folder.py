@@ -741,6 +741,14 @@ def test_a_free_name_is_the_requested_one_or_numbered(folder: SessionFolder) -> 
     assert "do" == folder.free_name("do")
 
 
+def test_a_branch_of_a_branch_is_counted_on(folder: SessionFolder) -> None:
+    for name in ("dog", "dog-2", "chapter-1"):
+        create_one_turn(folder, name)
+    assert "dog-3" == folder.free_name("dog-2")
+    assert "dog-3" == folder.free_name("dog-3")
+    assert "chapter-1-2" == folder.free_name("chapter-1")
+
+
 def test_an_exact_name_is_resolved_before_a_beginning(folder: SessionFolder) -> None:
     for name in ("dog", "dog-2", "cat"):
         create_one_turn(folder, name)
