@@ -65,18 +65,31 @@ class Request:
 
 
 def prefill(
-    loaded: LoadedModel, cache: PromptCache, tokens: Sequence[int], log: RowLog, done: int = 0
+    loaded: LoadedModel,
+    cache: PromptCache,
+    tokens: Sequence[int],
+    log: RowLog,
+    done: int = 0,
+    others: StopSignal | None = None,
 ) -> Iterator[int]:
     """Run `tokens` through the model in chunks of `loaded.prefill_step`, counted from the first.
 
     The first `done` of them were run before. They begin and end between images; a chunk may not.
-    Yields the number of tokens of each finished chunk: the place to stop. Raises `MemoryFull`.
+    Yields the number of tokens of each finished chunk: the place to stop. Between layers it yields 0 while
+    `others` is set, which want to run other caches: a chunk's layers are the same bits whenever they are
+    computed, smaller chunks are not. Raises `MemoryFull`.
     """
     stretch = embeddings.Stretch(loaded, tokens)
     for start in range(done, len(tokens), loaded.prefill_step):
         end = min(start + loaded.prefill_step, len(tokens))
         with device.explained(), mx.stream(generation_stream):
             loaded.model(stretch.ids(start, end), cache=cache, **stretch.arguments(start, end))
+        for layer in list(prompt_cache.leaves(cache))[:-1] if others is not None else ():
+            with device.explained():
+                prompt_cache.evaluate([layer])
+            if others is not None and others.is_set():
+                yield 0
+        with device.explained(), mx.stream(generation_stream):
             prompt_cache.evaluate(cache)
             log.record(cache, end - start)
         if end - start == loaded.prefill_step:
@@ -119,7 +132,11 @@ def generate(
     stateful = prompt_cache.has_state(cache)
     text_of_token = continued_text(loaded, reply_start) if reply_start else None
     with device.explained():
-        for response in responses:
+        _reserve(loaded, cache, planned=False)
+        for number, response in enumerate(responses):
+            if number == 0:
+                # Nobody waits for a plan before the first token.
+                _reserve(loaded, cache, planned=position >= prompt_cache.PLANNED_ROWS)
             position += 1
             if stateful and position % STATE_TOKENS == 0:
                 log.keep_state(cache, position)
@@ -141,6 +158,12 @@ def generate(
                 responses.close()
                 break
         log_rows(cache, unlogged, log)
+
+
+def _reserve(loaded: LoadedModel, cache: PromptCache, *, planned: bool) -> None:
+    if loaded.plans_attention:
+        with mx.stream(generation_stream):
+            prompt_cache.reserve(cache, planned=planned)
 
 
 def max_tokens(sampling: Sampling, room: int) -> int:

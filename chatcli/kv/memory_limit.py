@@ -119,9 +119,9 @@ class MemoryLimit:
         raise MemoryFull(
             f"This does not fit in memory: {tokens:,} tokens need {file_size(needed - self.weight_bytes)} "
             f"beside the model's {file_size(self.weight_bytes)}: {needed:,} bytes in all, and "
-            f"the limit is {self.max_bytes:,}. Allow more with --memory-limit, choose a smaller model "
-            "with -m, branch from an earlier turn or start a new session; in a chat, "
-            "/compact goes on from a summary."
+            f"the limit is {self.max_bytes:,}.",
+            "Allow more with --memory-limit, choose a smaller model with -m, branch from an earlier turn or "
+            "start a new session; in a chat, /compact goes on from a summary.",
         )
 
 

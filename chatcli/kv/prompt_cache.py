@@ -55,8 +55,7 @@ PromptCache = list[Any]
 NamedArrays = list[tuple[str, mx.array]]
 FULL_CACHES = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 WINDOW_CACHES = (RotatingKVCache, ChunkedKVCache)
-# From so many rows on MLX's CUDA build decodes faster in a buffer of whole steps, by 10 % and more: it then
-# plans its attention for the buffer's length, which takes as long as several tokens.
+# From so many rows on it is sooner to decode in buffers that MLX's CUDA build plans its attention for.
 PLANNED_ROWS = 4096
 # These write their buffers only past the offset, so the offset is all that a rewind needs.
 OFFSET_CACHES = (KVCache, QuantizedKVCache)
@@ -449,6 +448,37 @@ def move_rows(cache: PromptCache, into: PromptCache, position: int) -> PromptCac
     return into
 
 
+def reserve(cache: PromptCache, *, planned: bool) -> None:
+    """Give the plain buffers room for more rows, so that the next token's attention is `planned` or not.
+
+    MLX's CUDA build plans the attention of a single token for the length of its buffer, if that is in whole
+    steps. A plan takes as long as several tokens and is kept; without one, attention to many rows is slower.
+    """
+    for leaf in leaves(cache):
+        if type(leaf) is not KVCache or leaf.keys is None:
+            continue
+        rows = leaf.keys.shape[2]
+        if rows > leaf.offset and (rows % leaf.step == 0) == planned:
+            continue
+        room = _buffer_length(leaf, leaf.offset, planned=planned) - leaf.offset
+        _set_rows(
+            leaf,
+            [
+                (name, mx.concatenate([buffer[..., : leaf.offset, :], _zeros(buffer, room)], axis=2))
+                for name, buffer in rows_of(leaf)
+            ],
+        )
+
+
+def _zeros(like: mx.array, rows: int) -> mx.array:
+    return mx.zeros((*like.shape[:2], rows, *like.shape[3:]), like.dtype)
+
+
+def _buffer_length(leaf: Any, count: int, *, planned: bool) -> int:
+    """Rows for `count` tokens and at least two steps more; whole steps where they are to be `planned`."""
+    return int(count + -count % leaf.step + (2 if planned else 2.5) * leaf.step)
+
+
 def _restored_length(leaf: Any, count: int) -> int | None:
     """The rows to read for a leaf of which `count` are on disk; None: exactly these.
 
@@ -457,8 +487,7 @@ def _restored_length(leaf: Any, count: int) -> int | None:
     if type(leaf) in OFFSET_CACHES:
         if leaf.keys is not None:
             return count - int(leaf.offset)
-        is_planned = count >= PLANNED_ROWS or not loader.copies_to_device()
-        return int(count + -count % leaf.step + (2 if is_planned else 2.5) * leaf.step)
+        return _buffer_length(leaf, count, planned=not loader.copies_to_device())
     if type(leaf) is RotatingKVCache and not leaf.keep:
         return min(int(leaf.max_size), count)
     if type(leaf) is ChunkedKVCache:

@@ -36,7 +36,7 @@ from mlx_lm.utils import load_adapters, tree_flatten
 from chatcli import files, pocket
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
-from chatcli.model import adapter, fingerprint, hub, inspect, own_code, sharding, trust
+from chatcli.model import adapter, device, fingerprint, hub, inspect, own_code, sharding, trust
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
@@ -62,7 +62,8 @@ class LoadedModel:
 
     `sampling` is how its makers choose tokens and how many at most, where they say so.
     `model_options` is how it was loaded. `processor` is mlx-lm's image processor (None: it takes no
-    images), `vision` has the images of the prompts. `expected` is what its caches hold.
+    images), `vision` has the images of the prompts. `expected` is what its caches hold. `plans_attention`
+    is whether MLX plans its attention for each length.
     """
 
     name: str
@@ -76,6 +77,7 @@ class LoadedModel:
     processor: Any = None
     vision: Vision | None = None
     expected: ExpectedCache | None = None
+    plans_attention: bool = field(default_factory=device.plans_attention)
 
 
 def load(

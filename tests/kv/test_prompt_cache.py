@@ -245,6 +245,30 @@ def test_generation_that_is_rewound_leaves_no_trace(
     assert logits(loaded, untouched, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
 
 
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_buffer_with_room_holds_the_same_rows(
+    loaded: LoadedModel, planned: bool, disk: TensorFolder
+) -> None:
+    cache, _ = prefill(loaded, [60, 90], disk)
+    untouched, _ = prefill(loaded, [60, 90], disk)
+    prompt_cache.reserve(cache, planned=planned)
+    plain = [leaf for leaf in prompt_cache.leaves(cache) if type(leaf) is KVCache]
+    for leaf in plain:
+        rows = leaf.keys.shape[2]
+        assert (planned, True) == (rows % leaf.step == 0, rows > leaf.offset)
+    buffers = [leaf.keys for leaf in plain]
+    prompt_cache.reserve(cache, planned=planned)
+    assert all(leaf.keys is buffer for leaf, buffer in zip(plain, buffers, strict=True)), "room is left alone"
+    assert logits(loaded, untouched, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
+
+
+def test_a_device_that_plans_attention_changes_no_token(loaded: LoadedModel, disk: TensorFolder) -> None:
+    (cache, _), (expected, _) = (prefill(loaded, [60, 90], disk) for _ in range(2))
+    reply = generate(replace(loaded, plans_attention=True), cache, TAIL, 20)
+    assert reply == generate(loaded, expected, TAIL, 20)
+    assert logits(loaded, expected, SHORT_CONTINUATION) == logits(loaded, cache, SHORT_CONTINUATION)
+
+
 def test_a_cache_can_be_rewound_to_an_older_snapshot(loaded: LoadedModel, disk: TensorFolder) -> None:
     cache = prompt_cache.new(loaded.model)
     snapshots = [prompt_cache.snapshot(cache, 0)]
