@@ -125,11 +125,19 @@ class ImagesRefused(TemplateRefused):
     """This model, or this machine, cannot take images."""
 
 
-class ContextFull(ModelError):
+class NoRoom(ModelError):
+    """`facts` say what does not fit where, `advice` what a person at a terminal can do about it."""
+
+    def __init__(self, facts: str, advice: str) -> None:
+        super().__init__(f"{facts} {advice}")
+        self.facts = facts
+
+
+class ContextFull(NoRoom):
     pass
 
 
-class MemoryFull(ModelError):
+class MemoryFull(NoRoom):
     """More bytes are needed than there are, or than --memory-limit allows."""
 
 

@@ -6,10 +6,12 @@ States have mlx-lm's names. A marker leads from one state to another and is not 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from chatcli.chat_format.stop import partial_length
@@ -19,10 +21,11 @@ from chatcli.events import ToolCall
 TEXT, THINKING, CALL, HEADER = "normal", "reasoning", "tool", "header"
 # A gpt-oss message whose header has not come yet: text, if none ever comes.
 STARTED = "started"
+CHANNEL = "<|channel|>"
 # The markers of gpt-oss, whose channels mlx-lm's tokenizer does not name; these are markers in any state.
 HARMONY_MARKERS = {
     "<|start|>assistant": STARTED,
-    "<|channel|>": HEADER,
+    CHANNEL: HEADER,
     "<|message|>": TEXT,
     "<|end|>": TEXT,
     "<|return|>": TEXT,
@@ -71,15 +74,22 @@ class Format:
     parse: Callable[[str], Any] = field(default=json.loads)
 
 
+@functools.lru_cache(maxsize=2)
+def _known_markers(tokenizer: Any) -> frozenset[str]:
+    """The markers that are in a tokenizer's vocabulary, which is copied to be asked: 150,000 tokens."""
+    vocabulary = tokenizer.get_vocab()
+    return frozenset(mark for mark in (CHANNEL, *chain(*THINKING_MARKERS)) if mark in vocabulary)
+
+
 def format_of(tokenizer: Any, tools: Sequence[Mapping[str, Any]] = ()) -> Format:
     """The format of the replies of this tokenizer's model; some say an argument's type only in `tools`."""
-    if "<|channel|>" in tokenizer.get_vocab():
+    known = _known_markers(tokenizer)
+    if CHANNEL in known:
         return Format(HARMONY, TEXT, HARMONY_CLOSING, _harmony_call)
     markers = dict.fromkeys(tokenizer.structural_markers, TEXT)
     closing = ""
     # mlx-lm does not know all of them.
-    vocabulary = tokenizer.get_vocab()
-    thinking = next((pair for pair in THINKING_MARKERS if vocabulary.keys() >= {*pair}), None)
+    thinking = next((pair for pair in THINKING_MARKERS if known >= {*pair}), None)
     if tokenizer.has_thinking:
         thinking = tokenizer.think_start, tokenizer.think_end
     if thinking is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import marshal
 import os
 import signal
@@ -10,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ MEMORY_BYTES = 10**9
 # How often a stop signal, and memory where the system does not limit it, are looked at.
 POLL_SECONDS = 0.05
 READ_BYTES = 1 << 20
+
+# A text, or why there is none.
+Rendering = str | TemplateRefused
 
 
 class Renderer:
@@ -58,23 +62,27 @@ class Renderer:
             other.close()
 
     def ask(
-        self, source: str, context: Mapping[str, Any] | None, stop: threading.Event | None
-    ) -> tuple[bytes, str]:
-        """`sandbox.TEXT` and what a template makes of a context, or `sandbox.REFUSED` and why not.
+        self, source: str, contexts: Sequence[Mapping[str, Any] | None], stop: threading.Event | None
+    ) -> Iterator[Rendering]:
+        """What a template makes of each context; of None it is the variables that the template reads.
 
-        Without a context it is the variables that the template reads. Raises `TemplateCutOff`.
+        What contexts share is sent once. Raises `TemplateCutOff` in place of a text that is not written.
         """
-        request = marshal.dumps((source, None if context is None else dict(context)))
+        # marshal writes an object that it has met before as a reference.
+        plain = [None if context is None else dict(context) for context in contexts]
+        request = marshal.dumps((source, plain))
         try:
             self._socket.settimeout(None)
             self._socket.sendall(len(request).to_bytes(sandbox.LENGTH_BYTES) + request)
             self._socket.settimeout(POLL_SECONDS)
-            answer = self._read(int.from_bytes(self._read(sandbox.LENGTH_BYTES, stop)), stop)
+            for _ in contexts:
+                answer = self._read(int.from_bytes(self._read(sandbox.LENGTH_BYTES, stop)), stop)
+                if answer == sandbox.OUT_OF_MEMORY:
+                    raise self._too_much_memory()
+                text = answer[1:].decode(errors="surrogatepass")
+                yield TemplateRefused(refusal(text)) if answer[:1] == sandbox.REFUSED else text
         except (ConnectionError, EOFError):
             raise self._ended() from None
-        if answer == sandbox.OUT_OF_MEMORY:
-            raise self._too_much_memory()
-        return answer[:1], answer[1:].decode(errors="surrogatepass")
 
     def _read(self, count: int, stop: threading.Event | None) -> bytes:
         """So many bytes of the answer. Raises `EOFError` if the process ends before."""
@@ -135,36 +143,51 @@ def start() -> None:
         _idle.append(Renderer())
 
 
-def render(source: str, context: Mapping[str, Any], stop: threading.Event | None = None) -> str:
-    """The text that a template makes of its context: plain values, as JSON has them.
+def render(
+    source: str, contexts: Sequence[Mapping[str, Any] | None], stop: threading.Event | None = None
+) -> list[Rendering]:
+    """The texts that a template makes of its contexts: plain values, as JSON has them.
 
-    Raises `TemplateRefused` with the template's own words, `TemplateCutOff` if it takes too long or too much
-    memory, `TemplateStopped` once `stop` is set.
+    In place of a text stands `TemplateRefused` with the template's own words, or `TemplateCutOff` if it took
+    too long or too much memory: the others are rendered all the same. Raises `TemplateStopped` once `stop`
+    is set.
     """
-    return _ask(source, context, stop)
+    renderings: list[Rendering] = []
+    while len(renderings) < len(contexts):
+        renderer = _waiting()
+        try:
+            for rendering in renderer.ask(source, contexts[len(renderings) :], stop):
+                renderings.append(rendering)
+        except BaseException as error:
+            # It is gone, or at work on what nobody waits for.
+            renderer.close()
+            if not isinstance(error, TemplateCutOff) or isinstance(error, TemplateStopped):
+                raise
+            renderings.append(error)
+        else:
+            _idle.append(renderer)
+    return renderings
+
+
+def text_of(rendering: Rendering) -> str:
+    """The text. Raises what stands in its place."""
+    if isinstance(rendering, TemplateRefused):
+        raise rendering
+    return rendering
 
 
 def undeclared_variables(source: str) -> frozenset[str]:
     """The variables that a template reads; none of one with errors. Raises `TemplateCutOff`."""
-    return frozenset(_ask(source, None, None).split())
+    (names,) = render(source, [None])
+    return frozenset(text_of(names).split())
 
 
-def _ask(source: str, context: Mapping[str, Any] | None, stop: threading.Event | None) -> str:
-    try:
+def _waiting() -> Renderer:
+    with contextlib.suppress(IndexError):
         while not (renderer := _idle.pop()).is_running():
             renderer.close()
-    except IndexError:
-        renderer = Renderer()
-    try:
-        kind, text = renderer.ask(source, context, stop)
-    except BaseException:
-        # It is gone, or at work on what nobody waits for.
-        renderer.close()
-        raise
-    _idle.append(renderer)
-    if kind == sandbox.REFUSED:
-        raise TemplateRefused(refusal(text))
-    return text
+        return renderer
+    return Renderer()
 
 
 @atexit.register

@@ -14,7 +14,7 @@ import marshal
 import resource
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,8 @@ MAX_GROWTH, MAX_CHARACTERS = 16, 1 << 20
 def main() -> None:
     """Answer requests until standard input is closed.
 
-    The arguments are the limits in bytes (0: none) and in seconds for a request, and `sys.path`.
+    The arguments are the limits in bytes (0: none) and in seconds for a text, and `sys.path`. A request is a
+    template and the contexts to render it with, each of which is answered.
     """
     memory, seconds, *sys.path[:] = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -46,18 +47,30 @@ def main() -> None:
     _environment()
     while length := requests.read(LENGTH_BYTES):
         signal.setitimer(signal.ITIMER_REAL, float(seconds))
-        answer = _answer(requests.read(int.from_bytes(length)))
-        answers.write(len(answer).to_bytes(LENGTH_BYTES))
-        answers.write(answer)
-        answers.flush()
+        for answer in _answers(requests.read(int.from_bytes(length))):
+            answers.write(len(answer).to_bytes(LENGTH_BYTES))
+            answers.write(answer)
+            # At once: the next one may end the process.
+            answers.flush()
+            signal.setitimer(signal.ITIMER_REAL, float(seconds))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _answer(request: bytes) -> bytes:
+def _answers(request: bytes) -> Iterator[bytes]:
     try:
-        source, context = marshal.loads(request)
+        source, contexts = marshal.loads(request)
+    except MemoryError:
+        yield OUT_OF_MEMORY
+        return
+    for context in contexts:
+        yield _answer(source, context, MAX_CHARACTERS + MAX_GROWTH * len(request))
+
+
+def _answer(source: str, context: dict[str, Any] | None, most: int) -> bytes:
+    """A text of at most so many characters: a context's, or without one the variables that are read."""
+    try:
         text = " ".join(undeclared_variables(source)) if context is None else render(source, context)
-        if len(text) > MAX_CHARACTERS + MAX_GROWTH * len(request):
+        if len(text) > most:
             return REFUSED + b"it writes more than any model can read"
         return TEXT + text.encode(errors="surrogatepass")
     except MemoryError:

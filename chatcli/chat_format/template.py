@@ -8,18 +8,21 @@ so any template will do. The template's clock stands at the session's date.
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
+import itertools
 import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from chatcli.chat_format import renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
 from chatcli.chat_format.markers import CallSyntax
+from chatcli.chat_format.renderer import Rendering, text_of
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused
@@ -58,11 +61,32 @@ class MessageDict(dict[str, Any]):
 
     calls: Message | None = None
 
+    @functools.cached_property
+    def plain(self) -> dict[str, Any]:
+        """The same as a plain dictionary, which is the same object each time."""
+        return dict(self)
+
 
 # A rendered continuation, and the invented texts of which one stands where it diverges from others.
 Probe = tuple[str, tuple[str, ...]]
+# Messages to render, and whether the generation prompt follows them.
+Conversation = tuple[list[MessageDict], bool]
 K = TypeVar("K")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A path with messages that may follow it, and the invented texts that stand where it diverges.
+
+    A template that refuses an `optional` one has none such. One `without_thought` is for templates that show
+    thinking, which others than those write in the same way.
+    """
+
+    messages: list[MessageDict]
+    starts: tuple[str, ...] = ()
+    optional: bool = False
+    without_thought: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,17 +189,33 @@ class Template:
         return text
 
     def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
-        replies = [each.calls for each in messages if each.calls is not None]
-        if replies:
-            numbers = iter(range(len(replies)))
-            held = [
-                {**each, "content": f"{PLACEHOLDER}{next(numbers)}{PLACEHOLDER}"} if each.calls else each
-                for each in messages
+        (rendering,) = self._render_all([(messages, generation)])
+        return text_of(rendering)
+
+    def _render_all(self, conversations: Sequence[Conversation]) -> list[Rendering]:
+        """Each as a text, or why there is none: all in one request to the process that renders."""
+        replies = [[each.calls for each in messages if each.calls] for messages, _ in conversations]
+        renderings = self._rendered(
+            [
+                (_held(messages) if calling else messages, generation)
+                for (messages, generation), calling in zip(conversations, replies, strict=True)
             ]
-            text = _rendered(self._tokenizer, held, generation, self._options, self._stop)
-            if (text_as_written := self._as_written(text, replies)) is not None:
-                return text_as_written
-        return _rendered(self._tokenizer, messages, generation, self._options, self._stop)
+        )
+        others: list[int] = []
+        for at, calling in enumerate(replies):
+            rendering = renderings[at]
+            if calling and isinstance(rendering, str):
+                as_written = self._as_written(rendering, calling)
+                if as_written is None:
+                    others.append(at)
+                else:
+                    renderings[at] = as_written
+        for at, rendering in zip(others, self._rendered([conversations[at] for at in others]), strict=True):
+            renderings[at] = rendering
+        return renderings
+
+    def _rendered(self, conversations: Sequence[Conversation]) -> list[Rendering]:
+        return _rendered(self._tokenizer, conversations, self._options, self._stop) if conversations else []
 
     def _as_written(self, text: str, replies: Sequence[Message]) -> str | None:
         """A rendered text with each reply as the model wrote it, calls included, in its placeholder's place.
@@ -281,7 +321,7 @@ class Template:
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
 
     def _generation_prompt_after(self, dicts: list[MessageDict]) -> str:
-        with_prompt, without = (self._render(dicts, generation=each) for each in (True, False))
+        with_prompt, without = map(text_of, self._render_all([(dicts, True), (dicts, False)]))
         return with_prompt[common_text([with_prompt, without]) :]
 
     def rerun_reason(self, messages: Sequence[Message]) -> str | None:
@@ -358,7 +398,9 @@ class Template:
     def _ask(self, messages: Sequence[Message]) -> StablePrefix:
         """What the invented continuations of a path share once they are rendered."""
         prompt = self.text([*messages, *next_input(messages)], generation=True)
-        return self._shared(messages, self._probes(self._as_dicts(messages), messages, prompt))
+        continuations = self._continuations(self._as_dicts(messages), messages)
+        renderings = self._render_all([(each.messages, True) for each in continuations])
+        return self._shared(messages, [_prompt_probe(messages, prompt), *_probes(continuations, renderings)])
 
     def _ask_recent(self, messages: Sequence[Message], recent: list[MessageDict]) -> StablePrefix | None:
         """`_ask`, of which only the prompt and one continuation are rendered whole.
@@ -370,109 +412,129 @@ class Template:
         following = [self._as_dict(message) for message in follows]
         whole, short = [*self._as_dicts(messages), *following], [*recent, *following]
         text, thought = INVENTED_TEXTS[0], INVENTED_THOUGHTS[0]
+        continued = [self._reply(dicts, text, thought).messages for dicts in (whole, short)]
+        continuations = self._continuations(recent, messages)
+        renderings = self._render_all(
+            [(dicts, True) for dicts in (*continued, short, *(each.messages for each in continuations))]
+        )
         try:
-            continued, _ = self._reply(whole, text, thought)
-            short_continued, _ = self._reply(short, text, thought)
-            short_prompt = self._render(short)
-            probes = self._probes(recent, messages, short_prompt)
+            whole_continued, short_continued, short_prompt = map(text_of, renderings[:3])
+            probes = [_prompt_probe(messages, short_prompt), *_probes(continuations, renderings[3:])]
         except TemplateRefused:
             return None
         same = common_text([prompt[: -len(short_prompt) - 1 : -1], short_prompt[::-1]])
         before, start = prompt[: len(prompt) - same], len(short_prompt) - same
         texts = [short_continued, *(text for text, _ in probes)]
         is_local = all(text.startswith(short_prompt[:start]) for text in texts)
-        if not is_local or continued != before + short_continued[start:]:
+        if not is_local or whole_continued != before + short_continued[start:]:
             return None
-        return self._shared(messages, [(before + text[start:], starts) for text, starts in probes])
+        return self._shared(messages, [(text[start:], starts) for text, starts in probes], before)
 
-    def _probes(self, dicts: list[MessageDict], messages: Sequence[Message], prompt: str) -> Sequence[Probe]:
-        """What may follow `dicts`, which end as `messages` do.
-
-        `prompt` is the first of it: with what `next_input` puts there.
-        """
+    def _continuations(self, dicts: list[MessageDict], messages: Sequence[Message]) -> list[Continuation]:
+        """What may follow `dicts`, which end as `messages` do, beside what `next_input` puts there."""
         last = messages[-1] if messages else None
         if last is not None and last.role == "user":
-            return [(prompt, ()), *self._replies(dicts)]
+            return list(self._replies(dicts))
         if last is not None and last.role == "tool":
-            return [(prompt, ()), *self._calls(dicts)]
-        first = (prompt, (next_input(messages)[0].content,))
+            return list(self._calls(dicts))
         if last is not None and last.tool_calls:
-            return [first, *self._results(dicts, last.tool_calls[0].id, INVENTED_TEXTS[1:])]
-        return [first, *self._questions(dicts)]
+            return list(self._results(dicts, last.tool_calls[0].id, INVENTED_TEXTS[1:]))
+        return list(self._questions(dicts))
 
-    def _shared(self, messages: Sequence[Message], probes: Sequence[Probe]) -> StablePrefix:
-        """What rendered continuations of a path share."""
+    def _shared(self, messages: Sequence[Message], probes: Sequence[Probe], before: str = "") -> StablePrefix:
+        """What rendered continuations of a path share, which all follow the text `before`."""
         encoder, texts = self._cache.encoder, [text for text, _ in probes]
         common = common_text(texts)
         # Where more than one continues with its invented text, any text may follow.
         invented = sum(text[common:].lstrip().startswith(starts) for text, starts in probes)
-        shared = encoder.shared(texts, any_text_follows=invented > 1)
-        tokens = encoder.encode(texts[0])
+        shared = encoder.shared(texts, before=before, any_text_follows=invented > 1)
+        tokens = encoder.encode(before + texts[0])
         shared = max(min(shared, len(tokens) - 1), 0)
         if self.vision is not None and (images := pictures(messages)):
             # Each image is one token in a rendered text, so the prefix ends between images.
             shared = self.vision.widened(shared, tokens, images)
-        return StablePrefix(shared, common)
+        return StablePrefix(shared, len(before) + common)
 
-    def _replies(self, dicts: list[MessageDict]) -> Iterator[Probe]:
+    def _replies(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
         """What may follow a question: replies of every kind, with thinking and without."""
-        with_thinking = [
-            self._reply(dicts, text, thought)
-            for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True)
-        ]
-        yield from with_thinking
+        for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
+            yield self._reply(dicts, text, thought)
         if self.vision is not None:
-            with suppress(TemplateRefused):
-                yield self._reply(dicts, INVENTED_TEXTS[0], INVENTED_THOUGHTS[0], (INVENTED_IMAGE,))
-        stopped_thoughts = [INVENTED_THOUGHTS[0]]
-        if self._reply(dicts, INVENTED_TEXTS[0], "")[0] != with_thinking[0][0]:
-            # The template shows thinking: without any, a reply may diverge elsewhere.
-            yield from (self._reply(dicts, text, "") for text in INVENTED_TEXTS)
-            stopped_thoughts.append("")
-        for thought in stopped_thoughts:
-            # A reply that was stopped at once; a template that refuses it has no such continuation.
-            with suppress(TemplateRefused):
-                yield self._reply(dicts, "", thought)
+            with_image = self._reply(dicts, INVENTED_TEXTS[0], INVENTED_THOUGHTS[0], (INVENTED_IMAGE,))
+            yield replace(with_image, optional=True)
+        # Where the template shows thinking, a reply without any may diverge elsewhere.
+        for text in INVENTED_TEXTS:
+            yield replace(self._reply(dicts, text, ""), without_thought=True)
+        # A reply that was stopped at once.
+        yield replace(self._reply(dicts, "", INVENTED_THOUGHTS[0]), optional=True)
+        yield replace(self._reply(dicts, "", ""), optional=True, without_thought=True)
 
     def _reply(
         self, dicts: list[MessageDict], text: str, thought: str, images: tuple[Picture, ...] = ()
-    ) -> Probe:
+    ) -> Continuation:
         reply = self._as_dict(Message("assistant", text, thought))
         question = self._as_dict(Message("user", INVENTED_TEXTS[0], images=images))
         starts = tuple(each.lstrip() for each in (text, thought) if each)
-        return self._render([*dicts, reply, question]), starts
+        return Continuation([*dicts, reply, question], starts)
 
-    def _questions(self, dicts: list[MessageDict]) -> Iterator[Probe]:
+    def _questions(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
         """What may follow a reply, beside the first invented question: others, and another after it."""
         first, *others = (self._as_dict(Message("user", text)) for text in INVENTED_TEXTS)
         for question in others:
-            yield self._render([*dicts, question]), (question["content"].lstrip(),)
+            yield Continuation([*dicts, question], (question["content"].lstrip(),))
         if self.vision is not None:
             with_image = self._as_dict(Message("user", INVENTED_TEXTS[0], images=(INVENTED_IMAGE,)))
-            with suppress(TemplateRefused):
-                yield self._render([*dicts, with_image]), ()
-        yield self._reply([*dicts, first], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])[0], ()
+            yield Continuation([*dicts, with_image], optional=True)
+        another = self._reply([*dicts, first], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])
+        yield replace(another, starts=())
 
-    def _calls(self, dicts: list[MessageDict]) -> Iterator[Probe]:
+    def _calls(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
         """What may follow a tool's result: another one, and replies that call a tool again.
 
         Not the next question, at which a template drops the thinking of all these replies: until then
         every prompt has it.
         """
-        with suppress(TemplateRefused):
-            yield from self._results(dicts, INVENTED_CALL.id, INVENTED_TEXTS)
+        for continuation in self._results(dicts, INVENTED_CALL.id, INVENTED_TEXTS):
+            yield replace(continuation, optional=True)
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
             reply = self._as_dict(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
             result = self._as_dict(Message("tool", text, tool_call_id=INVENTED_CALL.id))
             starts = tuple(each.lstrip() for each in (text, thought))
-            with suppress(TemplateRefused):
-                yield self._render([*dicts, reply, result]), starts
+            yield Continuation([*dicts, reply, result], starts, optional=True)
 
-    def _results(self, dicts: list[MessageDict], call_id: str, texts: Sequence[str]) -> Iterator[Probe]:
+    def _results(
+        self, dicts: list[MessageDict], call_id: str, texts: Sequence[str]
+    ) -> Iterator[Continuation]:
         """What follows a reply that calls a tool: a result with each of these texts."""
         for text in texts:
             result = self._as_dict(Message("tool", text, tool_call_id=call_id))
-            yield self._render([*dicts, result]), (text.lstrip(),)
+            yield Continuation([*dicts, result], (text.lstrip(),))
+
+
+def _prompt_probe(messages: Sequence[Message], prompt: str) -> Probe:
+    """A path's prompt, with what `next_input` puts after it, as the first of its probes."""
+    return prompt, tuple(message.content for message in next_input(messages))
+
+
+def _probes(continuations: Sequence[Continuation], renderings: Sequence[Rendering]) -> Iterator[Probe]:
+    """The continuations that there are. Raises `TemplateRefused` where one is refused that must be."""
+    without = next((at for at, each in enumerate(continuations) if each.without_thought), None)
+    # The first of these has the text of the very first, whose thinking the template then shows.
+    shows_thinking = without is not None and text_of(renderings[without]) != text_of(renderings[0])
+    for continuation, rendering in zip(continuations, renderings, strict=True):
+        is_refused = isinstance(rendering, TemplateRefused)
+        if (is_refused and continuation.optional) or (continuation.without_thought and not shows_thinking):
+            continue
+        yield text_of(rendering), continuation.starts
+
+
+def _held(messages: Sequence[MessageDict]) -> list[MessageDict]:
+    """Messages with a placeholder for the content of each reply that calls tools."""
+    numbers = itertools.count()
+    return [
+        MessageDict(each, content=f"{PLACEHOLDER}{next(numbers)}{PLACEHOLDER}") if each.calls else each
+        for each in messages
+    ]
 
 
 def next_input(messages: Sequence[Message]) -> list[Message]:
@@ -510,25 +572,21 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
 
 def _rendered(
     tokenizer: Any,
-    messages: Sequence[Mapping[str, Any]],
-    generation: bool,
+    conversations: Sequence[Conversation],
     options: Mapping[str, Any],
     stop: threading.Event | None,
-) -> str:
-    """The rendered text. Raises `TemplateRefused`."""
+) -> list[Rendering]:
+    """The rendered texts, or why there is none. Raises `TemplateStopped`."""
+    if python_renderer(tokenizer) is not None:
+        return [_rendered_by_python(tokenizer, *each, options) for each in conversations]
     try:
-        if python_renderer(tokenizer) is not None:
-            flags = {"tokenize": False, "add_generation_prompt": generation}
-            # Python code could change its arguments.
-            return str(tokenizer.apply_chat_template(_copied(messages), **flags, **options))
         source = options.get("chat_template") or tokenizer.get_chat_template(tools=options.get("tools"))
     except Exception as error:
         # Code of whoever made the model can raise anything, and several templates may lack the one.
-        raise TemplateRefused(renderer.refusal(sandbox.reason(error))) from error
+        return [_refusal(error)] * len(conversations)
     context = {
         "tools": None,
         "documents": None,
-        "add_generation_prompt": generation,
         # What mlx-lm gives every template.
         "enable_thinking": tokenizer.has_thinking,
         **tokenizer.special_tokens_map,
@@ -536,7 +594,29 @@ def _rendered(
     }
     context.pop("chat_template", None)
     plain = json.loads(json.dumps(context, default=str))
-    return renderer.render(source, {**plain, "messages": list(map(dict, messages))}, stop)
+    contexts = [
+        {"add_generation_prompt": generation, **plain, "messages": [message.plain for message in messages]}
+        for messages, generation in conversations
+    ]
+    return renderer.render(source, contexts, stop)
+
+
+def _rendered_by_python(
+    tokenizer: Any, messages: list[MessageDict], generation: bool, options: Mapping[str, Any]
+) -> Rendering:
+    flags = {"tokenize": False, "add_generation_prompt": generation}
+    try:
+        # Python code could change its arguments.
+        return str(tokenizer.apply_chat_template(_copied(messages), **flags, **options))
+    except Exception as error:
+        # It is of whoever made the model, and can raise anything.
+        return _refusal(error)
+
+
+def _refusal(error: Exception) -> TemplateRefused:
+    refusal = TemplateRefused(renderer.refusal(sandbox.reason(error)))
+    refusal.__cause__ = error
+    return refusal
 
 
 def _copied(value: Any) -> Any:
@@ -559,12 +639,12 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
     """A text with every control token that the template writes: its source, named tokens, a sample."""
     named = " ".join(map(str, tokenizer.special_tokens_map.values()))
     conversation = [
-        {"role": role, "content": text, "reasoning_content": text, "thinking": text} for role, text in SAMPLE
+        MessageDict(role=role, content=text, reasoning_content=text, thinking=text) for role, text in SAMPLE
     ]
     sample = ""
     for messages in (conversation, conversation[1:]):
         try:
-            sample += _rendered(tokenizer, messages, True, {}, None)
+            sample += text_of(_rendered(tokenizer, [(messages, True)], {}, None)[0])
         except TemplateCutOff:
             raise
         except TemplateRefused:

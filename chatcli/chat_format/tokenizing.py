@@ -1,14 +1,18 @@
 """Text to token ids, tokenizing only what is new.
 
 A tokenizer first splits a text at its control tokens and encodes what lies between apart. So a text is
-a sequence of pieces, each begun by such a mark, and a piece that was seen before keeps its tokens.
+a sequence of pieces, each begun by such a mark, and those that another text had in the same place keep their
+tokens.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain, groupby, pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 from chatcli.store.segments.token_path import common_prefix
@@ -25,45 +29,86 @@ END_CHARACTERS = 32
 MAX_ENDS = 8
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """A text and its tokens, and where its pieces begin: in characters, and in tokens."""
+
+    text: str
+    tokens: list[int]
+    starts: list[int]
+    offsets: list[int]
+
+    def pieces(self, first: int, count: int) -> Iterator[tuple[str, list[int]]]:
+        """So many pieces from the piece `first` on, each with its tokens."""
+        starts = [*self.starts[first : first + count + 1], len(self.text)][: count + 1]
+        offsets = [*self.offsets[first : first + count + 1], len(self.tokens)][: count + 1]
+        for (start, end), (begin, stop) in zip(pairwise(starts), pairwise(offsets), strict=True):
+            yield self.text[start:end], self.tokens[begin:stop]
+
+
 class Encoder:
-    """Encodes texts, remembering the pieces of the last two; threads may share it."""
+    """Encodes texts, remembering the last two; threads may share it."""
 
     def __init__(self, tokenizer: Any, control: Iterable[str]) -> None:
         """`control` are the control tokens to expect in a text, of which those that split it are used."""
         self._tokenizer = tokenizer
         marks = cutting_marks(tokenizer, control)
         self._marks = re.compile("|".join(map(re.escape, marks)) or "(?!)")
+        self._longest_mark = max(map(len, marks), default=0)
         self._ids = frozenset(marks.values())
-        self._last: tuple[str, list[int]] = ("", [])
-        self._seen: tuple[dict[str, list[int]], ...] = ({}, {})
+        self._last = (Encoded("", [], [0], [0]),) * 2
         self._ends: dict[str, str] = {}
 
     def encode(self, text: str) -> list[int]:
         """Token ids, the same as those of the whole text tokenized at once."""
-        last, tokens = self._last
-        if last != text:
-            pieces = self._encode_pieces(text)
-            tokens = list(chain.from_iterable(piece_tokens for _, piece_tokens in pieces))
-            self._seen = (dict(pieces), self._seen[0])
-            self._last = (text, tokens)
-        return tokens
+        return self._encoded(text).tokens
 
-    def shared(self, texts: Sequence[str], *, any_text_follows: bool = False) -> int:
-        """How many leading tokens all texts share.
+    def _encoded(self, text: str) -> Encoded:
+        """A text of which only what comes after the beginning of one of the last two is looked at."""
+        last = self._last
+        for known in last:
+            if known.text == text:
+                return known
+        shared, begun = max(((_common(known.text, text), known) for known in last), key=itemgetter(0))
+        # The last piece that begins alike in both. What comes later may make another mark of its beginning.
+        at = max(bisect_right(begun.starts, shared - self._longest_mark) - 1, 0)
+        cut, offset = begun.starts[at], begun.offsets[at]
+        starts = [match.start() for match in self._marks.finditer(text, cut)]
+        starts = starts if starts[:1] == [cut] else [cut, *starts]
+        pieces = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+        tokens = self._encode_pieces(pieces, [(known, bisect_left(known.starts, cut)) for known in last])
+        lengths = accumulate((len(tokens[piece]) for piece in pieces[:-1]), initial=offset)
+        encoded = Encoded(
+            text,
+            [*begun.tokens[:offset], *chain.from_iterable(tokens[piece] for piece in pieces)],
+            begun.starts[:at] + starts,
+            [*begun.offsets[:at], *lengths],
+        )
+        self._last = (encoded, last[0])
+        return encoded
+
+    def shared(self, texts: Sequence[str], *, before: str = "", any_text_follows: bool = False) -> int:
+        """How many leading tokens all texts share, each of which follows `before`.
 
         `any_text_follows`: other texts may have any character where these diverge. Only the piece in which
         they diverge is tokenized for each of them.
         """
-        first, common = texts[0], common_text(texts)
-        start = self._last_mark(first, common)
-        tails = [self._tokenize(self._piece_at(text, start)) for text in texts]
+        first, common = self._encoded(before + texts[0]), len(before) + common_text(texts)
+        # From the last mark that lies before: at the text's beginning there may be none.
+        at = bisect_right(first.starts, common) - 1
+        while at > 0 and not self._marks.match(first.text, first.starts[at], common):
+            at -= 1
+        start = first.starts[at]
+        within, later = before[start:], max(start - len(before), 0)
+        rests = [within + text[later:] for text in texts]
+        tails = [self._tokenize(self._first_piece(rest)) for rest in rests]
         if _shared(tails) == min(map(len, tails)):
             # Other text with the same tokens, such as unknown characters.
-            tails = [self._tokenize(text[start:]) for text in texts]
+            tails = [self._tokenize(rest) for rest in rests]
         if any_text_follows:
-            end = first[start:common]
+            end = first.text[start:common]
             tails.append(self._tokenize(end + self._merging(end[-END_CHARACTERS:])))
-        return self._count_before(first, start) + _shared(tails)
+        return first.offsets[at] + _shared(tails)
 
     def _merging(self, end: str) -> str:
         """The next character that changes most tokens of a text with this end."""
@@ -75,39 +120,23 @@ class Encoder:
             self._ends = {**dict(list(self._ends.items())[1 - MAX_ENDS :]), end: character}
         return character
 
-    def _count_before(self, text: str, start: int) -> int:
-        if not start:
-            return 0
-        return len(self.encode(text)) - sum(len(tokens) for _, tokens in self._encode_pieces(text[start:]))
+    def _first_piece(self, text: str) -> str:
+        """To the end of the first mark that is not at the beginning."""
+        following = self._marks.search(text, 1)
+        return text[: following.end()] if following else text
 
-    def _last_mark(self, text: str, end: int) -> int:
-        """Where the last mark that lies before `end` begins; 0 if there is none."""
-        return max((match.start() for match in self._marks.finditer(text, 0, end)), default=0)
-
-    def _piece_at(self, text: str, start: int) -> str:
-        """From the mark at `start` to the end of the next one."""
-        following = self._marks.search(text, start + 1)
-        return text[start : following.end()] if following else text[start:]
-
-    def _encode_pieces(self, text: str) -> list[tuple[str, list[int]]]:
-        """The pieces of `text`, each with its tokens."""
-        pieces = self._pieces(text)
-        known: dict[str, list[int]] = {}
-        now, before = self._seen
-        for piece in pieces:
-            tokens = now.get(piece) or before.get(piece)
-            if tokens is not None:
-                known[piece] = tokens
+    def _encode_pieces(
+        self, pieces: Sequence[str], places: Iterable[tuple[Encoded, int]]
+    ) -> dict[str, list[int]]:
+        """The tokens of each of these adjacent pieces, which other texts may have at these places."""
+        known = {
+            piece: tokens for encoded, first in places for piece, tokens in encoded.pieces(first, len(pieces))
+        }
         fresh = [piece not in known for piece in pieces]
-        for new, run in groupby(zip(fresh, pieces, strict=True), lambda pair: pair[0]):
+        for new, run in groupby(zip(fresh, pieces, strict=True), itemgetter(0)):
             if new:
                 known |= self._encode_run([piece for _, piece in run])
-        return [(piece, known[piece]) for piece in pieces]
-
-    def _pieces(self, text: str) -> list[str]:
-        starts = [match.start() for match in self._marks.finditer(text)]
-        cuts = [*([] if starts[:1] == [0] else [0]), *starts, len(text)]
-        return [text[start:end] for start, end in pairwise(cuts)]
+        return known
 
     def _encode_run(self, run: list[str]) -> dict[str, list[int]]:
         """The tokens of each of these adjacent pieces, tokenized in one go."""

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_a_template_without_bounds_is_ended(source: str) -> None:
     process = Renderer(SECONDS, MEMORY_BYTES)
     started = time.monotonic()
     with pytest.raises(TemplateCutOff, match=r"more memory than 200 MB|come to an end in 2 seconds"):
-        process.ask(source, CONTEXT, None)
+        list(process.ask(source, [CONTEXT], None))
     process.close()
     assert time.monotonic() - started < 10 * SECONDS
 
@@ -85,29 +86,45 @@ def test_where_the_system_limits_no_memory_its_growth_is_watched() -> None:
     hoards = "{% set n.it = [n.it, 'x' * (99999 + i)] %}"
     source = "{% set n = namespace() %}{% for i in range(99999) %}" + hoards + "{% endfor %}"
     with pytest.raises(TemplateCutOff, match="more memory than 200 MB"):
-        process.ask(source, CONTEXT, None)
+        list(process.ask(source, [CONTEXT], None))
     process.close()
+
+
+def rendered(source: str, context: dict[str, Any] | None = None) -> str:
+    (rendering,) = renderer.render(source, [context or CONTEXT])
+    return renderer.text_of(rendering)
+
+
+def test_of_several_conversations_only_those_are_cut_off_that_a_template_does_not_end() -> None:
+    source = (
+        "{{ messages[0].content }}{% if n == 1 %}{{ 'x' * 10000000000 }}{% endif %}"
+        "{{ n or raise_exception('none') }}"
+    )
+    contexts = [{**CONTEXT, "n": number} for number in range(4)]
+    refused, cut_off, *texts = renderer.render(source, contexts)
+    assert ["Hello2", "Hello3"] == texts
+    assert (TemplateRefused, TemplateCutOff) == (type(refused), type(cut_off))
 
 
 def test_what_a_template_is_cut_off_for_harms_no_other() -> None:
     with pytest.raises(TemplateCutOff):
-        renderer.render("{{ 'x' * 10000000000 }}", CONTEXT)
-    assert "Hello" == renderer.render("{{ messages[0].content }}", CONTEXT)
+        rendered("{{ 'x' * 10000000000 }}")
+    assert "Hello" == rendered("{{ messages[0].content }}")
 
 
 def test_a_process_that_was_killed_while_nothing_was_rendered_is_not_missed() -> None:
-    renderer.render("{{ 1 }}", CONTEXT)
+    rendered("{{ 1 }}")
     for process in renderer._idle:
         os.kill(process._process.pid, signal.SIGKILL)
         os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
-    assert "Hello" == renderer.render("{{ messages[0].content }}", CONTEXT)
+    assert "Hello" == rendered("{{ messages[0].content }}")
 
 
 def test_a_conversation_is_never_rendered_as_much_more_than_it_is() -> None:
     with pytest.raises(TemplateRefused, match="writes more than any model can read"):
-        renderer.render("{{ 'x' * 60000000 }}", CONTEXT)
+        rendered("{{ 'x' * 60000000 }}")
     long = {"messages": [{"role": "user", "content": "x" * 500_000}]}
-    assert 8_000_000 == len(renderer.render("{{ messages[0].content * 16 }}", long))
+    assert 8_000_000 == len(rendered("{{ messages[0].content * 16 }}", long))
 
 
 def test_a_template_that_ctrl_c_ends_exits_as_an_interrupt_does(tmp_path: Path) -> None:

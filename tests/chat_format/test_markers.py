@@ -253,3 +253,26 @@ def test_a_call_is_printed_on_one_line_without_control_characters(make_tokenizer
 def test_a_loaded_model_has_closing_tokens(tmp_path: Path) -> None:
     loaded = load(str(tiny.write_model(tmp_path / "m", "qwen3")))
     assert [tiny.SPECIAL.index("</think>")] == closing_tokens(loaded.tokenizer)
+
+
+class CountingVocabulary:
+    """A tokenizer that counts how often its vocabulary is listed."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer, self.listed = tokenizer, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def get_vocab(self) -> Any:
+        self.listed += 1
+        return self._tokenizer.get_vocab()
+
+
+def test_a_vocabulary_is_listed_once_and_not_for_every_reply(make_tokenizer: MakeTokenizer) -> None:
+    """A list of 150,000 tokens takes long before a first token."""
+    counting = CountingVocabulary(make_tokenizer(["<think>", "</think>"]))
+    for _ in range(3):
+        segments = parts(ReplySplitter(counting, ""), ["<think>Hm.</think>Yes."])
+        assert ("Hm.", "Yes.") == (joined(segments, thinking=True), joined(segments, thinking=False))
+    assert 1 == counting.listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from transformers import PreTrainedTokenizerFast
 from chatcli.chat_format.tokenizing import SEAM, Encoder, Seams, cutting_marks
 from chatcli.store.segments.token_path import common_prefix
 from tests.support import tiny
+from tests.support.families import at_night
 
 MARKS = ["<|a|>", "<|b|>", "<c>"]
 # Texts that are joined: spaces, parts of control tokens, control tokens that contain others.
@@ -141,14 +143,44 @@ def test_texts_with_a_common_beginning_have_the_tokens_of_the_whole(
             assert encode_whole(tokenizer, beginning + end) == encoder.encode(beginning + end)
 
 
+@pytest.mark.parametrize("seed", [0, *(at_night(seed) for seed in range(1, 20))])
+def test_conversations_that_grow_branch_and_change_have_the_tokens_of_the_whole(
+    tokenizer: Any, seed: int
+) -> None:
+    rng = random.Random(seed)
+    encoder = Encoder(tokenizer, MARKS)
+    messages: list[str] = []
+    for _ in range(40):
+        match rng.randrange(8):
+            case 0:  # another branch
+                messages = messages[: rng.randint(0, len(messages))]
+            case 1 if messages:  # an earlier message is rendered otherwise, also the first
+                messages[rng.choice([0, rng.randrange(len(messages))])] = fragments(rng)
+            case 2 if messages:  # one more is put between
+                messages.insert(rng.randrange(len(messages)), fragments(rng))
+            case 3:
+                assert encoder.encode(MARKS[0]) == encode_whole(tokenizer, MARKS[0])
+        messages += [rng.choice(MARKS) + fragments(rng) for _ in range(rng.randint(1, 3))]
+        text = "".join(messages)
+        assert encode_whole(tokenizer, text) == encoder.encode(text)
+
+
+def fragments(rng: random.Random) -> str:
+    return "".join(rng.choices(FRAGMENTS, k=rng.randint(0, 12)))
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4))
-def test_shared_equals_the_common_prefix_of_tokens(tokenizer: Any, beginning: str, ends: list[str]) -> None:
+@given(beginning=texts, ends=st.lists(texts, min_size=2, max_size=4), left_out=st.floats(0, 1))
+def test_shared_equals_the_common_prefix_of_tokens(
+    tokenizer: Any, beginning: str, ends: list[str], left_out: float
+) -> None:
     joined = [beginning + end for end in ends]
     first, *others = (encode_whole(tokenizer, text) for text in joined)
     shared = min(common_prefix(first, other) for other in others)
     assert shared == Encoder(tokenizer, MARKS).shared(joined)
+    before = beginning[: round(left_out * len(beginning))]
+    assert shared == Encoder(tokenizer, MARKS).shared([text[len(before) :] for text in joined], before=before)
 
 
 @pytest.mark.parametrize("name", ["strips left", "strips both", "words", "normalized", "no marks"])
