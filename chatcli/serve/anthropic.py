@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chatcli.conversation.images import Image
@@ -21,6 +22,7 @@ from chatcli.serve.wire import (
     frame,
     in_order,
     read_image,
+    sentence_of,
 )
 
 SAMPLING = {
@@ -49,7 +51,7 @@ def error_body(status: int, message: str) -> Json:
 
 
 def error_of(error: ChatcliError, status: int) -> Json:
-    return error_body(status, f"{TOO_LONG if isinstance(error, ContextFull) else ''}{error}")
+    return error_body(status, f"{TOO_LONG if isinstance(error, ContextFull) else ''}{sentence_of(error)}")
 
 
 class Messages(Exchange):
@@ -153,6 +155,19 @@ class Messages(Exchange):
 
     def error_frame(self, error: ChatcliError, status: int) -> bytes:
         return frame(error_of(error, status), "error")
+
+
+class TokenCount(Messages):
+    """`POST /v1/messages/count_tokens`."""
+
+    def __init__(self, body: Fields, model: str) -> None:
+        super().__init__(body, model)
+        self.stream = False
+        self.request = replace(self.request, count_only=True)
+
+    def whole(self) -> Json:
+        assert self.record is not None
+        return {"input_tokens": self.record.prompt_tokens}
 
 
 def call_input(arguments: str) -> tuple[Json, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -106,6 +107,7 @@ class Api:
             ("POST", "/v1/chat/completions", self._answer(openai.ChatCompletion)),
             ("POST", "/v1/completions", self._answer(openai.Completion)),
             ("POST", "/v1/messages", self._answer(anthropic.Messages)),
+            ("POST", "/v1/messages/count_tokens", self._answer(anthropic.TokenCount)),
             ("GET", "/v1/models", self._models),
             ("GET", "/v1/models/{name:path}", self._model),
             ("GET", "/v1/status", self._status),
@@ -226,13 +228,13 @@ class Api:
         """One line on standard error, without what messages say unless that is asked for."""
         if not self._log_messages:
             what = without_quoted(what)
-        request = f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)}"
-        print(
-            clean_line(f"{datetime.now():%H:%M:%S} {request} {status}: {what}"), file=sys.stderr, flush=True
-        )
+        log_line(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {what}")
 
     def log_reply(self, scope: Scope, exchange: Exchange, record: TurnRecord, began: float) -> None:
         """What a reply took, and why less was reused than could have been."""
+        if exchange.request.count_only:
+            self.log(scope, "counted", count("token", record.prompt_tokens))
+            return
         reused = record.reused_tokens + record.typeahead_tokens
         parts = [
             f"{reused:,} of {count('token', record.prompt_tokens)} reused",
@@ -248,6 +250,21 @@ class Api:
             self.log(scope, "asked", asked)
             calls = (f"{call.name}({call.arguments})" for call in exchange.calls)
             self.log(scope, "replied", " ".join((exchange.text, *calls)))
+
+
+def log_line(text: str) -> None:
+    """One line of the server's log."""
+    print(clean_line(f"{datetime.now():%H:%M:%S} {text}"), file=sys.stderr, flush=True)
+
+
+class LogHandler(logging.Handler):
+    """Has what the engine warns of in the same log. Tracebacks, which may quote messages, if asked for."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        log_line(record.getMessage() + (f": {type(error).__name__}" if error is not None else ""))
+        if error is not None and os.environ.get("CHATCLI_DEBUG"):
+            traceback.print_exception(error)
 
 
 class TooLarge(ChatcliError):

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -37,6 +38,8 @@ class Conversations:
     def __init__(self, folder: Location | None) -> None:
         """`folder` None: nothing is kept on disk."""
         self._folder = folder
+        # Lines that could not be written yet.
+        self._unwritten: deque[dict[str, Any]] = deque(maxlen=MAX_REPLIES)
         # By the ids of entries, and of tool calls.
         self._replies: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, Message] = {}
@@ -105,12 +108,17 @@ class Conversations:
         before = self._replies.pop(reply.id, {})
         known = {**before, **facts, "record": {**before.get("record", {}), **record}}
         self._replies = {**dict(list(self._replies.items())[1 - MAX_REPLIES :]), reply.id: known}
-        if self._folder is not None:
-            try:
-                served.append(self._folder, {"id": reply.id, "record": dict(record), **facts})
-            except OSError as error:
+        if self._folder is None:
+            return
+        was_written = not self._unwritten
+        self._unwritten.append({"id": reply.id, "record": dict(record), **facts})
+        try:
+            while self._unwritten:
+                served.append(self._folder, self._unwritten[0])
+                self._unwritten.popleft()
+        except OSError as error:
+            if was_written:  # said once
                 logger.warning("%s cannot be written: %s", self._folder / served.NAME, error.strerror)
-                self._folder = None  # said once
 
     def fact(self, entry: Entry, name: str) -> Any:
         """What was noted of a reply under this name; None: nothing."""

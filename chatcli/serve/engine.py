@@ -1,6 +1,6 @@
 """Runs the requests of a server: prefills one after the other, generates together, settles while nobody asks.
 
-One thread schedules. Between two chunks of a prefill the replies that are being generated get a token each.
+One thread schedules. Between two layers of a prefill the replies that are being generated get a token each.
 A reply that is alone is generated on the live cache, as the shell does it, so that the next request can go on
 from there; others join a batch, where the model allows one, or take turns.
 """
@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.sampling import check_logit_bias
-from chatcli.errors import ChatcliError, UsageError
+from chatcli.errors import ChatcliError, ContextFull, UsageError
 from chatcli.events import Event, Notice, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
 from chatcli.model import vision
 from chatcli.records import ReplyRecord
@@ -39,7 +39,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
 from chatcli.turn.batch import NO_ROOM, BatchReply, Together, fitting
-from chatcli.turn.prompt import Prompt, TurnContext, render, room_left
+from chatcli.turn.prompt import Prompt, TurnContext, history, render, room_left
 from chatcli.turn.record import provenance
 from chatcli.turn.reply import ReplyCollector
 
@@ -47,8 +47,14 @@ from chatcli.turn.reply import ReplyCollector
 MAX_TAKING_TURNS = 4
 # Conversations that wait for a quiet moment to be settled; older ones are prefilled when they go on.
 MAX_UNSETTLED = 32
+# A reply waits at least so long for its next token while another prompt is prefilled, and no longer than
+# for the layer after that: more often, and prompts would wait for ever smaller batches.
+STEP_INTERVAL_SECONDS = 0.05
 # A prompt without a template has a checkpoint after so many tokens, in whole steps of a prefill.
 PROMPT_SEGMENT_TOKENS = 1024
+# A text with more letters than so many for each token of the context is counted before it is rendered, in
+# pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
+LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
 COUNTS = (
     "requests",
     "hits",
@@ -111,14 +117,11 @@ class ServedReply(BatchReply):
                 self.deliver(CallsMade(tuple(called)))
 
 
-class Others:
-    """Set while a reply that is generated on the live cache is not all that there is to do."""
+@dataclass(frozen=True)
+class Signal:
+    """A stop signal that follows from something else."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def is_set(self) -> bool:
-        return self._engine.has_others()
+    is_set: Callable[[], bool]
 
 
 class Engine:
@@ -137,8 +140,9 @@ class Engine:
         self._unsettled: deque[tuple[TurnContext, Entry]] = deque(maxlen=MAX_UNSETTLED)
         self._taking_turns: list[ServedReply] = []
         self._on_live_cache: ServedReply | None = None
+        # When the last step ended, and what it took.
+        self._stepped_at = self._step_seconds = 0.0
         self._prefilling: Job | None = None
-        self._others = Others(self)
         self._together: Together[ServedReply] | None = None
         self._thread: threading.Thread | None = None
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -226,7 +230,7 @@ class Engine:
     def _checkpoints(self) -> Checkpoints:
         return self._runtime.checkpoints
 
-    def has_others(self) -> bool:
+    def _has_others(self) -> bool:
         """Whether more than one request is there. From any thread."""
         is_prefilling = self._prefilling is not None
         return self._closing or bool(self._waiting) or is_prefilling or len(self._running) > 1
@@ -249,6 +253,7 @@ class Engine:
                     self._stop_settling = threading.Event()
             if job is not None:
                 self._admit(job)
+                self._prefilling = None
             elif self._running:
                 self._step()
             else:
@@ -268,7 +273,7 @@ class Engine:
 
     def _admit(self, job: Job) -> None:
         """Prefill a request and have its reply generated, while the others go on."""
-        if self._on_live_cache is not None:
+        if self._on_live_cache is not None and not job.request.count_only:
             self._checkpoints.leave_live_cache()
             self._on_live_cache = None
         try:
@@ -289,14 +294,19 @@ class Engine:
             raise UsageError("There is no user's message to reply to.")
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
+        chat = self._runtime.unsaved_context(conversation, think)
+        self._check_length(job)
+        if request.count_only:
+            self._count_prompt(chat, job)
+            return
         self._unsettled = deque(
             (each for each in self._unsettled if each[1].id not in conversation.entries), MAX_UNSETTLED
         )
-        chat = self._runtime.unsaved_context(conversation, think)
         check_logit_bias(self._checkpoints.loaded.tokenizer, request.sampling)
         chat.sampling = request.sampling.over(self._runtime.sampling)
         record = TurnRecord("", len(conversation.turns()))
         loaded = checkpoints.loaded
+        checkpoints.others = Signal(self._step_is_due) if self._running else None
         with vision.keeping(loaded.vision, request.images, loaded.name):
             prompt = self._prompt(chat, request)
             for event in turn.prefill(chat, prompt, record, cancelled):
@@ -328,6 +338,35 @@ class Engine:
             self._end(reply)
         else:
             self._generate(reply)
+
+    def _count_prompt(self, chat: TurnContext, job: Job) -> None:
+        """Deliver how many tokens a prompt has, also one that does not fit. Raises `TemplateRefused`."""
+        loaded = self._checkpoints.loaded
+        assert chat.conversation.head is not None
+        with vision.keeping(loaded.vision, job.request.images, loaded.name):
+            tokens = chat.template.prompt(history(chat, chat.conversation.entries[chat.conversation.head]))
+        job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=len(tokens))))
+
+    def _check_length(self, job: Job) -> None:
+        """Raises `ContextFull` where that is clear before all of the texts is tokenized."""
+        loaded, request = self._checkpoints.loaded, job.request
+        texts = [request.prompt or "", *(message.content for message in request.messages)]
+        if sum(map(len, texts)) <= LETTERS_PER_TOKEN * loaded.context:
+            return
+        tokens = 0
+        for text in texts:
+            for start in range(0, len(text), PIECE_LETTERS):
+                piece = text[start : start + PIECE_LETTERS]
+                # Where a text is cut it may have a token more.
+                tokens += len(loaded.tokenizer.encode(piece, add_special_tokens=False)) - 1
+                if tokens >= loaded.context:
+                    raise ContextFull(
+                        f"The prompt has more tokens than the model's context, {loaded.context:,}.",
+                        "Choose a model with a longer context with -m.",
+                    )
+                self._step()
+                if job.cancelled.is_set():
+                    return
 
     def _prompt(self, chat: TurnContext, request: ReplyRequest) -> Prompt:
         """The request as tokens. Raises `TemplateRefused` or `ContextFull`."""
@@ -367,7 +406,7 @@ class Engine:
         while len(self._taking_turns) >= MAX_TAKING_TURNS:
             self._step()
         # Its first token is taken at once: another request may take the live cache before the next.
-        reply.alone = checkpoints.generate(request, reply.cancelled, others=self._others)
+        reply.alone = checkpoints.generate(request, reply.cancelled, others=Signal(self._has_others))
         self._taking_turns.append(reply)
         self._on_live_cache = reply
         self._take_turn(reply)
@@ -379,8 +418,19 @@ class Engine:
         last = replace(request, tail=prompt.tail[-1:], prefix=prompt.tokens[:-1])
         self._together.add(reply, checkpoints.fork(), last)
 
+    def _step_is_due(self) -> bool:
+        """Whether the running replies have waited long enough. Half of the time is the prefill's."""
+        waited = time.perf_counter() - self._stepped_at
+        return bool(self._running) and waited >= max(STEP_INTERVAL_SECONDS, self._step_seconds)
+
     def _step(self) -> None:
         """A token of each reply that is being generated."""
+        began = time.perf_counter()
+        self._take_tokens()
+        self._stepped_at = time.perf_counter()
+        self._step_seconds = self._stepped_at - began
+
+    def _take_tokens(self) -> None:
         for reply in list(self._taking_turns):
             self._take_turn(reply)
         together = self._together

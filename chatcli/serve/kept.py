@@ -73,6 +73,9 @@ class KeptConversations:
             if name is None or name in unusable or system != _digest(conversation):
                 continue
             try:
+                if not self._folder.exists(name):  # renamed or deleted
+                    unusable.add(name)
+                    name = self._folder.holding(identifier) or name
                 session = self._folder.open(self._folder.exact(name))
             except (SessionError, BadName):
                 unusable.add(name)

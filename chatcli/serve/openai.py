@@ -26,6 +26,7 @@ from chatcli.serve.wire import (
     frame,
     in_order,
     read_image,
+    sentence_of,
 )
 from chatcli.settings.values import Sampling
 
@@ -62,7 +63,7 @@ def error_body(status: int, message: str, param: str | None = None, code: str | 
 def error_of(error: ChatcliError, status: int) -> Json:
     # Agents make the conversation shorter when they read this code.
     code = "context_length_exceeded" if isinstance(error, ContextFull) else None
-    return error_body(status, str(error), getattr(error, "param", None), code)
+    return error_body(status, sentence_of(error), getattr(error, "param", None), code)
 
 
 class Completion(Exchange):

@@ -22,7 +22,8 @@ class ReplyRequest:
     "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages
     name by their hash. `sampling` is what the request says about it, the rest is the server's and the
     model's. `think` and `effort` None leave it to the template, as do the `arguments` it is given besides. Of
-    each token the `top_logprobs` likeliest are told; None: no logprobs at all.
+    each token the `top_logprobs` likeliest are told; None: no logprobs at all. `count_only`: nothing is run,
+    and `ReplyDone` has the prompt's tokens.
     """
 
     messages: tuple[Message, ...] = ()
@@ -34,6 +35,7 @@ class ReplyRequest:
     effort: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     top_logprobs: int | None = None
+    count_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 import threading
@@ -17,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chatcli.errors import UsageError
-from chatcli.serve.app import Api, Engine
+from chatcli.serve.app import Api, Engine, LogHandler
 from chatcli.serve.guard import Access, is_any
 
 # A request's head must have come by then.
@@ -172,8 +173,11 @@ def serve(
     listener = listen(access.host, port)
     url = url_of(listener, access.host)
     server = Server(Api(engine, log_messages=log_messages), access, lambda: on_ready(url))
-    with contextlib.closing(listener):
+    logger, handler = logging.getLogger("chatcli.serve"), LogHandler(logging.WARNING)
+    logger.addHandler(handler)
+    with contextlib.closing(listener), contextlib.closing(handler):
         server.run([listener])
+    logger.removeHandler(handler)
     if server.error is not None:
         raise server.error
     return server.signal, server.loading.is_alive()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from chatcli.conversation import images
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
-from chatcli.errors import ChatcliError, UsageError
+from chatcli.errors import ChatcliError, NoRoom, UsageError
 from chatcli.events import PrefillProgress, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.settings.values import SETTINGS, Sampling
@@ -128,6 +128,11 @@ def parse(body: bytes) -> Fields:
     if level:
         raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
     return Fields(values)
+
+
+def sentence_of(error: ChatcliError) -> str:
+    """An error as it is told to a program, which has no shell to take advice in."""
+    return f"{error.facts} Make the conversation shorter." if isinstance(error, NoRoom) else str(error)
 
 
 def _refuse_constant(name: str) -> Any:

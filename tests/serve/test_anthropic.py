@@ -165,3 +165,16 @@ def test_an_error_within_a_stream_is_its_last_event(client: anthropic.Anthropic)
 
 def test_the_model_is_listed(client: anthropic.Anthropic) -> None:
     assert [ENGINE.model] == [model.id for model in client.models.list()]
+
+
+def test_a_prompt_that_does_not_fit_is_refused_as_agents_expect_it(client: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        ask(client, "full")
+    assert "prompt is too long: 50 tokens do not fit 40. Make the conversation shorter." in str(refused.value)
+
+
+def test_the_tokens_of_a_prompt_are_counted(client: anthropic.Anthropic) -> None:
+    messages: Any = [{"role": "user", "content": "chat"}]
+    counted = client.messages.count_tokens(model="any", messages=messages, system="Be brief.", tools=[TOOL])
+    assert 40 == counted.input_tokens
+    assert ENGINE.requests[-1].count_only and ENGINE.requests[-1].tools

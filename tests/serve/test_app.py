@@ -116,7 +116,7 @@ def test_an_address_that_others_reach_needs_a_key(host: str, names: list[str], o
 def test_an_unknown_route_says_what_there_is(url: str) -> None:
     status, body = answer(url, "POST", "/v1/responses", {})
     assert 404 == status and all(route in body["error"]["message"] for route in ROUTES)
-    assert 404 == answer(url, "GET", "/v1/messages/count_tokens")[0]
+    assert 404 == answer(url, "GET", "/v1/messages/batches")[0]
     assert 405 == answer(url, "GET", "/v1/messages")[0]
     assert "POST /v1/messages" in answer(url, "GET", "/")[1]["routes"]
     status, body = answer(url, "PUT", "/v1/messages")

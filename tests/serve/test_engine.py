@@ -120,6 +120,17 @@ def test_a_killed_server_leaves_what_it_settled(model: Path, tmp_path: Path) -> 
     assert (replies[2].record.text, counts(replies[2].record)) == (third.record.text, counts(third.record))
 
 
+def test_a_prompt_is_counted_without_being_run(recurrent: Path, tmp_path: Path) -> None:
+    with Served(recurrent, tmp_path) as served:
+        counted = served.ask(question(MESSAGES[0]), count_only=True).record
+        assert (0, 0) == (served.engine.status()["requests"], counted.generated_tokens)
+        served.rest()
+        first = served.ask(question(MESSAGES[0])).record
+        assert (first.prompt_tokens, 0) == (counted.prompt_tokens, first.reused_tokens)
+        # Also of a prompt that does not fit.
+        assert served.ask(question("word " * 3000), count_only=True).record.prompt_tokens > 3000
+
+
 def test_an_identical_request_leaves_one_token_to_run(model: Path, tmp_path: Path) -> None:
     with Served(model, tmp_path) as served:
         first = served.ask(question(DOCUMENT))
@@ -148,14 +159,20 @@ def test_requests_at_once_get_the_replies_that_they_get_alone(model: Path, tmp_p
 def test_a_reply_that_is_generated_goes_on_while_another_request_comes(
     recurrent: Path, tmp_path: Path
 ) -> None:
-    with Served(recurrent, tmp_path / "alone", tokens=64) as served:
-        expected = [served.ask(question(text)).record.tokens for text in (MESSAGES[0], DOCUMENT)]
-    with Served(recurrent, tmp_path / "both", tokens=64) as served:
+    # One chunk, which is longer than a reply is to wait.
+    options = {"tokens": 64, "model_options": ModelOptions(prefill_step_size=4096)}
+    long = "\n".join([DOCUMENT] * 4)
+    with Served(recurrent, tmp_path / "alone", **options) as served:
+        expected = [served.ask(question(text)).record.tokens for text in (MESSAGES[0], long)]
+    with Served(recurrent, tmp_path / "both", **options) as served:
         first = served.submit(question(MESSAGES[0]))
         first.until(TextDelta)
-        second = served.submit(question(DOCUMENT))
+        second = served.submit(question(long))
         replies = [first.done(), second.done()]
         assert expected == [reply.record.tokens for reply in replies]
+        # Between two layers of the chunk, too.
+        done = [event.done for event in second.events if isinstance(event, PrefillProgress)]
+        assert 0 in done
         served.rest()
         history = with_reply(question(MESSAGES[0]), replies[0])
         # It was settled although another request took the live cache from it.
@@ -214,6 +231,8 @@ def test_a_request_that_fails_leaves_the_others(recurrent: Path, tmp_path: Path)
         good = served.submit(question(MESSAGES[0]))
         with pytest.raises(ContextFull, match="does not fit"):
             served.ask(question("word " * 5000))
+        with pytest.raises(ContextFull, match="more tokens than the model's context"):
+            served.ask(question("word " * 1_000_000))
         with pytest.raises(UsageError, match="no user's message"):
             served.ask([Message("system", "a")])
         assert good.done().record.tokens
@@ -303,6 +322,16 @@ def test_a_tool_call_is_replayed_as_it_was_written(caller: Path, tmp_path: Path,
     served.engine.close()
 
 
+def test_a_message_in_place_of_a_tools_result_is_no_miss(caller: Path, tmp_path: Path) -> None:
+    with Served(caller, tmp_path, keep=True) as served:
+        first = served.ask(question("Look."), tools=TOOLS).record
+        served.rest()
+    (name,) = SessionFolder(tmp_path).names()
+    with Harness(caller, tmp_path) as harness:
+        record = harness.say(harness.chat(name), "And now?", settle=False)
+        assert record.reused_tokens > first.prompt_tokens - 8 and record.miss_reason is None
+
+
 def test_what_changed_in_a_prompt_is_said_with_both_texts(recurrent: Path, tmp_path: Path) -> None:
     with Served(recurrent, tmp_path) as served:
         (first,) = served_talk(served, 1)
@@ -333,6 +362,19 @@ def test_kept_conversations_are_sessions_with_branches(recurrent: Path, tmp_path
         chat = harness.chat(name)
         record = harness.say(chat, MESSAGES[2], settle=False)
         assert record.reused_tokens > first.record.prompt_tokens
+
+
+def test_a_session_that_was_renamed_goes_on(recurrent: Path, tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    with Served(recurrent, tmp_path, keep=True) as served:
+        (first,) = served_talk(served, 1)
+        folder.rename(*folder.names(), "renamed")
+        history = with_reply(question(MESSAGES[0]), first)
+        served_talk(served, 2, history)
+    assert ["renamed"] == folder.names()
+    assert list(MESSAGES[:3]) == [
+        turn.user.message.content for turn in folder.read("renamed").conversation.turns()
+    ]
 
 
 def test_a_conversation_that_was_deleted_is_kept_as_one_again(recurrent: Path, tmp_path: Path) -> None:

@@ -236,3 +236,11 @@ def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> No
         list(chat(client, "broken", stream=True))
     with pytest.raises(openai.InternalServerError, match=r"No disk is left\."):
         chat(client, "broken")
+
+
+def test_a_prompt_that_does_not_fit_is_refused_without_a_shells_advice(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        chat(client, "full")
+    assert "context_length_exceeded" == refused.value.code
+    assert "50 tokens do not fit 40. Make the conversation shorter." in str(refused.value)
+    assert "/compact" not in str(refused.value)

@@ -119,6 +119,7 @@ def test_a_disk_that_is_full_ends_no_reply_and_brings_no_words_into_the_log(pock
         assert chat(url, DOG, text, "47 + 38?").choices[0].message.content
         process.terminate()
         log = process.communicate()[1].decode()
+    assert re.search(r"^\d\d:\d\d:\d\d A conversation is not kept: ", log, re.MULTILINE)
     assert "A conversation is not kept: Cannot save to the session …" in log and "biscuit" not in log.lower()
 
 
