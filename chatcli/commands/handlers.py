@@ -51,7 +51,7 @@ MAX_LISTED = 50
 MAX_ALTERNATIVES = 9
 SWITCHES = {"on": True, "off": False}
 # Messages that are commands, as in other tools. A space before one sends it.
-WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help"}
+WORDS = {"exit": "/quit", "quit": "/quit", "?": "/help", "/": "/help"}
 
 
 def _session_names(chat: LiveChat) -> list[str]:
@@ -120,8 +120,10 @@ def resume(chat: LiveChat, argument: str) -> Result:
 def branch(chat: LiveChat, argument: str) -> Result:
     words = argument.split()
     at = _turn_number(words.pop(0)) if words and words[0].isdecimal() else None
+    source = chat.session.name
     notes = chat.session.branch(at, " ".join(words) or None)
-    return Opened(str(chat.session.name), chat.session.conversation, notes)
+    said = f"This is a new session. '{source}' stays as it is: /resume opens it."
+    return Opened(str(chat.session.name), chat.session.conversation, notes, said)
 
 
 def _turn_number(word: str) -> int | None:
@@ -509,7 +511,7 @@ def choose(chat: LiveChat, argument: str) -> Result:
 def as_command(chat: LiveChat, line: str) -> str:
     """`line`, or the command that it stands for.
 
-    That is /quit for exit or quit and /help for ?, without anything around them, and /choose for a lone
+    That is /quit for exit or quit and /help for ? or /, without anything around them, and /choose for a lone
     digit while there are replies to choose from.
     """
     if (known := WORDS.get(line.rstrip("\n"))) is not None:
@@ -586,6 +588,8 @@ def label(chat: LiveChat, argument: str) -> Result:
     conversation = chat.session.conversation
     if chat.session.file is None or conversation.head is None:
         raise UsageError("There is nothing to bookmark yet: say something first.")
+    if not argument and conversation.head not in conversation.labels:
+        raise UsageError("There is no bookmark here: /label TEXT sets one.")
     chat.session.file.set_label(conversation.head, argument)
     return PlainText(f"Bookmarked as '{argument}'." if argument else "Bookmark removed.")
 

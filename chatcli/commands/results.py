@@ -138,11 +138,12 @@ class Collected:
 
 @dataclass(frozen=True)
 class Opened:
-    """Another session is open now; `notes` say what was repaired, or went wrong, on the way."""
+    """Another session is open now; `notes` say what was repaired, or went wrong, on the way, `said` why."""
 
     name: str
     conversation: Conversation
     notes: Sequence[str] = ()
+    said: str = ""
 
 
 @dataclass(frozen=True)

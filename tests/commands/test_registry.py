@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from chatcli.commands import handlers, registry
 from chatcli.commands.registry import all_commands, completions, find, is_command
 from chatcli.commands.results import PlainText, Quit
+from chatcli.conversation.tree import Message
 from chatcli.errors import UsageError
 from chatcli.session.background import BackgroundWork
 from chatcli.session.open_session import OpenSession
 from chatcli.session.opening import SessionRequest
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.tui.render.results import plain
 
 # Importing them registers them.
 assert handlers.__doc__
@@ -22,8 +25,8 @@ assert handlers.__doc__
 class Chat:
     """As much of a `LiveChat` as these commands ask for: a real folder, and no model."""
 
-    def __init__(self, folder: SessionFolder) -> None:
-        self.session = OpenSession(folder, SessionRequest(), BackgroundWork())
+    def __init__(self, folder: SessionFolder, name: str | None = None) -> None:
+        self.session = OpenSession(folder, SessionRequest(name), BackgroundWork())
 
 
 @pytest.fixture
@@ -193,6 +196,33 @@ def test_every_example_is_a_line_that_its_command_takes() -> None:
             known.check(argument)
 
 
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Chat]:
+    folder = SessionFolder(tmp_path)
+    with folder.create("talk", model=None, system=None) as session:
+        question = session.append(Message("user", "hi"), None)
+        session.append(Message("assistant", "Hello!"), question.id, finish_reason="stop")
+    chat = Chat(folder, "talk")
+    yield chat
+    chat.session.switch(None)
+
+
+def test_a_branch_says_that_it_is_a_new_session(talk: Chat) -> None:
+    result = registry.run(talk, "/branch")
+    assert ("talk-2", "This is a new session. 'talk' stays as it is: /resume opens it.") == (
+        result.name,
+        result.said,
+    )
+    assert result.said in str(plain(result))
+
+
+def test_a_bookmark_is_removed_where_there_is_one(talk: Chat) -> None:
+    with pytest.raises(UsageError, match=r"no bookmark here: /label TEXT sets one\."):
+        registry.run(talk, "/label")
+    assert "Bookmarked as 'here'." == registry.run(talk, "/label here").text
+    assert "Bookmark removed." == registry.run(talk, "/label").text
+
+
 def test_a_beginning_completes_what_begins_so(chat: Chat) -> None:
     assert [("/help ", -3, find("help").help)] == completions(chat, "/he")
     assert ["/help "] == [text for text, _, _ in completions(chat, "/HE")]
@@ -236,7 +266,14 @@ def test_what_a_command_does_fits_its_column_of_the_help() -> None:
 
 @pytest.mark.parametrize(
     ("line", "command"),
-    [("exit", "/quit"), ("quit\n", "/quit"), ("?", "/help"), (" exit", " exit"), ("exit now", "exit now")],
+    [
+        ("exit", "/quit"),
+        ("quit\n", "/quit"),
+        ("?", "/help"),
+        ("/", "/help"),
+        (" exit", " exit"),
+        ("exit now", "exit now"),
+    ],
 )
 def test_words_of_other_tools_are_commands_and_a_space_sends_them(
     chat: Chat, line: str, command: str

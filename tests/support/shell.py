@@ -47,11 +47,11 @@ def send_message(terminal: Terminal, message: str) -> None:
 
 
 @contextmanager
-def speaking(models: Path, folder: Path, tokens: int) -> Iterator[tuple[Program, Terminal]]:
+def speaking(models: Path, folder: Path, tokens: int, *options: str) -> Iterator[tuple[Program, Terminal]]:
     """The shell, ready, with a model whose replies go on for so many tokens."""
     program = Program(folder, models / "speaker")
     args = ("-m", program.model, "-S", "talk", "-n", str(tokens), "--temp", "1", "--seed", "2")
-    with open_shell(program, "chat", *args) as terminal:
+    with open_shell(program, "chat", *args, *options) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         yield program, terminal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -21,10 +22,21 @@ from tests.support.shell import (
     turns_of,
     wait_for_some_reply,
 )
+from tests.support.tiny import update_json
 
 # How far the file may be behind the screen.
 BEHIND_SECONDS = 1.0
+CONTEXT = 1 << 20
+# Bias against the token that ends a reply: one in some hundreds is drawn.
+ENDLESS = ("--logit-bias", "2:-100")
 CUT_OFF = "Turn 1's reply was cut off. /continue goes on with it, /regenerate makes another."
+
+
+def with_room(models: Path, folder: Path) -> Path:
+    """The speaker again, with a context that no machine fills while a test looks at it."""
+    shutil.copytree(models / "speaker", folder / "speaker")
+    update_json(folder / "speaker" / "config.json", max_position_embeddings=CONTEXT)
+    return folder
 
 
 @pytest.mark.slow
@@ -32,7 +44,8 @@ CUT_OFF = "Turn 1's reply was cut off. /continue goes on with it, /regenerate ma
 def test_a_shell_that_is_ended_in_a_reply_leaves_what_was_shown(
     number: signal.Signals, models: Path, tmp_path: Path
 ) -> None:
-    with speaking(models, tmp_path / "home", tokens=4000) as (program, terminal):
+    room = with_room(models, tmp_path)
+    with speaking(room, tmp_path / "home", CONTEXT // 2, *ENDLESS) as (program, terminal):
         terminal.line("Hello.")
         wait_for_some_reply(terminal)
         # What the speaker says has no spaces: its longest run of letters is within one row.
@@ -51,7 +64,7 @@ def test_a_shell_that_is_ended_in_a_reply_leaves_what_was_shown(
     assert ([] if leaves_by_itself else [CUT_OFF]) == list(recovered(transcript))
     kept = turn.reply.message
     assert shown in kept.thinking + kept.content and len(shown) > 3
-    with open_shell(program, "chat", "-m", program.model, "-S", "talk", "-n", "8") as terminal:
+    with open_shell(program, "chat", "-m", program.model, "-S", "talk", "-n", "8", *ENDLESS) as terminal:
         terminal.wait_for(lambda: ready(terminal))
         assert leaves_by_itself or CUT_OFF in " ".join(terminal.text().split())
         send_message(terminal, "/continue")

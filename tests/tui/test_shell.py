@@ -74,7 +74,8 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         assert "/home/me/notes.txt is a path" == third["user"]
         check_panel(panels(terminal)[-1], third)
         assert "" == third["thinking"]
-        run_command(terminal, "/branch 1 aside", "aside · 1 turn")
+        run_command(terminal, "/branch 1 aside", "'greeting' stays as it is: /resume opens it.")
+        assert "aside · 1 turn" in terminal.text()
         send_message(terminal, "on the side")
         assert ["hello there", "on the side"] == [turn["user"] for turn in turns_of(chatcli, "aside")]
         run_command(terminal, "/resume greeting", "greeting · 3 turns")

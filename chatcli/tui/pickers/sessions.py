@@ -24,7 +24,7 @@ from chatcli.text import clean_line
 from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, reply_rows
-from chatcli.tui.text.fit import first_words, fit, padded, portable, wrapped
+from chatcli.tui.text.fit import first_words, fit, fit_name, padded, portable, wrapped
 from chatcli.tui.text.fragments import fragments
 from chatcli.tui.text.styles import DIM
 
@@ -175,7 +175,7 @@ class SessionRows(PickerRows[str]):
         cells = {"turns": f"{summary.turns:,}", "last used": ago(summary.last_used, time.time())}
         right = "".join(" " * GAP + cells[column].rjust(taken) for column, taken in columns)
         return [
-            ("class:name", padded(name, name_width)),
+            ("class:name", padded(fit_name(name, name_width), name_width)),
             ("", words),
             ("class:dim", right),
         ]

@@ -21,13 +21,14 @@ from chatcli.text import age, clean, clean_line, count, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
-from chatcli.tui.text.fit import fit
+from chatcli.tui.text.fit import fit, fit_name
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
 
 # Digits of a fingerprint that tell models apart.
 FINGERPRINT_DIGITS = 8
-MAX_NAME_COLUMNS = 36
+# Columns of the list of sessions: between two, and for a name at least; characters of a first message.
+LISTING_GAP, MIN_NAME_COLUMNS, MAX_FIRST_WORDS = 2, 12, 60
 # The styles of a tree's rows.
 TREE_STYLES = {"": "", "dim": DIM, "name": ACCENT, "strong": "bold"}
 # Columns of a tree's row in a pipe.
@@ -95,7 +96,8 @@ def plain(result: object) -> str | None:
     if isinstance(result, results.Opened):
         notes = "".join(f"! {clean(note)}\n" for note in result.notes)
         last = plain_transcript(result.conversation, last=REMINDER_TURNS)
-        return f"Session {' · '.join(heading(result.name, result.conversation))}\n\n{last}{notes}"
+        said = f"{clean(result.said)}\n" if result.said else ""
+        return f"Session {' · '.join(heading(result.name, result.conversation))}\n\n{last}{said}{notes}"
     if isinstance(result, results.HeadMoved):
         return f"{clean(result.text)}\n"
     if isinstance(result, results.Tree):
@@ -157,30 +159,36 @@ class HelpColumns:
                 yield row
 
 
+class DrawnListing:
+    """A row for each session. Where it is narrow, first words make room for names, and then names are cut."""
+
+    def __init__(self, result: results.Listing) -> None:
+        self._result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        summaries = self._result.summaries
+        rows = [(clean_line(s.name), "?" if s.problem else str(s.turns), age(s.last_used)) for s in summaries]
+        headings = ("session", "turns", "last used")
+        names, turns, ages = (max(map(cell_len, column)) for column in zip(headings, *rows, strict=True))
+        room = options.max_width - turns - ages - 3 * LISTING_GAP
+        names = min(names, max(room * 2 // 3, MIN_NAME_COLUMNS))
+        table = Table(box=None, header_style=DIM, padding=(0, LISTING_GAP, 0, 0), pad_edge=False)
+        for heading_, width in zip(headings, (names, turns, ages), strict=True):
+            table.add_column(heading_, no_wrap=True, overflow="ellipsis", width=width)
+        table.add_column("begins with", no_wrap=True, overflow="ellipsis", max_width=max(room - names, 1))
+        for summary, (name, number, last_used) in zip(summaries, rows, strict=True):
+            words = Text(shorten(summary.first_words, MAX_FIRST_WORDS), DIM)
+            if summary.problem:
+                last_used, words = "", Text("cannot be read", "red")
+            table.add_row(Text(fit_name(name, names), ACCENT), number, last_used, words)
+        yield table
+        if self._result.more > 0:
+            yield Sentence(f"… and {self._result.more:,} more: {self._result.all_command}", DIM)
+
+
 @renderable.register
 def _(result: results.Listing) -> RenderableType:
-    if not result.summaries:
-        return Text("No saved sessions yet.")
-    table = Table(box=None, header_style=DIM, padding=(0, 2, 0, 0))
-    ages = [age(summary.last_used) for summary in result.summaries]
-    names = [clean_line(summary.name) for summary in result.summaries]
-    min_widths = {
-        "session": min(max(map(cell_len, ["session", *names])), MAX_NAME_COLUMNS),
-        "turns": 5,
-        "last used": max(map(len, ["last used", *ages])),
-        "begins with": None,
-    }
-    for column, min_width in min_widths.items():
-        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=min_width)
-    for summary, name, last_used in zip(result.summaries, names, ages, strict=True):
-        if summary.problem:
-            table.add_row(name, "?", "", Text("cannot be read", "red"))
-        else:
-            words = Text(shorten(summary.first_words, 60), style=DIM)
-            table.add_row(Text(name, style=ACCENT), str(summary.turns), last_used, words)
-    if result.more > 0:
-        return Group(table, Sentence(f"… and {result.more:,} more: {result.all_command}", DIM))
-    return table
+    return DrawnListing(result) if result.summaries else Text("No saved sessions yet.")
 
 
 @renderable.register
@@ -323,7 +331,9 @@ class OpenedSession:
 
 @renderable.register
 def _(result: results.Opened) -> RenderableType:
-    return OpenedSession(result, [Sentence(f"! {note}", "yellow") for note in result.notes])
+    notes = [Sentence(f"! {note}", "yellow") for note in result.notes]
+    said = [Sentence(result.said, DIM)] if result.said else []
+    return OpenedSession(result, [*said, *notes])
 
 
 @renderable.register

@@ -45,6 +45,14 @@ def fit(text: str, width: int) -> str:
     return wcwidth.clip(text, 0, width - 1) + "…" if width > 0 else ""
 
 
+def fit_name(text: str, width: int) -> str:
+    """`fit`, but a number at the end stays: it is what tells a branch's name from that of its source."""
+    stem, dash, number = text.rpartition("-")
+    if not number.isdecimal() or wcwidth.width(text) <= width or len(dash + number) + 1 >= width:
+        return fit(text, width)
+    return fit(stem, width - len(dash + number)) + dash + number
+
+
 def padded(text: str, width: int) -> str:
     """Portable text in exactly `width` columns."""
     return wcwidth.ljust(fit(text, width), width)

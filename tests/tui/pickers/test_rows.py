@@ -14,7 +14,7 @@ from chatcli.store.sessions.listing import Summary
 from chatcli.tui.pickers.picker import Matcher, ago
 from chatcli.tui.pickers.sessions import SessionRows
 from chatcli.tui.pickers.tree import TreeRows, guides, matching_rows, tree_nodes, unfolded_rows
-from chatcli.tui.text.fit import first_words, fit, padded, wrapped
+from chatcli.tui.text.fit import first_words, fit, fit_name, padded, wrapped
 from tests.support.pickers import session_actions
 
 HOSTILE = "a\x1b[31mred\x9b2J\x07\r\u202ebc"
@@ -205,3 +205,19 @@ def test_ten_thousand_sessions_are_narrowed_letter_by_letter() -> None:
         assert 9_999 == rows.filter("", 0)
 
     asyncio.run(narrow())
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("hi-there-im-orla-2", 18, "hi-there-im-orla-2"),
+        ("hi-there-im-orla-2", 12, "hi-there-…-2"),
+        ("hi-there-im-orla-13", 12, "hi-there…-13"),
+        ("hi-there-im-orla", 12, "hi-there-im…"),
+        ("名前はオルラ-2", 7, "名前…-2"),
+        ("hi-123456", 6, "hi-12…"),
+        ("hi-2", 1, "…"),
+    ],
+)
+def test_a_name_that_is_cut_keeps_its_number(name: str, width: int, shown: str) -> None:
+    assert shown == fit_name(name, width)
