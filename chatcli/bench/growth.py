@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import resource
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -25,7 +24,7 @@ import mlx.nn as nn
 from mlx_lm.models.cache import KVCache
 
 from chatcli.bench import scale
-from chatcli.bench.measure import milliseconds, timed
+from chatcli.bench.measure import Announce, milliseconds, temporary_folder, timed
 from chatcli.bench.scripted import script
 from chatcli.bench.workloads import SYSTEM, long_text
 from chatcli.chat_format.template import Template, TemplateCache
@@ -66,9 +65,6 @@ MAX_SEGMENT_FILES = 10_000
 TURNS_BEFORE_BRANCHES = 8
 NEVER = threading.Event()
 
-# Called with what is measured next.
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class GrowthPlan:
@@ -89,10 +85,12 @@ class GrowthPlan:
 class Turn:
     """What a turn took, in seconds.
 
-    `render` is from the message to its token path: on disk, rendered, cut. `match` is finding it in memory
-    and on disk. `answer` is the rest until the reply is on disk, `settle` what follows behind the prompt.
+    `cpu` is the processor's time for all of it in this process: templates are rendered in another. `render`
+    is from the message to its token path: on disk, rendered, cut. `match` is finding it in memory and on
+    disk. `answer` is the rest until the reply is on disk, `settle` what follows behind the prompt.
     """
 
+    cpu: float
     render: float
     match: float
     answer: float
@@ -166,23 +164,26 @@ class NoModel(nn.Module):  # type: ignore[misc]
         return (mx.arange(self._next.size) == self._next[inputs][..., None]).astype(mx.float32)
 
 
-def run(plan: GrowthPlan, progress: Progress) -> Growth:
-    """Measure it all, in temporary folders. Raises `ModelError`."""
+def run(plan: GrowthPlan, announce: Announce, show: Callable[[Table], None]) -> Growth:
+    """Measure it all, in temporary folders; show each table once it is there. Raises `ModelError`."""
     worker = Worker()
     try:
         loaded = worker.call(_with_no_model, plan.model)
-        progress(f"{plan.turns:,} turns of one session …")
-        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-            long = _long(worker, loaded, SessionFolder(Path(name)), plan.turns)
-        progress(f"{plan.branches:,} branches at one place …")
-        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-            wide = _wide(worker, loaded, SessionFolder(Path(name)), plan.branches)
+        announce(f"{plan.turns:,} turns of one session …")
+        with temporary_folder() as folder:
+            long = _long(worker, loaded, SessionFolder(folder), plan.turns)
+        show(conversation_table("One session that grows long", "turns", long))
+        announce(f"{plan.branches:,} branches at one place …")
+        with temporary_folder() as folder:
+            wide = _wide(worker, loaded, SessionFolder(folder), plan.branches)
+        show(conversation_table("Branches at one place", "branches", wide))
         folders = []
         for part in FOLDER_PARTS:
             sessions, segments = max(plan.sessions // part, 1), max(plan.segments // part, 2)
-            progress(f"{sessions:,} sessions and {segments:,} segments in one folder …")
-            with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-                folders.append(_folder(Path(name), sessions, segments))
+            announce(f"{sessions:,} sessions and {segments:,} segments in one folder …")
+            with temporary_folder() as folder:
+                folders.append(_folder(folder, sessions, segments))
+        show(folder_table(folders))
         return Growth(long, wide, folders)
     finally:
         worker.close()
@@ -254,7 +255,7 @@ def _curve(
 
 
 def _take(context: TurnContext, number: int) -> Turn:
-    began = time.perf_counter()
+    began, cpu_before = time.perf_counter(), time.process_time()
     for event in turn.take(context, f"{number} {MESSAGE}", NEVER):
         if isinstance(event, PrefixMatched):
             matched = time.perf_counter()
@@ -262,8 +263,8 @@ def _take(context: TurnContext, number: int) -> Turn:
             match = event.record.restore_seconds
     answered = time.perf_counter()
     deque(turn.settle(context, NEVER), maxlen=0)
-    settled = time.perf_counter()
-    return Turn(matched - began - match, match, answered - matched, settled - answered)
+    settled, cpu = time.perf_counter(), time.process_time() - cpu_before
+    return Turn(cpu, matched - began - match, match, answered - matched, settled - answered)
 
 
 def _reopen(context: TurnContext, folder: SessionFolder) -> int:
@@ -314,17 +315,8 @@ def _memory() -> int:
     return most if sys.platform == "darwin" else most << 10
 
 
-def tables(growth: Growth) -> list[Table]:
-    """One table for each curve."""
-    return [
-        _conversation_table("One session that grows long", "turns", growth.long),
-        _conversation_table("Branches at one place", "branches", growth.wide),
-        _folder_table(growth.folders),
-    ]
-
-
-def _conversation_table(title: str, counted: str, points: Sequence[Point]) -> Table:
-    columns = (counted, "tokens", "render", "match", "answer", "settle", "reopen", "tree", "memory")
+def conversation_table(title: str, counted: str, points: Sequence[Point]) -> Table:
+    columns = (counted, "tokens", "CPU", "render", "match", "answer", "settle", "reopen", "tree", "memory")
     rows = [
         (
             f"{point.turns:,}",
@@ -337,14 +329,15 @@ def _conversation_table(title: str, counted: str, points: Sequence[Point]) -> Ta
         for point in points
     ]
     notes = [
-        f"The least of the last {TURNS_AT_POINT} turns, with a model that computes nothing. Render: from "
-        "Enter to the token path. Answer: the rest until the reply is on disk. Settle: behind the prompt. "
+        f"The least of the last {TURNS_AT_POINT} turns, with a model that computes nothing. CPU: of a whole "
+        "turn, without the process that renders templates. Render: from Enter to the token path. Answer: "
+        "the rest until the reply is on disk. Settle: behind the prompt. "
         "Reopen: another process's way to the same place. Memory: the most so far."
     ]
     return Table(title, columns, rows, notes)
 
 
-def _folder_table(folders: Sequence[FolderPoint]) -> Table:
+def folder_table(folders: Sequence[FolderPoint]) -> Table:
     timings: dict[str, Callable[[FolderPoint], float]] = {
         "a turn's match, found": lambda point: point.match,
         "a turn's match, of the system prompt": lambda point: point.missed,

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 # Entering prepares a round, the callable it yields is timed, leaving cleans up.
 TimedTask = Callable[[], AbstractContextManager[Callable[[], object]]]
+# Called with what is measured next.
+Announce = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
+        yield Path(name)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from chatcli.bench.footprint import RECOMPUTE_SECONDS
+from chatcli.bench.measure import temporary_folder
+from chatcli.bench.race import Progress
 from chatcli.bench.shapes import sizes
 from chatcli.commands.results import Table
 from chatcli.kv.memory_limit import Growth
@@ -43,8 +44,6 @@ VISIT_TURNS, BRANCHES, KILLS = (2, 10), 0.05, 0.02
 BRANCH_TURNS = 1.0
 # Checkpoints whose states an open conversation has in memory.
 IN_MEMORY = 16
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,8 @@ def simulate(
     waiting = [model for model in models for _ in range(model.sessions)]
     rng.shuffle(waiting)
     held: list[SimulatedSession] = []
-    with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-        simulation = Simulation(Path(name), month, rng)
+    with temporary_folder() as folder:
+        simulation = Simulation(folder, month, rng)
         visits = 0
         for day in range(days):
             turns = 0
@@ -177,14 +176,14 @@ def conversations(turns: int, seed: int = 1) -> list[Conversation]:
             if not model.stateful:
                 continue
             session = SimulatedSession(model, [], [])
-            with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as folder:
+            with temporary_folder() as folder:
                 month = Month(turns, 1, budget.MAX_BYTES, [model])
                 scale = SCALE if model.growth.state_bytes > SMALL_STATE_BYTES else 1
-                simulation = Simulation(Path(folder), month, random.Random(seed), scale)
+                simulation = Simulation(folder, month, random.Random(seed), scale)
                 for number in visits:
                     simulation.visit(session, number, steadily=True)
                 simulation.finish([session])
-                (usage,) = inventory.usage(Path(folder))
+                (usage,) = inventory.usage(folder)
                 longest = simulation.longest_way(session)
             title = f"{name}, {a_process}"
             measured.append(Conversation(title, month.ours.written, month.ours.kept, usage.states, longest))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
 from chatcli.bench import http, restore, shapes, workloads
 from chatcli.bench.contender import Contender
+from chatcli.bench.measure import temporary_folder
 from chatcli.bench.ours import Chatcli, ChatcliTypeahead
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
 from chatcli.bench.race import Progress, race
@@ -93,7 +94,7 @@ def run(name: str, plan: Plan, progress: Progress) -> list[Outcome]:
 
 def _run(name: str, plan: Plan, progress: Progress) -> Outcome:
     with opened(plan) as setup:
-        workload = WORKLOADS[name](letters_per_token(setup), plan.size)
+        workload = WORKLOADS[name](letters_per_token(setup.loaded.tokenizer), plan.size)
         reply = setup.worker.call(script, setup.loaded.tokenizer, workload.reply)
         setup = replace(setup, loaded=setup.worker.call(scripted, setup.loaded, reply))
         with contextlib.ExitStack() as stack:
@@ -106,10 +107,10 @@ def _run(name: str, plan: Plan, progress: Progress) -> Outcome:
         return Outcome(workload, setup.loaded.name, result, notes)
 
 
-def letters_per_token(setup: BenchSetup) -> float:
+def letters_per_token(tokenizer: Any) -> float:
     """Of the workloads' plain text."""
     text = workloads.long_text(2000)
-    return len(text) / len(setup.loaded.tokenizer.encode(text, add_special_tokens=False))
+    return len(text) / len(tokenizer.encode(text, add_special_tokens=False))
 
 
 @contextlib.contextmanager
@@ -117,9 +118,9 @@ def opened(plan: Plan) -> Iterator[BenchSetup]:
     """The plan's model, and a folder that is removed afterwards."""
     worker = Worker()
     try:
-        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as folder:
+        with temporary_folder() as folder:
             loaded = worker.call(shapes.load, plan.shape) if plan.shape else worker.call(load, plan.model)
-            yield BenchSetup(worker, loaded, Path(folder))
+            yield BenchSetup(worker, loaded, folder)
     finally:
         worker.close()
 

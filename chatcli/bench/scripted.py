@@ -6,19 +6,28 @@ conversation could not go on from what a random model generates.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.utils import _get_classes
 
 from chatcli.errors import ModelBroken
 
 WORD = re.compile(" [A-Za-z0-9]+")
 LETTER = re.compile("[A-Z]")
 USER_MESSAGE = {"role": "user", "content": "."}
+CODE_NAME = "scripted_model.py"
+CODE = """\
+from chatcli.bench.scripted import classes
+
+Model, ModelArgs = classes(__file__)
+"""
 
 
 class Scripted(nn.Module):  # type: ignore[misc]
@@ -36,10 +45,7 @@ class Scripted(nn.Module):  # type: ignore[misc]
         self._vocabulary = vocabulary
         self._ids: list[Any] = []
         self._greedy: list[Any] = []
-        successors = [script_ids[0]] * vocabulary
-        for token, successor in zip(script_ids, [*script_ids[1:], script_ids[0]], strict=True):
-            successors[token] = successor
-        self._next = mx.array(successors)
+        self._next = _successors(vocabulary, script_ids)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -51,8 +57,7 @@ class Scripted(nn.Module):  # type: ignore[misc]
         logits = self.inner(inputs, cache=cache, **options)[..., : self._vocabulary]
         self._ids.append(inputs)
         self._greedy.append(mx.argmax(logits[:, -1], axis=-1))
-        is_next = mx.arange(logits.shape[-1]) == self._next[inputs][..., None]
-        return mx.where(is_next, logits.max(axis=-1, keepdims=True) + 1, logits)
+        return _follow(logits, self._next[inputs])
 
     def greedy(self, script_ids: Sequence[int]) -> list[int]:
         """The inner model's argmax before each token of the script, since the last call.
@@ -68,6 +73,48 @@ class Scripted(nn.Module):  # type: ignore[misc]
         self._greedy.clear()
         start = next((at for at, (token, _) in enumerate(single) if token == script_ids[0]), len(single))
         return [choice for _, choice in single[max(start - 1, 0) :][: len(script_ids)]]
+
+
+def _successors(vocabulary: int, script_ids: Sequence[int]) -> mx.array:
+    """By each token the one that the script has next."""
+    successors = [script_ids[0]] * vocabulary
+    for token, successor in zip(script_ids, [*script_ids[1:], script_ids[0]], strict=True):
+        successors[token] = successor
+    return mx.array(successors)
+
+
+def _follow(logits: mx.array, tokens: mx.array) -> mx.array:
+    """Logits of which `tokens` are the likeliest."""
+    is_next = mx.arange(logits.shape[-1]) == tokens[..., None]
+    return mx.where(is_next, logits.max(axis=-1, keepdims=True) + 1, logits)
+
+
+def write_code(folder: Path, vocabulary: int, script_ids: Sequence[int]) -> None:
+    """Have the model in `folder` follow a script in every process that loads it with its own code."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config |= {"model_file": CODE_NAME, "script": list(script_ids), "script_vocabulary": vocabulary}
+    path.write_text(json.dumps(config))
+    (folder / CODE_NAME).write_text(CODE)
+
+
+def classes(code_file: str) -> tuple[type, type]:
+    """The model's classes for `CODE`, which lies beside the configuration."""
+    config = json.loads(Path(code_file).with_name("config.json").read_text())
+    vocabulary, script_ids = config["script_vocabulary"], config["script"]
+    base, arguments = _get_classes(config)
+
+    class Model(base):  # type: ignore[misc, valid-type]
+        def __init__(self, args: Any) -> None:
+            super().__init__(args)
+            # An underscore, or it would be a weight.
+            self._next = _successors(vocabulary, script_ids)
+
+        def __call__(self, inputs: Any, cache: Any = None, **options: Any) -> Any:
+            logits = super().__call__(inputs, cache=cache, **options)[..., :vocabulary]
+            return _follow(logits, self._next[inputs])
+
+    return Model, arguments
 
 
 @dataclass(frozen=True)

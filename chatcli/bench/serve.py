@@ -1,34 +1,39 @@
 """`chatcli serve` beside mlx-lm's own server, over HTTP as their clients ask them, in one run.
 
-Each is a process of its own with the same model at temperature 0. A conversation goes on with what the server
-itself replied. `least` is what a prompt has that no history had: what has to be run whatever is cached.
+Each is a process of its own with the same model at temperature 0, which is told what to say as in the other
+benchmarks: 12 tokens of thinking, a reply, and the end. A conversation goes on with what the server itself
+replied. `least` is what a prompt has that no history had: what has to be run whatever is cached.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.bench import run, workloads
+from chatcli import pocket
+from chatcli.bench import run, shapes, workloads
 from chatcli.bench.contender import Request, gaps
 from chatcli.bench.http import CHAT_PATH, HEALTH_PATH, PromptCounts, has_text, prompt_counts
 from chatcli.bench.http_server import HOST, Server
+from chatcli.bench.measure import temporary_folder
 from chatcli.bench.race import Progress
 from chatcli.bench.report import percent_text, seconds_text
-from chatcli.bench.scripted import render
+from chatcli.bench.scripted import Script, render, script, write_code
 from chatcli.bench.standing import percentile
 from chatcli.commands.results import Table
 from chatcli.model.load import resolve
+from chatcli.settings.values import POCKET
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.text import count
 from chatcli.threads.mlx_thread import Worker
@@ -48,7 +53,7 @@ Messages = list[dict[str, str]]
 class Size:
     """How much is asked: tokens and rounds of an agent's prompt, prompts of a shared prefix, turns.
 
-    `reply` is the longest reply, thinking included; `shared_reply` that of the prompts.
+    `reply` are the tokens of a reply without its thinking; `shared_reply` is where those of the prompts end.
     """
 
     agentic: tuple[int, int]
@@ -109,17 +114,19 @@ class Outcome:
 class Serving:
     """One way of serving a model: started at once, restarted with what it has on disk, ended on leaving."""
 
-    def __init__(self, way: str, model: str, folder: Path) -> None:
-        self.way, self._model, self._folder = way, model, folder
+    def __init__(self, way: str, model: Path, folder: Path) -> None:
+        self.way, self._model, self._folder = way, str(model), folder
         self._server = self._started()
 
     def _started(self) -> Server:
         def command(port: int) -> list[str]:
             if self.way == PEER:
-                return [sys.executable, "-m", "mlx_lm", "server", "--model", self._model, "--port", str(port)]
-            ours = [sys.executable, "-m", "chatcli", "serve", "-m", self._model, "--port", str(port)]
-            flags = ["--no-cache"] if self.way == UNCACHED else []
-            return [*ours, "--host", HOST, "--sessions", str(self._folder), *flags]
+                command, flags = ["mlx_lm", "server", "--model"], ["--trust-remote-code"]
+            else:
+                command, flags = ["chatcli", "serve", "-m"], ["--trust-remote-code"]
+                flags += ["--host", HOST, "--sessions", str(self._folder)]
+                flags += ["--no-cache"] if self.way == UNCACHED else []
+            return [sys.executable, "-m", *command, self._model, "--port", str(port), *flags]
 
         server = Server(self.way, command, HEALTH_PATH, grace=0 if self.way == KILLED else 20)
         # What loading and compiling take is nobody's first request.
@@ -173,23 +180,15 @@ def _ask(server: Server, messages: Messages, reply_tokens: int, least: int) -> A
 def measure(
     plan: run.Plan,
     progress: Progress,
+    show: Callable[[Table], None],
     size: Size | None = None,
     concurrencies: Sequence[int] = CONCURRENCIES,
 ) -> Outcome:
     """Every workload with every way, one way after the other; `size` None is the plan's.
 
-    Raises `ModelError` and `ChatcliError`.
+    `show` gets each table as soon as it is there. Raises `ModelError`, `UsageError` and `ChatcliError`.
     """
-    size, folder = size or SIZES[plan.size], resolve(plan.model)
-    worker = Worker()
-    try:
-        # A tokenizer alone: no model is in this process.
-        tokenizer = worker.call(load_tokenizer, folder)
-    finally:
-        worker.close()
-    text = workloads.long_text(2000)
-    letters = len(text) / len(tokenizer.encode(text, add_special_tokens=False))
-    outcome = Outcome(Path(plan.model).name)
+    size = size or SIZES[plan.size]
     done, total = 0, 5 + 3 * len(concurrencies)
 
     def step(what: str) -> None:
@@ -197,44 +196,95 @@ def measure(
         done += 1
         progress(done, total, what)
 
-    tokens, rounds = size.agentic
-    agentic = workloads.agentic(tokens, rounds, letters).steps[-1].request
-    turns = workloads.turns(size.turns).steps[-1].request
-    for way in (OURS, KILLED, PEER):
-        with _serving(way, str(folder)) as serving:
-            outcome.agentic.append(_conversation(serving, tokenizer, agentic, size.reply))
-        step(way)
-    for way in (OURS, PEER):
-        with _serving(way, str(folder)) as serving:
-            outcome.turns.append(_conversation(serving, tokenizer, turns, size.reply))
-        step(way)
-    prefix = workloads.long_text(int(SHARED_TOKENS * letters))
-    texts = [
-        workloads.long_text(int(PROMPT_TOKENS * letters), 1000 * number)
-        for number in range(1, size.prompts + 1)
-    ]
-    prompts = [_messages(prefix, (), text) for text in texts]
-    for concurrency in concurrencies:
-        for way in (OURS, UNCACHED, PEER):
-            with _serving(way, str(folder)) as serving:
-                cold, warm = (_together(serving, prompts, concurrency, size.shared_reply) for _ in range(2))
-            outcome.shared.setdefault(concurrency, []).append((cold, warm))
-            step(f"{way}, {concurrency} at once")
+    with written_model(plan, size.reply) as (model, script, tokenizer):
+        outcome = Outcome(plan.shape or Path(plan.model).name)
+        letters = run.letters_per_token(tokenizer)
+        tokens, rounds = size.agentic
+        agentic = workloads.agentic(tokens, rounds, letters).steps[-1].request
+        turns = workloads.turns(size.turns).steps[-1].request
+        for title, passes, request, ways in (
+            ("an agent's rounds", outcome.agentic, agentic, (OURS, KILLED, PEER)),
+            ("short turns", outcome.turns, turns, (OURS, PEER)),
+        ):
+            for way in ways:
+                with serving(way, model) as server:
+                    passes.append(conversation(server, tokenizer, request, len(script) + 1))
+                step(way)
+            show(conversation_table(f"{title}, {outcome.model}", passes))
+        prompts = shared_prompts(size.prompts, letters)
+        for concurrency in concurrencies:
+            pairs = outcome.shared.setdefault(concurrency, [])
+            for way in (OURS, UNCACHED, PEER):
+                with serving(way, model) as server:
+                    cold, warm = (together(server, prompts, concurrency, size.shared_reply) for _ in range(2))
+                pairs.append((cold, warm))
+                step(f"{way}, {concurrency} at once")
+            show(shared_table(outcome.model, concurrency, pairs))
     return outcome
 
 
 @contextlib.contextmanager
-def _serving(way: str, model: str) -> Iterator[Serving]:
+def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Script, Any]]:
+    """The plan's model in a temporary folder, where it follows a script; that script, and its tokenizer.
+
+    Raises `ModelError` and `UsageError`.
+    """
+    worker = Worker()
+    with temporary_folder() as folder:
+        try:
+            if plan.shape:
+                worker.call(shapes.write, plan.shape, folder)
+            elif plan.model == POCKET:
+                worker.call(_write_widened, pocket.FOLDER, folder)
+            else:
+                for path in resolve(plan.model).iterdir():
+                    (folder / path.name).symlink_to(path.resolve())
+                config = (folder / "config.json").read_bytes()
+                (folder / "config.json").unlink()
+                (folder / "config.json").write_bytes(config)
+            # A tokenizer alone: no model stays in this process.
+            tokenizer = worker.call(load_tokenizer, folder)
+            reply = worker.call(script, tokenizer, reply_tokens)
+            write_code(folder, len(tokenizer.get_vocab()), reply.ids)
+            worker.call(mx.clear_cache)
+        finally:
+            worker.close()
+        yield folder, reply, tokenizer
+
+
+def _write_widened(model: Path, folder: Path) -> None:
+    """Pocket in float32, as chatcli runs it: on a CPU that is the faster one, for everybody."""
+    for path in model.iterdir():
+        shutil.copy(path, folder)
+    stored: Any = mx.load(str(folder / "model.safetensors"))
+    weights = {name: value.astype(mx.float32) for name, value in stored.items()}
+    mx.eval(weights)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+
+
+def shared_prompts(count: int, letters: float, first: int = 0) -> list[Messages]:
+    """Prompts after the same system prompt; another `first` shares nothing with these."""
+    prefix = workloads.long_text(int(SHARED_TOKENS * letters), first)
+    texts = (
+        workloads.long_text(int(PROMPT_TOKENS * letters), first + 1000 * number)
+        for number in range(1, count + 1)
+    )
+    return [_messages(prefix, (), text) for text in texts]
+
+
+@contextlib.contextmanager
+def serving(way: str, model: Path) -> Iterator[Serving]:
+    """A server with a folder of its own."""
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="chatcli-bench-"))
-        yield stack.enter_context(contextlib.closing(Serving(way, model, Path(folder))))
+        folder = stack.enter_context(temporary_folder())
+        yield stack.enter_context(contextlib.closing(Serving(way, model, folder)))
 
 
 def _messages(system: str, history: Sequence[dict[str, str]], text: str) -> Messages:
     return [{"role": "system", "content": system}, *history, {"role": "user", "content": text}]
 
 
-def _conversation(serving: Serving, tokenizer: Any, request: Request, reply_tokens: int) -> Pass:
+def conversation(server: Serving, tokenizer: Any, request: Request, reply_tokens: int) -> Pass:
     """The request's user messages one after the other, each after the server's own replies."""
     asked: list[Asked] = []
     history: Messages = []
@@ -244,31 +294,21 @@ def _conversation(serving: Serving, tokenizer: Any, request: Request, reply_toke
         prompt = render(tokenizer, messages)
         before = render(tokenizer, _messages(request.system, history, "*")) if history else []
         least = len(prompt) - common_prefix(before, prompt)
-        asked.append(serving.ask(messages, reply_tokens, least))
+        asked.append(server.ask(messages, reply_tokens, least))
         history += [messages[-1], {"role": "assistant", "content": asked[-1].text}]
-        serving.rest()
-    return Pass(serving.way, asked, time.perf_counter() - began)
+        server.rest()
+    return Pass(server.way, asked, time.perf_counter() - began)
 
 
-def _together(serving: Serving, prompts: Sequence[Messages], concurrency: int, reply_tokens: int) -> Pass:
+def together(server: Serving, prompts: Sequence[Messages], concurrency: int, reply_tokens: int) -> Pass:
     """All prompts, `concurrency` of them at a time."""
     began = time.perf_counter()
     with ThreadPoolExecutor(concurrency) as clients:
-        asked = list(clients.map(lambda messages: serving.ask(messages, reply_tokens, 0), prompts))
-    return Pass(serving.way, asked, time.perf_counter() - began)
+        asked = list(clients.map(lambda messages: server.ask(messages, reply_tokens, 0), prompts))
+    return Pass(server.way, asked, time.perf_counter() - began)
 
 
-def tables(outcome: Outcome) -> list[Table]:
-    """One for each workload."""
-    shared = [_shared_table(outcome.model, *pair) for pair in outcome.shared.items()]
-    return [
-        _conversation_table(f"an agent's rounds, {outcome.model}", outcome.agentic),
-        _conversation_table(f"short turns, {outcome.model}", outcome.turns),
-        *shared,
-    ]
-
-
-def _conversation_table(title: str, passes: Sequence[Pass]) -> Table:
+def conversation_table(title: str, passes: Sequence[Pass]) -> Table:
     rows = [
         (
             each.way,
@@ -285,14 +325,11 @@ def _conversation_table(title: str, passes: Sequence[Pass]) -> Table:
         f"serve: {title}, {count('request', len(passes[0].asked))}, the last of {last:,} tokens",
         ("", "reused", "of the last", "prefilled", "times the least", "first token"),
         rows,
-        [
-            "Each goes on with its own replies, so prompts differ a little. First token: the median of all "
-            "but the first."
-        ],
+        ["First token: the median of all but the first."],
     )
 
 
-def _shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]) -> Table:
+def shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]) -> Table:
     rows = []
     for cold, warm in ways:
         for name, each in (("cold", cold), ("warm", warm)):

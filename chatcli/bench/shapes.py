@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx_lm
 
+from chatcli import pocket
 from chatcli.errors import UsageError
 from chatcli.kv import growth, prompt_cache
 from chatcli.kv.expected import ExpectedCache
@@ -140,30 +143,52 @@ def load(name: str) -> LoadedModel:
     The same name has the same weights on the same MLX version and device.
     Raises `UsageError` for a name that is none of `SHAPES`.
     """
-    if name not in SHAPES:
-        raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
-    config = dict(SHAPES[name])
-    pocket = load_model(POCKET)
-    if name in SMALL:
-        # A published vocabulary would be most of a small model's work.
-        vocabulary = len(pocket.tokenizer.get_vocab())
-        config |= {"vocab_size": vocabulary}
-        config["text_config"] = {**config.get("text_config", {}), "vocab_size": vocabulary}
-    device = mx.default_device().type
-    # Half precision is slower on a CPU, and MLX has no experts in it there.
-    dtype = mx.float32 if name in SMALL and device == mx.cpu else mx.bfloat16
-    random_model = _random_model(config, dtype)
+    loaded = load_model(POCKET)
+    config = _config(name, len(loaded.tokenizer.get_vocab()))
+    random_model = _random_model(config, _dtype(name))
     layout = prompt_cache.layout(prompt_cache.new(random_model))
-    identity = json.dumps([config, device.name, layout], sort_keys=True)
+    identity = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
     return replace(
-        pocket,
+        loaded,
         name=name,
         model=random_model,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:32],
         expected=ExpectedCache(random_model, DEFAULTS),
         context=CONTEXT_TOKENS,
-        sampling=replace(pocket.sampling, max_tokens=None),
+        sampling=replace(loaded.sampling, max_tokens=None),
     )
+
+
+def _config(name: str, vocabulary: int) -> Config:
+    """With pocket's `vocabulary` if it is small: a published one would be most of its work."""
+    if name not in SHAPES:
+        raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
+    config = dict(SHAPES[name])
+    if name in SMALL:
+        config |= {"vocab_size": vocabulary}
+        config["text_config"] = {**config.get("text_config", {}), "vocab_size": vocabulary}
+    return config
+
+
+def _dtype(name: str) -> Any:
+    # Half precision is slower on a CPU, and MLX has no experts in it there.
+    return mx.float32 if name in SMALL and mx.default_device().type == mx.cpu else mx.bfloat16
+
+
+def write(name: str, folder: Path) -> None:
+    """A model of that shape in `folder`, with pocket's tokenizer, for other processes to load.
+
+    Raises `UsageError` for a name that is none of `SHAPES`.
+    """
+    vocabulary = len(load_model(POCKET).tokenizer.get_vocab())
+    config = _config(name, vocabulary)
+    weights = dict(mlx_lm.utils.tree_flatten(_random_model(config, _dtype(name)).parameters()))
+    for path in pocket.FOLDER.iterdir():
+        if "tokenizer" in path.name or "template" in path.name:
+            shutil.copy(path, folder)
+    end = json.loads((pocket.FOLDER / "config.json").read_text())["eos_token_id"]
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": end}))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
 
 
 def sizes(name: str) -> Growth:

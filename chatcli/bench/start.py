@@ -12,7 +12,6 @@ import select
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench.measure import Spread
+from chatcli.bench.measure import Spread, temporary_folder
 from chatcli.bench.race import Progress, rotated
 from chatcli.bench.report import seconds_text, spread_text
 from chatcli.bench.scale import write_sessions
@@ -73,8 +72,8 @@ class Start:
 
 def measure(rounds: int, progress: Progress) -> Start:
     """Start everything once in each round; a first round warms up and is not counted."""
-    with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as folder:
-        tasks = _tasks(Path(folder))
+    with temporary_folder() as folder:
+        tasks = _tasks(folder)
         runs: dict[str, list[Run]] = {name: [] for name in tasks}
         for number in range(rounds + 1):
             for name in rotated(list(tasks), number):

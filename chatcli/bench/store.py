@@ -6,14 +6,14 @@ Everything happens in a temporary folder, and every ratio is of two things measu
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chatcli.bench import footprint, restore, scale
 from chatcli.bench.footprint import Footprint
-from chatcli.bench.measure import Contest, milliseconds
+from chatcli.bench.measure import Announce, Contest, milliseconds, temporary_folder
 from chatcli.bench.restore import Restore
 from chatcli.bench.scale import Scale
 from chatcli.commands.results import Table
@@ -26,9 +26,6 @@ QUICK_DIVISOR = 10
 # Rows files by the rows in memory, and a restore by a read of one file.
 MAX_ROWS_OVERHEAD = 1.05
 MAX_RESTORE_RATIO = 1.3
-
-# Called with what is measured next.
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -99,23 +96,22 @@ class StoreBench:
         }
 
 
-def run(plan: StorePlan, progress: Progress) -> StoreBench:
+def run(plan: StorePlan, announce: Announce) -> StoreBench:
     """Measure it all. Raises `ModelError`."""
     plan = plan.shortened()
     worker = Worker()
     try:
-        with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-            folder = Path(name)
-            progress(f"{plan.turns} turns with {plan.model} …")
+        with temporary_folder() as folder:
+            announce(f"{plan.turns} turns with {plan.model} …")
             loaded = worker.call(load, plan.model)
             stored = footprint.converse(worker, loaded, folder / "talk", plan.turns)
-            progress("restoring it …")
+            announce("restoring it …")
             restores = [restore.of_conversation(worker, loaded, stored, RESTORE_ROUNDS)]
             for shape in plan.shapes:
-                progress(f"restoring {shape.name} …")
+                announce(f"restoring {shape.name} …")
                 with tempfile.TemporaryDirectory(dir=folder) as own:
                     restores.append(restore.of_shape(worker, shape, Path(own), RESTORE_ROUNDS))
-            progress(f"{plan.sessions:,} sessions and {plan.segments:,} segments in one folder …")
+            announce(f"{plan.sessions:,} sessions and {plan.segments:,} segments in one folder …")
             crowd = folder / "crowd"
             crowd.mkdir()
             return StoreBench(

@@ -105,7 +105,7 @@ def compare(plan: run.Plan, progress: Progress) -> BatchComparison:
     with run.opened(plan) as setup:
         count, document_tokens, reply_tokens = SIZES[plan.size]
         texts = [f"What of day {number}?" + " And then?" * (number % 4) for number in range(count)]
-        document = workloads.long_text(int(document_tokens * run.letters_per_token(setup)))
+        document = workloads.long_text(int(document_tokens * run.letters_per_token(setup.loaded.tokenizer)))
         questions = Questions(document, texts, reply_tokens)
         # Uncounted, so that nobody pays for one-time compilation or for the trial of a batch.
         for _, method in methods(setup, Questions("Good morning.", ["Who?", "Where?"], 4)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,9 +21,11 @@ from chatcli.settings.values import POCKET
 if TYPE_CHECKING:
     from chatcli.bench.report import Outcome
     from chatcli.bench.run import Plan
+    from chatcli.commands.results import Table
 
+measurements = typer.Typer(rich_markup_mode=None)
 app = typer.Typer(
-    cls=help.Group,
+    cls=help.built_later(measurements),
     help="Measure speed and reuse on this machine, next to other programs.",
     no_args_is_help=True,
 )
@@ -106,7 +108,7 @@ def _measure(name: str) -> Callable[..., None]:
 
 
 for _name, _help in {**MEASURED, "all": "Every workload, one after the other."}.items():
-    app.command(_name, help=_help)(_measure(_name))
+    measurements.command(_name, help=_help)(_measure(_name))
 
 
 def _size(quick: bool, full: bool) -> int:
@@ -133,13 +135,25 @@ def _run(names: list[str], plan: Plan, plot: Path | None, as_json: bool) -> None
             measured = run(name, plan, report_progress)
         outcomes += measured
         if not as_json:
-            for outcome in measured:
-                for table in report.tables(outcome):
-                    show_result(table)
+            _report(False, {}, (table for outcome in measured for table in report.tables(outcome)))
     if plot is not None:
         plotting.draw(outcomes, plot)
     if as_json:
-        print_json({"machine": _machine(), "outcomes": [report.as_json(outcome) for outcome in outcomes]})
+        _report(True, {"outcomes": [report.as_json(outcome) for outcome in outcomes]}, ())
+
+
+def _report(as_json: bool, measured: Mapping[str, Any], tables: Iterable[Table]) -> None:
+    """What was measured: one JSON object with the machine, or the tables."""
+    if as_json:
+        print_json({"machine": _machine(), **measured})
+    else:
+        for table in tables:
+            show_result(table)
+
+
+def _announce(what: str) -> None:
+    """Say on standard error what is measured next."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def _machine() -> dict[str, Any]:
@@ -158,7 +172,7 @@ def _machine() -> dict[str, Any]:
     }
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def batch(
     model: ModelOption = None,
     shape: ShapeOption = None,
@@ -175,15 +189,13 @@ def batch(
     plan = Plan(model or POCKET, shape, _size(quick, full), repeats)
     with progress.bar("batch") as report_progress:
         comparison = together.compare(plan, report_progress)
-    if as_json:
-        print_json({"machine": _machine(), "batch": together.as_json(comparison)})
-    else:
-        show_result(together.table(comparison))
+    _report(as_json, {"batch": together.as_json(comparison)}, [together.table(comparison)])
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def serve(
     model: ModelOption = None,
+    shape: ShapeOption = None,
     quick: QuickOption = False,
     full: FullOption = False,
     as_json: JsonOption = False,
@@ -193,16 +205,14 @@ def serve(
     from chatcli.bench.run import Plan
     from chatcli.tui.render import progress
 
+    plan = Plan(model or POCKET, shape, _size(quick, full))
     with progress.bar("serve") as report_progress:
-        outcome = serve_bench.measure(Plan(model or POCKET, size=_size(quick, full)), report_progress)
-    if as_json:
-        print_json({"machine": _machine(), "serve": serve_bench.as_json(outcome)})
-    else:
-        for table in serve_bench.tables(outcome):
-            show_result(table)
+        # Its parts take minutes, so each table is shown at once.
+        outcome = serve_bench.measure(plan, report_progress, (lambda _: None) if as_json else show_result)
+    _report(as_json, {"serve": serve_bench.as_json(outcome)}, ())
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def store(
     model: ModelOption = None,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of the conversation.")] = 40,
@@ -221,15 +231,11 @@ def store(
     from chatcli.bench import store as store_bench
 
     plan = store_bench.StorePlan(model or POCKET, turns, sessions, segments, quick)
-    measured = store_bench.run(plan, lambda what: print(what, file=sys.stderr, flush=True))
-    if as_json:
-        print_json(measured.as_json())
-    else:
-        for table in store_bench.tables(measured):
-            show_result(table)
+    measured = store_bench.run(plan, _announce)
+    _report(as_json, measured.as_json(), store_bench.tables(measured))
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def scale(
     model: ModelOption = None,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns of one session.")] = 2000,
@@ -248,15 +254,12 @@ def scale(
 
     plan = growth.GrowthPlan(model or POCKET, turns, branches, sessions, segments)
     plan = plan.quick() if quick else plan
-    measured = growth.run(plan, lambda what: print(what, file=sys.stderr, flush=True))
-    if as_json:
-        print_json({"machine": _machine(), "scale": measured.as_json()})
-    else:
-        for table in growth.tables(measured):
-            show_result(table)
+    # Its parts take minutes, so each table is shown at once.
+    measured = growth.run(plan, _announce, (lambda table: None) if as_json else show_result)
+    _report(as_json, {"scale": measured.as_json()}, ())
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def month(
     days: Annotated[int, typer.Option("--days", min=1, help="Days to simulate.")] = 30,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Turns a day.")] = 100,
@@ -276,14 +279,14 @@ def month(
             days, turns, month_bench.SESSIONS, limit_bytes, seed, report_progress
         )
         single = month_bench.conversations(CONVERSATION_TURNS)
-    if as_json:
-        print_json({"month": simulated.as_json(), "conversations": [asdict(each) for each in single]})
-    else:
-        show_result(month_bench.table(simulated))
-        show_result(month_bench.conversation_table(CONVERSATION_TURNS, single))
+    _report(
+        as_json,
+        {"month": simulated.as_json(), "conversations": [asdict(each) for each in single]},
+        [month_bench.table(simulated), month_bench.conversation_table(CONVERSATION_TURNS, single)],
+    )
 
 
-@app.command(cls=help.Command)
+@measurements.command(cls=help.Command)
 def start(repeats: RepeatsOption = 15, as_json: JsonOption = False) -> None:
     """Time from the start to the help, the list and a letter typed into the prompt."""
     from chatcli.bench import start as start_bench
@@ -291,7 +294,4 @@ def start(repeats: RepeatsOption = 15, as_json: JsonOption = False) -> None:
 
     with progress.bar("start") as report_progress:
         measured = start_bench.measure(repeats, report_progress)
-    if as_json:
-        print_json({"machine": _machine(), "start": measured.as_json()})
-    else:
-        show_result(start_bench.table(measured))
+    _report(as_json, {"start": measured.as_json()}, [start_bench.table(measured)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from chatcli.bench import growth
-from chatcli.bench.growth import FolderPoint, Growth, GrowthPlan, Point, Turn
+from chatcli.bench.growth import FolderPoint, GrowthPlan, Point, Turn
 from chatcli.cli import bench
 
 
@@ -34,13 +34,29 @@ def test_conversations_and_folders_grow_to_what_was_asked_for(models: Path) -> N
 
 
 def test_the_tables_have_a_row_or_a_column_for_each_point() -> None:
-    point = Point(2, 200, Turn(0.01, 0.001, 0.02, 0.03), 0.1, 0.002, 1 << 20)
-    folder = FolderPoint(10, 100, *[0.01] * 7)
-    long, wide, folders = growth.tables(Growth([point] * 4, [point] * 3, [folder] * 3))
-    assert [4, 3] == [len(long.rows), len(wide.rows)]
-    assert ("2", "200", "10 ms", "1 ms", "20 ms", "30 ms", "100 ms", "2 ms", "1.0 MB") == long.rows[0]
-    for table in (long, wide, folders):
+    point = Point(2, 200, Turn(0.04, 0.01, 0.001, 0.02, 0.03), 0.1, 0.002, 1 << 20)
+    folders = growth.folder_table([FolderPoint(10, 100, *[0.01] * 7)] * 3)
+    long = growth.conversation_table("Long", "turns", [point] * 4)
+    assert 4 == len(long.rows)
+    row = ("2", "200", "40 ms", "10 ms", "1 ms", "20 ms", "30 ms", "100 ms", "2 ms", "1.0 MB")
+    assert row == long.rows[0]
+    for table in (long, folders):
         assert {len(table.columns)} == {len(row) for row in table.rows}
+
+
+def test_each_table_is_shown_as_soon_as_it_is_there(models: Path) -> None:
+    told: list[str] = []
+    plan = GrowthPlan(str(models / "qwen3"), turns=2, branches=2, sessions=1, segments=2)
+    growth.run(plan, told.append, lambda table: told.append(table.title))
+    folder = "1 sessions and 2 segments in one folder …"
+    assert [
+        "2 turns of one session …",
+        "One session that grows long",
+        "2 branches at one place …",
+        "Branches at one place",
+        *[folder] * 3,
+        "A folder that fills",
+    ] == told
 
 
 def test_quick_is_small() -> None:

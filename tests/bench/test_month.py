@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from chatcli.bench import month
+from chatcli.bench.footprint import RECOMPUTE_SECONDS
 
-LIMIT = 1 << 30
+LIMIT = 10 << 30
 
 
 def test_a_month_writes_and_keeps_less_than_the_other_ways() -> None:
-    simulated = month.simulate(2, 20, {"pocket": 2}, LIMIT, 1, lambda *_: None)
+    simulated = month.simulate(2, 20, {"qwen3.5-9b": 2}, LIMIT, 1, lambda *_: None)
     ours, snapshots, everything = simulated.ours, simulated.snapshots, simulated.everything
     assert (40, 2, 0) == (simulated.turns, simulated.sessions, ours.lost)
     assert ours.kept <= ours.written < min(snapshots.written, everything.written)
@@ -21,8 +22,8 @@ def test_a_month_writes_and_keeps_less_than_the_other_ways() -> None:
 
 
 @pytest.mark.slow
-def test_no_turn_of_a_conversation_is_further_than_a_second() -> None:
-    together, apart = [each for each in month.conversations(12) if each.name.startswith("pocket")]
-    assert 0.5 < together.longest_seconds <= 1.0 >= apart.longest_seconds
+def test_no_turn_of_a_conversation_is_further_than_a_state_may_be() -> None:
+    together, apart = [each for each in month.conversations(12) if each.name.startswith("qwen3.5-9b")]
+    assert 0.5 < together.longest_seconds <= RECOMPUTE_SECONDS >= apart.longest_seconds
     assert together.states <= apart.states < 12
     assert together.kept <= together.written < apart.written

@@ -8,13 +8,15 @@ import pytest
 
 from chatcli.bench import serve
 from chatcli.bench.run import Plan
+from chatcli.commands.results import Table
 
 SMALL = serve.Size((200, 3), 3, 3, reply=8, shared_reply=4)
 
 
 @pytest.mark.slow
 def test_ours_prefills_the_least_possible_also_when_it_is_killed(recurrent: Path) -> None:
-    outcome = serve.measure(Plan(str(recurrent)), lambda *_: None, SMALL, concurrencies=(2,))
+    tables: list[Table] = []
+    outcome = serve.measure(Plan(str(recurrent)), lambda *_: None, tables.append, SMALL, concurrencies=(2,))
     never, killed, peer = outcome.agentic
     assert [serve.OURS, serve.KILLED, serve.PEER] == [each.way for each in outcome.agentic]
     assert never.above_least == killed.above_least == pytest.approx(1.0, abs=0.01)
@@ -22,8 +24,8 @@ def test_ours_prefills_the_least_possible_also_when_it_is_killed(recurrent: Path
     ((cold, warm), (uncached, _), _) = outcome.shared[2]
     assert 0 == uncached.hit_ratio < cold.hit_ratio < warm.hit_ratio
     assert all(each.prefilled == 1 for each in warm.asked)
-    titles = [table.title for table in serve.tables(outcome)]
-    assert 3 == len(titles) and all(title.startswith("serve: ") for title in titles)
+    assert [reply.text for reply in never.asked] == [reply.text for reply in peer.asked] != ["", "", ""]
+    assert 3 == len(tables) and all(table.title.startswith("serve: ") for table in tables)
 
 
 def test_what_is_left_to_run_is_measured_against_the_least() -> None:
@@ -31,5 +33,5 @@ def test_what_is_left_to_run_is_measured_against_the_least() -> None:
     second = serve.Asked(150, 90, 40, 0.5, (0.1,), "No.")
     measured = serve.Pass(serve.OURS, [first, second], 2.0)
     assert (90 / 250, 160 / 140) == (measured.hit_ratio, measured.above_least)
-    table = serve.tables(serve.Outcome("tiny", [measured], [measured]))[0]
+    table = serve.conversation_table("turns, tiny", [measured])
     assert [("chatcli serve", "36.0 %", "60.0 %", "160", "1.143", "0.500 s")] == table.rows
