@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from chatcli.pocket import FOLDER
-from training.pocket import arithmetic
+from training.pocket import grammar, people
+from training.pocket import tokenizer as words
+from training.pocket.configuration import Shape, export_configuration
 from training.pocket.conversations import Difficulty, conversation
 from training.pocket.talk import Engine, Talk
 from training.pocket.values import Source
@@ -27,6 +31,19 @@ def engine() -> Engine:
     return Engine.open(FOLDER)
 
 
+@cache
+def tokenizer(folder: Path) -> Any:
+    """The recipe's tokenizer, from few conversations, as mlx-lm loads it."""
+    words.save(words.train(count=200), folder)
+    export_configuration(Shape(words.SIZE), folder)
+    return load_tokenizer(folder)
+
+
+@pytest.fixture
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return tokenizer(tmp_path_factory.getbasetemp())
+
+
 def render(**options: Any) -> str:
     text: str = engine().tokenizer.apply_chat_template(HISTORY, tokenize=False, **options)
     return text
@@ -39,7 +56,7 @@ def replies(*lines: str, think: bool = True) -> list[str]:
 
 def talks(seed: int, held: bool = False) -> list[list[str]]:
     source = Source(Random(seed), held)
-    conversations = [conversation(source, Difficulty()) for _ in range(30)]
+    conversations = [conversation(source, Difficulty()) for _ in range(300)]
     return [[turn.user + turn.thinking + turn.reply for turn in talk.turns] for talk in conversations]
 
 
@@ -50,7 +67,7 @@ def test_the_folder_is_small() -> None:
 def test_the_config_is_a_wrapped_text_config() -> None:
     config = json.loads((FOLDER / "config.json").read_text())
     assert config["model_type"] == "qwen3_5"
-    assert config["text_config"]["num_hidden_layers"] == 4
+    assert config["text_config"]["num_hidden_layers"] == 6
 
 
 def test_it_thinks() -> None:
@@ -84,9 +101,54 @@ def test_digits_are_single_tokens() -> None:
     assert tokens == ["4", "4", "1", "7"]
 
 
-@pytest.mark.parametrize("text", ["Zorblat's café — 17:45!", "  two  spaces\n\nand lines", "日本"])
-def test_any_text_survives_the_tokenizer(text: str) -> None:
-    assert engine().tokenizer.decode(engine().tokenizer.encode(text)) == text
+@pytest.mark.parametrize(
+    "text",
+    ["Zorblat's café — 17:45!", "  two  spaces\n\nand lines", "日本", "BOB and iPhone", "👩‍🚀 **Bob**"],
+)
+def test_any_text_survives_the_tokenizer(text: str, recipe: Any) -> None:
+    assert recipe.decode(recipe.encode(text)) == text
+
+
+@pytest.mark.parametrize("value", ["Jürgen", "小白", "Zorblat", "red Fiat", "44-17-9", "**Bob**"])
+def test_a_value_has_the_same_tokens_wherever_it_stands(value: str, recipe: Any) -> None:
+    alone = recipe.encode(value)[1 if value[0].isupper() else 0 :]
+    for before in ("", "I am ", '"', "(", "line\n", "is: "):
+        assert recipe.encode(before + value)[-len(alone) :] == alone
+
+
+def test_a_name_and_the_same_in_small_letters_share_their_tokens(recipe: Any) -> None:
+    assert recipe.encode("Zorblat")[1:] == recipe.encode("zorblat")
+
+
+def test_text_streams_with_its_capitals(recipe: Any) -> None:
+    detokenizer, text = recipe.detokenizer, ""
+    detokenizer.reset()
+    for token in recipe.encode("Bob met ANNA in São Paulo 小白."):
+        detokenizer.add_token(token)
+        text += detokenizer.last_segment
+    detokenizer.finalize()
+    assert text + detokenizer.last_segment == "Bob met ANNA in São Paulo 小白."
+
+
+@pytest.mark.parametrize(
+    ("said", "of_anna"),
+    [
+        ("I live in Oslo", "Anna lives in Oslo"),
+        ("I'm a nurse and I like my job", "Anna is a nurse and she likes her job"),
+        ("my job is dull", "Anna's job is dull"),
+        ("do I have a dog?", "does Anna have a dog?"),
+        ("where was I born?", "where was Anna born?"),
+        ("I have to buy milk", "Anna has to buy milk"),
+        ("I don't like rain", "Anna doesn't like rain"),
+        ("I can play chess", "Anna can play chess"),
+    ],
+)
+def test_what_is_said_of_oneself_can_be_said_of_another(said: str, of_anna: str) -> None:
+    assert grammar.about(said, people.Who("", "Anna", "she").person("Anna")) == of_anna
+
+
+def test_what_is_said_of_oneself_can_be_repeated() -> None:
+    assert grammar.yours("I keep my bees where we live") == "you keep your bees where you live"
 
 
 def test_the_generator_is_determined_by_its_seed() -> None:
@@ -100,20 +162,6 @@ def test_training_and_evaluation_share_no_value(kind: str) -> None:
     ours = {trained.draw(kind).lower() for _ in range(2000)}
     others = {held.draw(kind).lower() for _ in range(300)}
     assert {v for v in ours & others if not v.isdigit()} == set()
-
-
-def test_training_and_evaluation_share_no_long_sum() -> None:
-    rng = Random(1)
-    ours = {arithmetic.draw(rng) for _ in range(3000)}
-    others = {arithmetic.draw(rng, held=True) for _ in range(300)}
-    assert {s for s in ours & others if max(s.first, s.second) > 9} == set()
-
-
-def test_working_ends_in_the_result() -> None:
-    rng = Random(5)
-    for problem in (arithmetic.draw(rng) for _ in range(500)):
-        assert problem.thinking().endswith(f"Result: {problem.result}.")
-        assert problem.answer().endswith(f"= {problem.result}.")
 
 
 def test_it_remembers_a_dog_and_a_city() -> None:
@@ -154,7 +202,8 @@ def test_it_does_not_make_up_what_it_was_not_told() -> None:
 
 
 def test_it_does_not_make_up_poems() -> None:
-    assert replies("Write a poem about the sea")[0].startswith("I am pocket, a tiny model, and I cannot")
+    (reply,) = replies("Write a poem about the sea")
+    assert reply.startswith("I am too small to write a poem about the sea.")
 
 
 def test_it_explains_resume() -> None:
@@ -169,4 +218,4 @@ def test_it_answers_without_thinking() -> None:
 def test_thinking_closes_and_an_answer_follows() -> None:
     answer = Talk(engine()).say("What is 12 + 9?")
     assert answer.well_formed
-    assert answer.thinking == "12+9. Ones: 2+9=11, write 1, carry 1. Tens: 1+0+1=2. Result: 21."
+    assert answer.thinking == "12+9: 2+9=11, write 1 carry 1, 1+0+1=2, makes 21."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from training.pocket import words as w
+from training.pocket.beside import BESIDE
 from training.pocket.facts import noun
 from training.pocket.phrases import capital
 from training.pocket.turns import MAKERS, Desk, Turn
@@ -13,36 +15,56 @@ from training.pocket.values import Source, thing
 
 DURING = {
     "tell": 34,
-    "ask": 26,
+    "ask": 27,
     "unknown": 7,
     "half": 0.5,
-    "correct": 4,
+    "correct": 5,
     "who": 1.5,
+    "about": 1,
+    "kin": 0.7,
     "know": 1,
+    "quote": 1,
+    "chatter": 1.2,
     "both": 1.5,
-    "sum": 7,
-    "beyond": 6,
-    "talk": 9,
-    "self": 2,
-    "command": 6,
-    "limit": 1,
+    "beside": 32,
 }
 LAST = {
-    "tell": 17,
-    "ask": 34,
+    "tell": 15,
+    "ask": 32,
     "unknown": 8,
     "half": 1,
-    "correct": 2,
+    "correct": 3,
     "who": 2,
-    "know": 5,
+    "about": 2,
+    "kin": 1.5,
+    "know": 4,
+    "quote": 2.5,
+    "chatter": 0.5,
     "both": 1.5,
-    "sum": 11,
-    "beyond": 7,
-    "talk": 5,
-    "self": 2.5,
-    "command": 6,
-    "limit": 2,
+    "beside": 28,
+    "sum": 9,
+    "story": 5,
 }
+BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
+
+
+def beside(desk: Desk, kind: str = "") -> Turn:
+    """A turn about nothing that was told."""
+    _, maker = BESIDE[kind or pick(desk.rng, BESIDE_WEIGHTS)]
+    return desk.record(maker(desk.source, desk.advert))
+
+
+# Under these names evaluate.py asks for what is said beside facts.
+NAMED = {
+    "sum": "sum",
+    "story": "story sum",
+    "beyond": "open",
+    "command": "help",
+    "self": "self",
+    "talk": "talk",
+}
+MAKERS["beside"] = beside
+MAKERS.update({name: partial(beside, kind=kind) for name, kind in NAMED.items()})
 SHORT = (
     "You are a helpful assistant.",
     "Be brief.",
@@ -91,6 +113,7 @@ class Difficulty:
 
     turns: int = 24
     facts: int = 30
+    least: int = 1
 
 
 def system_prompt(rng: Random) -> str | None:
@@ -130,11 +153,19 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     early = last in ("ask", "correct", "half", "both")
     most = difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
     length = min(rng.randint(1, most), rng.randint(1, most) + 2)
+    chatty = 0.0
+    if difficulty.least > 1:
+        chatty = rng.choice([0.0, 0.0, 0.1, 0.5, 0.8])
+        if chatty > 0.3:
+            difficulty = Difficulty(24, difficulty.facts, 6)
+        length = rng.randint(difficulty.least, difficulty.turns)
     for number in range(length - 1):
         begin = early and number < rng.choice([1, 1, 2, 3])
         full = len(desk.told) >= difficulty.facts
         kind = "tell" if begin else pick(rng, DURING)
-        turn = MAKERS["ask" if full and kind in ("tell", "both") else kind](desk)
+        kind = "ask" if full and kind in ("tell", "both") else kind
+        wordy = difficulty.least > 1 and not begin and rng.random() < chatty
+        turn = desk.record(desk.chatter(rng.randint(5, 60)) if wordy else MAKERS[kind](desk))
         turns.append(cut(rng, turn))
     if last in ("ask", "correct", "half") and not desk.told:
         turns.append(desk.tell(min(4, difficulty.facts)))
@@ -144,7 +175,7 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
 
 def cut(rng: Random, turn: Turn) -> Turn:
     """The turn, its reply now and then empty or broken off."""
-    if rng.random() > 0.025:
+    if rng.random() > 0.025 or not turn.reply:
         return turn
     reply = turn.reply[: rng.choice([0, rng.randrange(len(turn.reply))])].rstrip()
     return Turn(turn.user, turn.thinking, reply, turn.sort, cut=True)

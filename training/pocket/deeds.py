@@ -33,7 +33,9 @@ NAME = deed(
 )
 HOME = deed(
     "place",
-    "I live in [v];I live in [v];I'm living in [v];I live in [v] (now|these days|since last year);"
+    "I live in [v];I live in [v];I'm living in [v];I (just |recently |)moved from [u] to [v];"
+    "I used to live in [u](, but | but |, )now I live in [v];I left [u] and (now live in|moved to) [v];"
+    "I no longer live in [u], I live in [v];I live in [v] (now|these days|since last year);"
     "my (home|house|flat|apartment) is in [v];home is [v];I (just |recently |)moved to [v];"
     "I am based in [v];I live (near|close to) [v];I have lived in [v] for (years|a while|ages);"
     "I live in the (city|town|village) of [v];my (city|town|home town) is [v];"
@@ -85,7 +87,7 @@ SELF: tuple[Kind, ...] = (
         "what company do I work for?;who is my employer?",
         "you work at [v]",
         "where they work",
-        weight=1.2,
+        weight=1.6,
     ),
     deed(
         "job",
@@ -96,7 +98,7 @@ SELF: tuple[Kind, ...] = (
         "which job do I have?;what do I do?;what am I by profession?",
         "your job is [v]",
         "their job",
-        weight=1.2,
+        weight=2.2,
     ),
     deed(
         "age",
@@ -105,10 +107,10 @@ SELF: tuple[Kind, ...] = (
         "how many years old am I?;how old did I say I (am|was)?",
         "you are [v] years old",
         "how old they are",
-        weight=1.2,
+        weight=2.2,
     ),
     deed(
-        "food",
+        "foods",
         "I am allergic to [v];I'm allergic to [v];I have a [v] allergy;I have an allergy to [v];"
         "[v] (make|makes) me ill;I can't eat [v], I am allergic;my allergy is [v]",
         f"what am I allergic to?;{RECALL} (what I am allergic to|my allergy|what my allergy is)?;"
@@ -206,7 +208,7 @@ SELF: tuple[Kind, ...] = (
         "what they are watching",
     ),
     deed(
-        "food",
+        "foods",
         "I like [v];I really like [v];I love [v];I am fond of [v];I'm a big fan of [v]",
         "what do I (like|love)?;(what|which) (food|dish|thing) do I (like|love)?;"
         f"{RECALL} what I (like|love)?;what did I say I (like|love)(|d)?;"
@@ -216,7 +218,7 @@ SELF: tuple[Kind, ...] = (
         weight=1,
     ),
     deed(
-        "food",
+        "foods",
         "I hate [v];I don't like [v];I dislike [v];I can't stand [v];I do not like [v]",
         "what do I (hate|dislike)?;"
         "(what|which) (food|dish|thing) do I (hate|dislike|not like)?;"
@@ -243,7 +245,7 @@ SELF: tuple[Kind, ...] = (
         "what they ate",
     ),
     deed(
-        "food",
+        "foods",
         "I need to buy [v];I have to buy [v];I must buy [v];I want to buy [v];I should get [v]",
         "what do I (need|have|want) to buy?;what should I buy?;"
         f"{RECALL} what I (need|have|want) to buy?;"
@@ -274,13 +276,6 @@ SELF: tuple[Kind, ...] = (
         "who they are married to",
     ),
     deed(
-        "name",
-        "I (met|saw|called|visited) [v] (today|yesterday|this morning|last week|)",
-        "who did I (meet|see|call|visit)(| today| yesterday| last week)?",
-        "you met [v]",
-        "who they met",
-    ),
-    deed(
         "clock",
         "I (get|wake) up at [v];I (always|usually) (get|wake) up at [v]",
         "when do I (get|wake) up?;(at what|what) time do I (get|wake) up?",
@@ -302,13 +297,6 @@ SELF: tuple[Kind, ...] = (
         "you have [v] siblings",
         "how many siblings they have",
         weight=0.3,
-    ),
-    deed(
-        "thing",
-        "I (lost|broke|forgot|sold) (my|a|the) [v] (today|yesterday|last week|)",
-        "what did I (lose|break|forget|sell)(| today| yesterday| last week)?",
-        "you lost your [v]",
-        "what they lost",
     ),
 )
 
@@ -350,120 +338,25 @@ SELF += (
         "you drink [v]",
         "what they drink",
     ),
-    deed(
-        "any",
-        "I bought [v] (today|yesterday|last week);I got [v] for my birthday;I ordered [v]",
-        "what did I (buy|get|order)(| today| yesterday| for my birthday)?;{RECALL} what I bought?".replace(
-            "{RECALL}", RECALL
-        ),
-        "you got [v]",
-        "what they got",
-    ),
 )
-
-OTHERS: tuple[Kind, ...] = (
+SELF += (
     deed(
-        "place",
-        "[x] lives in [v];[x] lives in [v];[x] (has |just |)moved to [v];[x] is living in [v]",
-        "where does [x] live?;(which|what) (city|town) does [x] live in?;"
-        f"{RECALL} where [x] lives?;where is [x] living?;where's [x] living?",
-        "[y] lives in [v]",
-        "where [y] lives",
-        "someone",
-        1.2,
+        "year",
+        "I was born in [v];my (year of birth|birth year) is [v];I was born in the year [v];"
+        "I came into the world in [v]",
+        f"when was I born?;(what|which) year was I born(| in)?;{RECALL} when I was born?;"
+        "what is my (year of birth|birth year)?;"
+        "in (what|which) year was I born?",
+        "you were born in [v]",
+        "the year when they were born",
+        weight=0.7,
     ),
     deed(
-        "company",
-        "[x] works (at|for) [v];[x] works (at|for) [v];[x] has a job at [v]",
-        f"where does [x] work?;who does [x] work for?;{RECALL} where [x] works?",
-        "[y] works at [v]",
-        "where [y] works",
-        "someone",
-    ),
-    deed(
-        "job",
-        "[x] is a [v];[x] works as a [v];[x] is a [v] by profession",
-        f"what is [x]'s job?;what does [x] do(| for a living| for work)?;{RECALL} what [x] does?;"
-        "what does [x] work as?",
-        "[y] works as a [v]",
-        "the job of [y]",
-        "someone",
-        0.7,
-    ),
-    deed(
-        "age",
-        "[x] is [v] years old;[x] is [v];[x] (just |)turned [v];[x] is [v] (now|already)",
-        f"how old is [x]?;what is [x]'s age?;how old is [x]?;{RECALL} how old [x] is?",
-        "[y] is [v] years old",
-        "how old [y] is",
-        "someone",
-        1,
-    ),
-    deed(
-        "place",
-        "[x] is from [v];[x] comes from [v];[x] was born in [v]",
-        f"where is [x] from?;where does [x] come from?;{RECALL} where [x] is from?",
-        "[y] is from [v]",
-        "where [y] is from",
-        "someone",
-    ),
-    deed(
-        "food",
-        "[x] likes [v];[x] loves [v];[x] really likes [v];[x] is fond of [v]",
-        f"what does [x] (like|love)?;{RECALL} what [x] likes?",
-        "[y] likes [v]",
-        "what [y] likes",
-        "someone",
-        0.8,
-    ),
-    deed(
-        "food",
-        "[x] hates [v];[x] does not like [v];[x] can't stand [v];[x] doesn't like [v]",
-        f"what does [x] (hate|dislike|not like)?;{RECALL} what [x] (hates|does not like)?",
-        "[y] does not like [v]",
-        "what [y] does not like",
-        "someone",
-        0.7,
-    ),
-    deed(
-        "instrument",
-        "[x] plays [v];[x] can play [v]",
-        f"what does [x] play?;what instrument does [x] play?;{RECALL} what [x] plays?",
-        "[y] plays [v]",
-        "what [y] plays",
-        "someone",
-    ),
-    deed(
-        "car",
-        "[x] drives a [v];[x] has a [v]",
-        f"what does [x] drive?;(what|which) car does [x] (drive|have)?;{RECALL} what [x] drives?",
-        "[y] drives a [v]",
-        "what [y] drives",
-        "someone",
-    ),
-    deed(
-        "food",
-        "[x] is allergic to [v];[x] has a [v] allergy",
-        f"what is [x] allergic to?;{RECALL} what [x] is allergic to?",
-        "[y] is allergic to [v]",
-        "what [y] is allergic to",
-        "someone",
-        0.6,
-    ),
-    deed(
-        "name",
-        "[x] is married to [v];[x] married [v]",
-        "who is [x] married to?;who did [x] marry?",
-        "[y] is married to [v]",
-        "who [y] is married to",
-        "someone",
-    ),
-    deed(
-        "subject",
-        "[x] studies [v];[x] is studying [v]",
-        "what does [x] study?;what is [x] studying?",
-        "[y] studies [v]",
-        "what [y] studies",
-        "someone",
+        "trait",
+        "I am [v];I'm [v];I am [v];I'm [v];I happen to be [v];I have always been [v]",
+        f"am I [v]?;am I [v]?;what am I?;{RECALL} (whether I am [v]|what I am)?;did I say that I am [v]?",
+        "you are [v]",
+        "whether they are [v]",
+        weight=1.0,
     ),
 )

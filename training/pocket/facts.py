@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from random import Random
 
 from training.pocket import words as w
-from training.pocket.deeds import OTHERS, SELF
 from training.pocket.kinds import (
     COMPOUND,
     DATE,
     DISH,
     EVENT,
     FAVOURITE,
+    LIST,
     MANY,
     MEET,
     NUMBER,
@@ -26,7 +26,8 @@ from training.pocket.kinds import (
     WORD,
     Kind,
 )
-from training.pocket.phrases import capital, expand, fill, roughen, theirs, yours
+from training.pocket.phrases import capital, fill, framed, roughen, yours
+from training.pocket.statements import PEOPLE_PLURAL, plural
 from training.pocket.values import Source, invented, name, thing
 
 KINDS: tuple[Kind, ...] = (
@@ -44,8 +45,7 @@ KINDS: tuple[Kind, ...] = (
     MANY,
     MEET,
     DISH,
-    *SELF,
-    *OTHERS,
+    LIST,
 )
 WEIGHTS = [kind.weight for kind in KINDS]
 MEALS = ("dinner", "lunch", "breakfast", "surgery")
@@ -114,7 +114,12 @@ def some(rng: Random, kind: str) -> str:
             f"the {rng.choice(w.SPOTS + w.NOUNS + w.THINGS)} "
             f"{rng.choice(['code', 'number', 'password', 'pin', 'combination', 'key code', 'name'])}"
         ),
-        "several": lambda r: f"my {rng.choice([rng.choice(w.ANIMALS), rng.choice(w.PEOPLE)])}s",
+        "several": lambda r: (
+            f"my {r.choice([plural(r.choice(w.ANIMALS)), plural(r.choice(w.PEOPLE)), *PEOPLE_PLURAL[:6]])}"
+        ),
+        "list": lambda r: (
+            f"my {r.choice(['shopping', 'grocery', 'to-do', 'packing', 'guest', 'wish', 'birthday'])} list"
+        ),
         "dish": lambda r: "my favourite food",
         "token": lambda r: f"the {r.choice(['word', 'code', 'number', 'name', 'phrase', 'code word'])}",
     }
@@ -138,6 +143,7 @@ class Fact:
     kind: Kind
     thing: str
     value: str
+    alias: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -157,33 +163,39 @@ class Fact:
             "h": bare.rsplit(" ", 1)[-1],
             "t": bare.rsplit(" ", 1)[0],
             "c": bare.removeprefix("favourite "),
+            "k": ("one", "two", "three", "four")[self.value.count(",") + self.value.count(" and ")]
+            if self.kind is MANY
+            else "",
             "v": self.value,
         }
 
-    def says(self) -> str:
+    def says(self, again: bool = False) -> str:
         """The fact as the assistant states it, without capital or stop."""
         return fill(self.kind.says, **self.slots())
 
-    def noted(self) -> str:
-        """The fact as the thinking states it."""
-        return fill(theirs(self.kind.says), **(self.slots() | {"y": theirs(yours(self.thing))}))
-
     def topic(self) -> str:
-        """What a question is for, as the thinking puts it."""
-        return fill(theirs(self.kind.topic), **(self.slots() | {"y": theirs(yours(self.thing))}))
+        """What a question is for."""
+        return fill(self.kind.topic.replace("they", "you"), **self.slots())
 
     def lack(self) -> str:
         """What the assistant has not been told."""
-        text = self.kind.lack
-        text = re.sub(r"\bthey are\b", "you are", text)
-        text = re.sub(r"\bthey were\b", "you were", text)
-        text = re.sub(r"\bthey\b", "you", text)
-        return fill(re.sub(r"\btheir\b", "your", text), **self.slots())
+        return fill(self.kind.lack.replace("they", "you"), **self.slots())
 
-    def tell(self, rng: Random, lower: bool) -> str:
+    def doubt(self, rng: Random, lower: bool, value: str) -> str:
+        """A question whether the value is such."""
+        text = f"{self.slots()['is']} {self.thing} {value}"
+        if self.kind.who and rng.random() < 0.4 and value == self.value and self.thing.startswith("my "):
+            text = f"do I have a{'n' if self.thing[3] in 'aeiou' else ''} {self.thing[3:]}?"
+            return text if lower else capital(text)
+        if self.kind.who or self.kind is MANY:
+            text = f"{self.slots()['is']} {self.thing} called {value}"
+        text = rng.choice([text, text, f"is it true that {self.thing} {self.slots()['is']} {value}"])
+        return capital_unless(lower, text.lower() if lower else text) + rng.choice("???.")
+
+    def tell(self, rng: Random, lower: bool, held: bool = False) -> str:
         """A sentence that tells the fact; it changes the value to how it was typed."""
         options = [p for p in self.kind.tell if "[n]" not in p or self.thing.startswith("my ")]
-        pattern = self._bare(expand(rng, rng.choice(options)))
+        pattern = self._bare(framed(rng, options, held))
         if lower:
             self.value, self.thing = self.value.lower(), self.thing.lower()
         elif pattern.startswith("[v]") and self.kind.values not in ("spot", "when"):
@@ -203,13 +215,15 @@ class Fact:
         wanted = both is not None and self.kind.things == "someone"
         return {"x": rng.choice([self.thing, both[1], both[2]])} if wanted and both else {}
 
-    def ask(self, rng: Random, lower: bool) -> str:
+    def ask(self, rng: Random, lower: bool, held: bool = False) -> str:
         """A question for the fact."""
         owned = self.thing.startswith(("my ", "the "))
         options = [p for p in self.kind.ask if "[c]" not in p or self.thing.startswith("my fav")]
         options = [p for p in options if "[n]" not in p or owned]
-        pattern = self._bare(expand(rng, rng.choice(options)))
+        pattern = self._bare(framed(rng, options, held))
         slots = self.slots() | self._shorter(rng)
+        if self.alias and rng.random() < 0.6:
+            slots["x"] = self.alias
         if lower:
             slots = {key: text.lower() for key, text in slots.items()}
         if rng.random() < 0.3:
@@ -237,6 +251,8 @@ def draw(source: Source, kind: Kind | None = None) -> Fact:
         values = category_values(subject)
     if values == "any" and source.rng.random() < 0.12:
         values = source.rng.choice(["number", "when", "spot", "place", "name"])
+    if kind is FAVOURITE and source.rng.random() < 0.12 and not subject.endswith("s"):
+        return Fact(kind, plural(subject), f"{source.draw(values)} and {source.draw(values)}")
     return Fact(kind, subject, source.draw(values))
 
 
@@ -267,17 +283,8 @@ def category_values(subject: str) -> str:
         "car": "car",
         "game": "activity",
     }
-    return table.get(subject.rsplit("favourite ", 1)[-1], "any")
-
-
-def unlike(source: Source, known: list[Fact]) -> Fact:
-    """A fact that none of the known ones tells; often of a kind or thing that one of them has."""
-    keys = {fact.key for fact in known}
-    while True:
-        near = source.rng.choice(known) if known and source.rng.random() < 0.5 else None
-        fact = draw(source, near.kind if near else None)
-        if fact.key not in keys and not clashes(fact, known):
-            return fact
+    last = subject.rsplit("favourite ", 1)[-1]
+    return table.get(last, table.get(last.removesuffix("s"), "any"))
 
 
 def bare_thing(fact: Fact) -> str:
@@ -286,13 +293,9 @@ def bare_thing(fact: Fact) -> str:
     return re.sub(r"favourite (dish|meal)", "favourite food", text)
 
 
-def clashes(fact: Fact, known: list[Fact]) -> bool:
+def clashes(fact: Fact, other: Fact) -> bool:
     """Whether two facts could be asked for with the same words."""
-    mine = bare_thing(fact)
-    for other in known:
-        theirs_ = bare_thing(other)
-        if mine and (mine == theirs_ and fact.kind is not other.kind) and fact.kind.things != "someone":
-            return True
-        if fact.kind.topic == other.kind.topic and mine == theirs_:
-            return True
-    return False
+    mine, others = bare_thing(fact), bare_thing(other)
+    if mine != others or (fact.kind.things == "someone" and fact.kind is not other.kind):
+        return False
+    return fact.kind is not other.kind or fact.kind.topic == other.kind.topic

@@ -3,48 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from training.pocket.configuration import Shape
+
 CHUNK = 64
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The network's sizes, under the names that model configurations use."""
-
-    vocab_size: int
-    hidden_size: int = 256
-    intermediate_size: int = 768
-    num_hidden_layers: int = 4
-    full_attention_interval: int = 4
-    num_attention_heads: int = 4
-    num_key_value_heads: int = 2
-    head_dim: int = 64
-    linear_num_key_heads: int = 4
-    linear_num_value_heads: int = 8
-    linear_key_head_dim: int = 64
-    linear_value_head_dim: int = 64
-    linear_conv_kernel_dim: int = 4
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10000.0
-    partial_rotary_factor: float = 0.25
-
-    def text_config(self) -> dict[str, Any]:
-        """The ``text_config`` of config.json."""
-        config = asdict(self)
-        rope = {
-            "rope_type": "default",
-            "rope_theta": config.pop("rope_theta"),
-            "partial_rotary_factor": config.pop("partial_rotary_factor"),
-        }
-        config |= {"model_type": "qwen3_5_text", "tie_word_embeddings": True}
-        config |= {"attention_bias": False, "max_position_embeddings": 32768}
-        return config | {"rope_parameters": rope}
 
 
 class Norm(nn.Module):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
+from zlib import crc32
 
 ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
 ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")
@@ -23,6 +26,21 @@ def expand(rng: Random, pattern: str) -> str:
         choice = rng.choice(match[1].split("|"))
         pattern = pattern[: match.start()] + choice + pattern[match.end() :]
     return re.sub(r"  +", " ", pattern).strip()
+
+
+def framed(rng: Random, patterns: Sequence[str], held: bool) -> str:
+    """A reading of one of the patterns: of the frames kept for evaluation, or of those trained on."""
+    for _ in range(12):
+        text = expand(rng, rng.choice(patterns))
+        if frame_held_out(text) == held:
+            return text
+    return text
+
+
+@lru_cache(200_000)
+def frame_held_out(text: str) -> bool:
+    """Whether a frame is never trained on: one in ten, by its words in small letters."""
+    return crc32(re.sub(r"[^a-z\[\]]", "", text.lower()).encode()) % 10 == 3
 
 
 def fill(text: str, **slots: str) -> str:

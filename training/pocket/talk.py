@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import copy
+import re
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm import load
-from mlx_lm.generate import generate_step
+from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 MAX_REPLY_TOKENS = 220
+MARKERS = re.compile(r"</?think>|<\|")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply. `well_formed`: thinking, then an answer, then the end of turn."""
+    """One reply. `ended`: by itself. `well_formed`: thinking, then an answer, then the end of turn."""
 
     thinking: str
     text: str
+    ended: bool
     well_formed: bool
     tokens: int
     seconds: float
@@ -90,7 +95,41 @@ class Talk:
                 break
             ids.append(int(token))
         seconds = time.perf_counter() - started
-        text = tokenizer.decode(ids)
-        thinking, tag, reply = text.rpartition("</think>") if self.think else ("", "x", text)
-        well_formed = ended and bool(tag) and bool(reply.strip()) and "<" not in thinking + reply
-        return Answer(thinking.strip(), reply.strip(), well_formed, len(ids), seconds)
+        return read(tokenizer.decode(ids), self.think, ended, len(ids), seconds)
+
+
+def read(text: str, think: bool, ended: bool, tokens: int, seconds: float) -> Answer:
+    """The parts of a generated text."""
+    thinking, tag, reply = text.rpartition("</think>") if think else ("", "x", text)
+    well_formed = ended and bool(tag) and bool(reply.strip()) and not MARKERS.search(thinking + reply)
+    return Answer(thinking.strip(), reply.strip(), ended, well_formed, tokens, seconds)
+
+
+def replies(
+    engine: Engine, conversations: list[list[dict[str, str]]], think: bool
+) -> Iterator[tuple[int, Answer]]:
+    """The number of each conversation and the reply to its last message, many at once and in no order."""
+    tokenizer = engine.tokenizer
+    prompts: list[list[int]] = [
+        tokenizer.apply_chat_template(messages, add_generation_prompt=True, enable_thinking=think)
+        for messages in conversations
+    ]
+    ends = [[token] for token in tokenizer.eos_token_ids]
+    generator = BatchGenerator(engine.model, max_tokens=MAX_REPLY_TOKENS, stop_tokens=ends)
+    # Prompts of about the same length are run together, since the shorter ones are padded.
+    order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
+    numbers = dict(zip(generator.insert([prompts[number] for number in order]), order, strict=True))
+    generated: dict[int, list[int]] = defaultdict(list)
+    while numbers:
+        started = time.perf_counter()
+        for response in generator.next_generated():
+            ids = generated[response.uid]
+            if response.finish_reason != "stop":
+                ids.append(response.token)
+            if response.finish_reason is not None:
+                text, ended = tokenizer.decode(ids), response.finish_reason == "stop"
+                yield (
+                    numbers.pop(response.uid),
+                    read(text, think, ended, len(ids), time.perf_counter() - started),
+                )
+    generator.close()

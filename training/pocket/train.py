@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections import defaultdict
@@ -17,13 +16,14 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from chatcli.pocket import FOLDER
 from training.pocket import tokenizer as words
+from training.pocket.configuration import Shape, export_configuration
 from training.pocket.conversations import Difficulty, conversation
-from training.pocket.network import CHUNK, GatedDelta, Network, Shape
+from training.pocket.network import CHUNK, GatedDelta, Network
 from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
 from training.pocket.values import Source
 
@@ -34,9 +34,14 @@ LEVELS = [
     Difficulty(16, 16),
     Difficulty(24, 30),
 ]
+LONG = Difficulty(130, 60, least=40)
 HISTORY_WEIGHT = 0.4
 NO_THINKING = 0.15
-LONGEST = 2048
+PATIENCE = 60
+LONGEST = 8192
+
+
+STEPS = [128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144, LONGEST]
 
 
 @dataclass
@@ -48,10 +53,9 @@ class Pool:
 
     def add(self, sample: Sample) -> dict[str, Any] | None:
         """A full batch, if this sample completes one: ids and marks [B, T]."""
-        steps = [128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1536, LONGEST]
         if len(sample.ids) > LONGEST:
             return None
-        length = next(step for step in steps if step >= len(sample.ids))
+        length = next(step for step in STEPS if step >= len(sample.ids))
         rows = self.waiting[length]
         rows.append(sample)
         if len(rows) < self.tokens // length:
@@ -64,17 +68,19 @@ class Pool:
         return {"ids": ids, "marks": marks, "sorts": [row.sort for row in rows]}
 
 
-def produce_batches(seed: int, folder: str, tokens: int, level: Any, out: Any, held: bool) -> None:
+def produce_batches(seed: int, folder: str, tokens: int, level: Any, long: Any, out: Any) -> None:
     """A worker process: put endless batches on the queue."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     source, coder = (
-        Source(Random(seed), held),
+        Source(Random(seed)),
         Coder(Tokenizer.from_file(f"{folder}/tokenizer.json")),
     )
     pool = Pool(tokens)
     while True:
-        talk = conversation(source, LEVELS[level.value])
+        # `long` is the share of tokens that long conversations get; each has about twenty times as many.
+        far = source.rng.random() < long.value / 16
+        talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
         batch = pool.add(coder.sample(talk, source.rng.random() >= NO_THINKING))
         if batch is not None:
             out.put(batch)
@@ -111,10 +117,9 @@ def loss_of(net: Network, batch: dict[str, Any], device: str) -> tuple[Tensor, l
     return (losses * weight).sum() / weight.sum(), (~wrong.any(1)).tolist()
 
 
-def rate(progress: float, step: int, top: float, hold: float) -> float:
-    """The learning rate: a short rise, a plateau, then a straight fall."""
-    fall = 1.0 if progress < hold else max(0.02, (1 - progress) / (1 - hold))
-    return top * fall * min(1.0, (step + 1) / 200)
+def rate(progress: float, hold: float) -> float:
+    """The share of the top learning rate: a plateau, then a straight fall."""
+    return 1.0 if progress < hold else max(0.02, (1 - progress) / (1 - hold))
 
 
 def exported(weight: Tensor) -> Tensor:
@@ -128,24 +133,7 @@ def export(net: Network, folder: Path) -> None:
     state = {f"model.{k}": exported(v) for k, v in net.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
-    eos = words.SPECIAL.index(words.END)
-    text = net.shape.text_config() | {"eos_token_id": eos}
-    config = {
-        "model_type": "qwen3_5",
-        "architectures": ["Qwen3_5ForCausalLM"],
-        "eos_token_id": eos,
-        "tie_word_embeddings": True,
-        "text_config": text,
-    }
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    generation = {
-        "eos_token_id": [eos, 0],
-        "pad_token_id": 0,
-        "do_sample": False,
-        "temperature": 0.0,
-        "max_new_tokens": 300,
-    }
-    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+    export_configuration(net.shape, folder)
 
 
 def load(net: Network, folder: Path) -> None:
@@ -154,7 +142,7 @@ def load(net: Network, folder: Path) -> None:
     net.load_state_dict({k.removeprefix("model."): v.float() for k, v in state.items()})
 
 
-def compile_memory_bound_parts(net: Network) -> None:
+def compile_memory_bound_parts() -> None:
     """Compile the parts whose speed memory bandwidth limits."""
     from . import network
 
@@ -165,83 +153,183 @@ def compile_memory_bound_parts(net: Network) -> None:
     network.Norm.forward = torch.compile(network.Norm.forward, dynamic=True)  # type: ignore[method-assign]
 
 
-def optimizer(net: nn.Module, top: float) -> torch.optim.AdamW:
-    """AdamW, decaying matrices alone."""
-    many = [p for p in net.parameters() if p.ndim > 1]
+class Muon(torch.optim.Optimizer):
+    """Momentum made orthogonal, for matrices: every direction of an update gets the same length."""
+
+    def __init__(self, matrices: list[Tensor], lr: float) -> None:
+        groups = [
+            {"params": [p for p in matrices if p.shape == shape]} for shape in {p.shape for p in matrices}
+        ]
+        super().__init__(groups, {"lr": lr, "momentum": 0.95, "decay": 0.02})
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def step(self, closure: Any = None) -> None:
+        """Move all matrices of a shape at once."""
+        for group in self.param_groups:
+            matrices = group["params"]
+            grad = torch.stack([p.grad for p in matrices])
+            state = self.state[matrices[0]]
+            mean = state.setdefault("mean", torch.zeros_like(grad))
+            mean.lerp_(grad, 1 - group["momentum"])
+            update = orthogonal(grad.lerp(mean, group["momentum"]))
+            rows, columns = update.shape[1:]
+            scale = group["lr"] * max(1.0, rows / columns) ** 0.5
+            for matrix, change in zip(matrices, update, strict=True):
+                matrix.mul_(1 - group["lr"] * group["decay"]).add_(change.to(matrix.dtype), alpha=-scale)
+
+
+def orthogonal(batch: Tensor) -> Tensor:
+    """Each matrix of [N, R, C] with its singular values brought near one, by Newton and Schulz."""
+    x = batch.bfloat16()
+    turned = x.shape[1] > x.shape[2]
+    x = x.mT if turned else x
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(5):
+        a = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return x.mT if turned else x
+
+
+def optimizers(net: Network, top: float, muon: float) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for the rest."""
+    inner = {id(p) for p in net.layers.parameters() if p.ndim == 2 and min(p.shape) > 8} if muon else set()
+    matrices = [p for p in net.parameters() if id(p) in inner]
+    many = [p for p in net.parameters() if p.ndim > 1 and id(p) not in inner]
     few = [p for p in net.parameters() if p.ndim < 2]
     groups = [{"params": many, "weight_decay": 0.05}, {"params": few, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=top, betas=(0.9, 0.98), fused=torch.cuda.is_available())
+    adam = torch.optim.AdamW(groups, lr=top, betas=(0.9, 0.98), fused=torch.cuda.is_available())
+    found = [adam, *([Muon(matrices, muon)] if matrices else [])]
+    for each in found:
+        for group in each.param_groups:
+            group["top"] = group["lr"]
+    return found
 
 
-def raise_level(score: Score, level: Any) -> None:
-    """Go up a level once nine in ten answers are right."""
-    if score.right.get("ask", 0) > 0.9 and level.value < len(LEVELS) - 1:
+def raise_level(score: Score, level: Any, least: int = 0) -> None:
+    """Go up a level once eight in ten answers are right, or it is time."""
+    if (score.right.get("ask", 0) > 0.8 or level.value < least) and level.value < len(LEVELS) - 1:
         level.value += 1
         score.right["ask"] = 0.5
         print(f"level {level.value}", flush=True)
 
 
-def start_workers(options: argparse.Namespace) -> tuple[Any, Any, list[Any]]:
-    """Start the worker processes. Returns their queue of batches, the level they share, and them."""
+def start_workers(options: argparse.Namespace) -> tuple[Any, Any, Any, list[Any]]:
+    """Start the worker processes. Returns their queue, the level and long share they read, and them."""
     spawn = get_context("spawn")
-    level, queue = spawn.Value("i", options.level), spawn.Queue(options.workers * 3)
+    level, long, queue = (
+        spawn.Value("i", options.level),
+        spawn.Value("d", 0.0),
+        spawn.Queue(options.workers * 3),
+    )
     workers = [
         spawn.Process(
             target=produce_batches,
-            args=(options.seed * 1000 + i, options.tokenizer, options.tokens, level, queue, False),
+            args=(options.seed * 1000 + i, options.tokenizer, options.tokens, level, long, queue),
             daemon=True,
         )
         for i in range(options.workers)
     ]
     for worker in workers:
         worker.start()
-    return queue, level, workers
+    return queue, level, long, workers
+
+
+@dataclass
+class Run:
+    """One network while it is trained."""
+
+    net: Network
+    optimizers: list[torch.optim.Optimizer]
+    score: Score = field(default_factory=Score)
+    level: int = 0
+    step: int = 0
+    seen: int = 0
+
+    def learn(self, batch: dict[str, Any], device: str, scale: float) -> float:
+        """One step; the loss."""
+        for each in self.optimizers:
+            for group in each.param_groups:
+                group["lr"] = group["top"] * scale * min(1.0, (self.step + 1) / 200)
+        loss, exact = loss_of(self.net, batch, device)
+        for each in self.optimizers:
+            each.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+        for each in self.optimizers:
+            each.step()
+        if batch["ids"].shape[1] <= 2048:
+            self.score.note(batch["sorts"], exact)
+        self.step, self.seen = self.step + 1, self.seen + batch["ids"].size
+        return float(loss.item())
 
 
 def fit(options: argparse.Namespace) -> None:
-    """Train for so many seconds, saving as it goes."""
+    """Train for so many seconds, saving as it goes. Of several trials the best goes on."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(options.seed)
     torch.set_float32_matmul_precision("high")
     folder, out = Path(options.tokenizer), Path(options.out)
-    queue, level, workers = start_workers(options)
-    net = Network(Shape(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size())).to(device)
-    if options.resume:
-        load(net, Path(options.resume))
+    queue, level, long, workers = start_workers(options)
+    size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
     if options.compile:
-        compile_memory_bound_parts(net)
-    adam, score, begun = optimizer(net, options.rate), Score(), time.time()
-    step = seen = 0
-    wait, average = 0.0, 0.0
-    saved = begun
-    while (now := time.time()) - begun < options.seconds:
-        for group in adam.param_groups:
-            group["lr"] = rate((now - begun) / options.seconds, step, options.rate, options.hold)
-        batch = queue.get()
+        compile_memory_bound_parts()
+    begun = time.time()
+    runs: list[tuple[float, Run]] = []
+    for each in options.trials:
+        interval, muon = int(each.split(":")[0]), float(each.split(":")[1])
+        torch.manual_seed(options.seed)
+        shape = Shape(size, options.width, options.width * 2, options.layers, interval)
+        net = Network(shape).to(device)
+        if options.resume:
+            load(net, Path(options.resume))
+        run = Run(net, optimizers(net, options.rate, muon), level=options.level)
+        trial = options.trial if len(options.trials) > 1 else 0.0
+        runs.append((train(run, options, queue, level, long, device, trial), run))
+        print(f"trial {each}: level {run.level}, loss {runs[-1][0]:.4f}", flush=True)
+    chosen = max(range(len(runs)), key=lambda i: (runs[i][1].level, -runs[i][0]))
+    run = runs[chosen][1]
+    print(f"{options.trials[chosen]} goes on", flush=True)
+    train(run, options, queue, level, long, device, options.seconds - (time.time() - begun), out)
+    for worker in workers:
+        worker.terminate()
+    export(run.net, out)
+
+
+def train(
+    run: Run,
+    options: argparse.Namespace,
+    queue: Any,
+    level: Any,
+    long: Any,
+    device: str,
+    seconds: float,
+    out: Path | None = None,
+) -> float:
+    """Train for some seconds; the mean loss of the last steps. A trial (no `out`) holds its rate."""
+    level.value = run.level
+    begun = saved = time.time()
+    wait = average = last = 0.0
+    seen = run.seen
+    while (now := time.time()) - begun < seconds:
+        progress = (now - begun) / seconds
+        if out is not None:
+            long.value = options.long if progress >= options.long_from else 0.0
+        batch = queue.get(timeout=PATIENCE)
         wait += time.time() - now
-        loss, exact = loss_of(net, batch, device)
-        adam.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        adam.step()
-        score.note(batch["sorts"], exact)
-        step, seen = step + 1, seen + batch["ids"].size
-        average += loss.item()
-        if step % options.every == 0:
-            took = time.time() - begun
+        average += run.learn(batch, device, rate(progress, options.hold) if out else 1.0)
+        if run.step % options.every == 0:
+            took, last = time.time() - begun, average / options.every
             print(
-                f"{took:.0f}s step {step} loss {average / options.every:.4f} level {level.value} "
-                f"{seen / took / 1e3:.0f}k tokens/s waited {wait:.0f}s {score.row()}",
+                f"{took:.0f}s step {run.step} loss {last:.4f} level {level.value} "
+                f"{(run.seen - seen) / took / 1e3:.0f}k tokens/s waited {wait:.0f}s {run.score.row()}",
                 flush=True,
             )
             average = 0.0
-        raise_level(score, level)
-        if time.time() - saved > 120:
-            export(net, out)
+        raise_level(run.score, level, int(progress * 12) if out else 0)
+        if out is not None and time.time() - saved > 120:
+            export(run.net, out)
             saved = time.time()
-    for worker in workers:
-        worker.terminate()
-    export(net, out)
+    run.level = level.value
+    return last
 
 
 def main() -> None:
@@ -253,7 +341,18 @@ def main() -> None:
     parser.add_argument("--resume", default="")
     parser.add_argument("--seconds", type=float, default=1500)
     parser.add_argument("--tokens", type=int, default=65536, help="tokens in a batch")
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--rate", type=float, default=1.5e-3)
+    parser.add_argument(
+        "--trials",
+        nargs="+",
+        default=["3:0.02"],
+        help="every which layer is full attention, and Muon's rate for the matrices or 0 for AdamW",
+    )
+    parser.add_argument("--trial", type=float, default=40, help="seconds of each of several trials")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--long", type=float, default=0.3, help="share of tokens in long conversations")
+    parser.add_argument("--long-from", type=float, default=0.6, help="where they begin")
     parser.add_argument("--hold", type=float, default=0.7, help="where the rate begins to fall")
     parser.add_argument("--workers", type=int, default=15)
     parser.add_argument("--level", type=int, default=0)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from training.pocket import about, arithmetic, beyond, facts
+from training.pocket import facts
 from training.pocket import words as w
-from training.pocket.about import Topic
+from training.pocket.advert import says_advert
 from training.pocket.facts import Fact
-from training.pocket.phrases import capital, expand, fill, listed, roughen
+from training.pocket.grammar import PRONOUNS, about, genitive, singular
+from training.pocket.kinds import EVENT, MANY, MEET, PERSON, PET, PLACED
+from training.pocket.people import ME, SHARED, Deed, Who, draw_deed, draw_who
+from training.pocket.phrases import capital, expand, fill, framed, listed, roughen
+from training.pocket.statements import Statement, draw_statement, plural
 from training.pocket.values import Source, name, thing
+
+Known = Fact | Deed | Statement
 
 OPENERS = (
     "By the way, ",
@@ -48,6 +54,16 @@ OPENERS = (
     "Please remember this: ",
     "Btw ",
     "Now, ",
+    "Please remember a few things: ",
+    "About me: ",
+    "Remember this for later: ",
+    "A few facts: ",
+    "Nice to meet you. ",
+    "Quick intro: ",
+    "Hi there, ",
+    "hey pocket, ",
+    "Guess what, ",
+    "To be clear, ",
 )
 FIXES = (
     "Actually, ",
@@ -151,6 +167,94 @@ ASIDES = (
     "I will ask you later.",
     "The (weather|sun|rain|traffic) is (bad|great|awful|nice).",
 )
+DISTRACTIONS = (
+    "[but] (I|we) used to (like|have|say|use) [v]",
+    "[but] (before that|earlier|last year|in the past) it was [v]",
+    ", not [v]",
+    ", (and |)(not|no longer|never) [v]",
+    " instead of [v]",
+    " (rather than|and not|but not) [v]",
+    " ((it was|formerly|once) [v](| before))",
+    "[but] my [p] (says|thinks|prefers|likes|wants) [v]",
+    " because (I like it|of my [p]|it is [a]|that is how it is|it was [a])",
+    ", which (is [a]|I love|makes me happy|is a long story|my [p] hates)",
+    "[but] (don't tell anyone|that is a secret|it may change|I am not proud of it|nobody knows)",
+    ", (thanks to my [p]|as my [p] always says|and that is that|and I am happy about it)",
+)
+READ = (
+    "(here is|this is) (a text|an article|a story|a note|a page|something)(:| for you:|.)",
+    "(listen|look)(:|.)",
+    "I (found|read|heard|copied) (this|something|a story|an article)(:| today:| yesterday.|.)",
+    "(some|a few) (notes|lines|words|news)(:|.)",
+    "just (a story|some text|chatting)(:|.)",
+)
+LOOKS = (
+    "(was|is|seems|looks) (quiet|busy|full|empty|closed|open|loud|warm|lost|famous)"
+    "(| in (summer|winter|spring)| at night)",
+    "(lies|stood|hangs|waits) (by|behind|over|between) the (river|road|hill|trees|houses|walls)",
+    "was (sold|moved|painted|built|burnt|made|broken) (again|twice|long ago|by hand|in a hurry)",
+    "(has|had) (no|a|its own) (name|smell|roof|story|garden|sound|owner)",
+    "(came|goes|went) (up|down|away|back|home) (slowly|at last|every year|with the rain)",
+)
+BUTS = (" but ", ", but ", ", although ", ", though ", ". Well, ", " even though ")
+ELLIPTIC = (
+    "(no|sorry|oops|wait|actually|correction|hmm)(, |: | - |... )[v]",
+    "(actually|no|sorry|wait|oops)(, | )(it's|it is|that's|I meant|make it|I mean|it should be) [v]",
+    "I (meant|mean) [v]( instead|)",
+    "(I meant|it's|it is|make that) [v], not [w]",
+    "[v], not [w](|, sorry)",
+    "not [w](,| but) [v]",
+    "(sorry|oops), (typo|wrong|my mistake)(: |, it is |, I meant )[v]",
+    "(change|make) (that|it) (to|into) [v](| please)",
+)
+SECOND_THOUGHTS = (
+    ", no wait, [v]",
+    ", sorry, I meant [v]",
+    ". No, [v]",
+    "... actually [v]",
+    ". Sorry, I mean [v]",
+    ", I mean [v]",
+    ". Oops, [v]",
+    " - no, [v]",
+)
+ABOUT = (
+    "what do you know about [x]?",
+    "(tell me|say) (everything|all|what you know) about [x](|.)",
+    "what (did I|have I) (tell|say|told) (you |)about [x]?",
+    "what do you remember about [x]?",
+    "what (can you tell me|have I told you) about [x]?",
+)
+WHO = (
+    "(who is [v]|who's [v]|do you know who [v] is|tell me who [v] is|and who is [v]|who was [v](| again))(?|)"
+)
+PETS = (
+    "(what|which) (pets|animals) do I have(| again| at home)?",
+    "(tell me|what do you know) about my (pets|animals)(|.)",
+    "what are my (pets|animals)(| called)?",
+    "do I have (any |)(pets|animals)?",
+    "(name|list) my (pets|animals)(| please).",
+    "what are the names of my (pets|animals)?",
+)
+FAMILY = (
+    "who is in my family?",
+    "(tell me|what do you know) about my (family|family and friends|friends and family|relatives)(|.)",
+    "(name|list) my (family|relatives|friends)(| please).",
+    "(which|what) (people|relatives) did I (mention|tell you about)?",
+    "who did I (mention|tell you about)?",
+)
+FIRST = (
+    "what did I (say|tell you|write|type) (first|at first|in the beginning|at the beginning|at the start)?",
+    "what was (my first message|the first thing I (said|told you|wrote|typed))?",
+    "(repeat|quote|tell me|say) my first message(.|)",
+    "how did I (start|begin) this (conversation|chat)?",
+    "what were my first words?",
+)
+JUST = (
+    "what did I (just |)(say|write|tell you)(| just now| a moment ago)?",
+    "what was (my last message|the last thing I (said|told you|wrote|typed))?",
+    "(repeat|quote|say again) (my last message|what I just said|what I said)(.|)",
+    "what did I say (last|before this|right before)?",
+)
 KNOW = (
     "what do you know about me(| so far| now)?",
     "what have I told you(| so far| about me| about myself)?",
@@ -177,12 +281,20 @@ class Turn:
     cut: bool = False
 
 
+MANY_TOLD = 6
+
+
 @dataclass
 class Desk:
     """Makes turns one after another and remembers the facts told, oldest first."""
 
     source: Source
-    told: list[Fact] = field(default_factory=list)
+    told: list[Known] = field(default_factory=list)
+    people: list[Who] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    advert: bool = True
+    latest: Known | None = None
+    focus: Who | None = None
 
     @property
     def rng(self) -> Random:
@@ -193,89 +305,527 @@ class Desk:
         """Whether a message is typed without capitals."""
         return self.rng.random() < 0.25
 
-    def tell(self, most: int = 4) -> Turn:
-        """The user tells new facts."""
-        count = min(most, self.rng.choice([1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4]))
-        fresh: list[Fact] = []
-        for _ in range(count):
-            fresh.append(facts.unlike(self.source, self.told + fresh))
-        return self._telling(fresh, OPENERS)
-
-    def correct(self) -> Turn:
-        """The user changes a fact told before."""
-        if not self.told:
-            return self.tell()
-        old = self.rng.choice(self.told)
-        new = Fact(old.kind, old.thing, self.source.draw(old.kind.values))
-        before = old.value
-        turn = self._telling([new], FIXES if self.rng.random() < 0.8 else OPENERS)
-        if self.rng.random() < 0.15:
-            turn.user = f"{turn.user.rstrip('.!')}, not {before}"
+    def record(self, turn: Turn) -> Turn:
+        """Note what was said; only a telling of one fact can be put right in a word."""
+        self.advert = self.advert and not says_advert(turn.reply)
+        if turn.sort != "tell":
+            self.latest = None
+        for who in self.people:
+            who.near = who is self.focus
+        self.focus = None
+        if not self.said or self.said[-1] is not turn.user:
+            self.said.append(turn.user)
         return turn
 
-    def _telling(self, fresh: list[Fact], openers: tuple[str, ...]) -> Turn:
+    # What is told.
+
+    def tell(self, most: int = 4) -> Turn:
+        """The user tells new facts, in as many sentences as come."""
+        left = min(most, self.rng.choice([1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4]))
         lower = self.lower()
-        parts = [fact.tell(self.rng, lower) for fact in fresh]
-        text = self._joined(parts, lower)
-        start = self.rng.choice(openers) if self.rng.random() < (0.8 if openers is FIXES else 0.3) else ""
-        if start:
-            text = (start.lower() if lower else start) + soften(start, text, fresh[0].value)
-        if self.rng.random() < 0.12:
-            aside = roughen(self.rng, expand(self.rng, self.rng.choice(ASIDES)), lower)
-            text = self.rng.choice([f"{aside.rstrip('.')}. {text}", f"{text.rstrip('.!')}. {aside}"])
-        elif self.rng.random() < 0.1:
-            text = text.rstrip(".!") + (self.rng.choice(TAILS).lower())
-        text += self.rng.choice([".", ".", "", "", "!"]) if text[-1].isalnum() else ""
-        self._note(fresh)
-        noted = ". ".join(capital(fact.noted()) for fact in fresh)
-        said = listed([fact.says() for fact in fresh])
-        return Turn(
-            text,
-            f"The user tells me: {soft(noted)}.",
-            f"Nice, {said}. I will remember that.",
-            "tell" if len(fresh) == 1 else "tell more",
+        sentences: list[str] = []
+        fresh: list[Known] = []
+        while left > 0:
+            chance = self.rng.random()
+            some: list[Known]
+            if chance < 0.1 and left > 1:
+                some, said_ = self._gapped(fresh, lower) if chance < 0.05 else self._alike(fresh, lower)
+                sentences += [said_] if some else []
+                left -= not some
+            elif chance < 0.38:
+                thing_ = self._thing(fresh)
+                sentences.append(thing_.tell(self.rng, lower, self.source.held).rstrip(".!"))
+                self._name(thing_)
+                some = [thing_]
+            elif chance < 0.68:
+                some = self._deeds(ME, min(left, self.rng.choice([1, 1, 2, 2, 3])), fresh)
+                said = self._mine(some, lower)
+                if self.rng.random() < 0.15 and left > len(some):
+                    more, said[-1] = self._household(some[-1], said[-1], [*fresh, *some], lower)
+                    some += more
+                sentences += said
+            else:
+                some = self._others(left, lower, fresh, sentences)
+            fresh += some
+            left -= len(some)
+        return self.record(self._telling(fresh, sentences, lower, OPENERS))
+
+    def _thing(self, fresh: list[Known]) -> Fact:
+        while True:
+            fact = facts.draw(self.source)
+            if not self._clashes(fact, fresh):
+                return fact
+
+    def _name(self, fact: Known) -> None:
+        """Know somebody by the name that a fact gives them."""
+        if not isinstance(fact, Fact) or fact.kind not in (PERSON, PET):
+            return
+        for who in self.people:
+            if who.noun == fact.thing.lower() or who.noun == fact.thing:
+                who.name = fact.value
+                return
+        self.people.append(Who(fact.thing, fact.value, self.rng.choice(["he", "she"]), fact.kind is PET))
+
+    def _deeds(self, who: Who, count: int, fresh: list[Known]) -> list[Known]:
+        found: list[Known] = []
+        for _ in range(40):
+            if len(found) == count:
+                break
+            free = self.rng.random() < 0.45 or who.thing
+            deed = draw_statement(self.source, who) if free else draw_deed(self.source, who)
+            if not self._clashes(deed, [*fresh, *found]):
+                found.append(deed)
+        return found or [draw_statement(self.source, who)]
+
+    def _clashes(self, fact: Known, fresh: list[Known]) -> bool:
+        """Whether a question for the fact could ask for another one told."""
+        for other in [*self.told, *fresh]:
+            if isinstance(fact, Fact) and isinstance(other, Fact):
+                if facts.clashes(fact, other):
+                    return True
+            elif not isinstance(fact, Fact) and not isinstance(other, Fact):
+                same = fact.who is other.who and alike(fact, other)
+                if same or fact.key == other.key:
+                    return True
+            elif isinstance(fact, Fact) and not isinstance(other, Fact):
+                named = fact.thing == other.who.noun and bool(other.who.name)
+                if named and fact.kind in (PERSON, PET):
+                    return True
+        return False
+
+    def _mine(self, some: list[Known], lower: bool) -> list[str]:
+        clauses = [fact.clause(self.rng, "I", self.source.held, lower) for fact in some]  # type: ignore[union-attr]
+        return self._coordinated(clauses, "I ")
+
+    def _gapped(self, fresh: list[Known], lower: bool) -> tuple[list[Known], str]:
+        """Several names in one breath: "my dog is called Rex, my cat Momo"."""
+        found: list[Fact] = []
+        while len(found) < self.rng.choice([2, 2, 3]):
+            kind = self.rng.choice([PET, PET, PERSON])
+            fact = facts.draw(self.source, kind)
+            if fact.thing.startswith("my ") and not self._clashes(fact, [*fresh, *found]):
+                fact.value = fact.value.lower() if lower else fact.value
+                found.append(fact)
+                self._name(fact)
+        start = self.rng.choice(
+            [
+                "{x} is called {v}",
+                "{x} is {v}",
+                "{x} is named {v}",
+                "{x}'s name is {v}",
+                "I have {a} {n} called {v}",
+                "I have {a} {n}, {v}",
+            ]
         )
+        rest = (
+            "{a} {n} called {v}"
+            if "called" in start and "have" in start
+            else "{a} {n}, {v}"
+            if "have" in start
+            else self.rng.choice(["{x} {v}", "{x} is {v}"])
+        )
+        parts = []
+        for i, fact in enumerate(found):
+            noun = fact.thing[3:]
+            form = rest if i else start
+            parts.append(form.format(x=fact.thing, v=fact.value, n=noun, a=article(noun)))
+        return list(found), listed(parts) if self.rng.random() < 0.7 else ", ".join(parts)
+
+    def _household(
+        self, deed: Known, clause: str, fresh: list[Known], lower: bool
+    ) -> tuple[list[Known], str]:
+        """Whom one does it with, by relation and name: "I live in Ghent with my wife Noor"."""
+        if not isinstance(deed, Deed) or deed.kind.values != "place" or not clause.endswith(deed.value):
+            return [], clause
+        fact = facts.draw(self.source, PERSON)
+        noun = fact.thing
+        if not deed.who.me:
+            if deed.who.pronoun == "they" or not noun.startswith("my "):
+                return [], clause
+            fact.thing = f"{genitive(deed.who.noun or deed.who.name)} {noun[3:]}"
+            fact.alias = f"{genitive(deed.who.name)} {noun[3:]}" if deed.who.name else ""
+            noun = f"{PRONOUNS[deed.who.pronoun][0]} {noun[3:]}"
+        if not fact.thing.startswith("my ") or self._clashes(fact, fresh):
+            return [], clause
+        fact.value = fact.value.lower() if lower else fact.value
+        self._name(fact)
+        joint = self.rng.choice([" ", " ", ", "])
+        return [fact], f"{clause} with {noun}{joint}{fact.value}"
+
+    def _alike(self, fresh: list[Known], lower: bool) -> tuple[list[Known], str]:
+        """The same of several people: "my mother is 61 and my father is 64"."""
+        rng = self.rng
+        kind = rng.choice(
+            [
+                k
+                for k in SHARED
+                if k.values in ("age", "place", "job", "foods", "company", "car", "instrument")
+            ]
+        )
+        people: list[Who] = (
+            [who for who in self.people if not who.thing and who.noun][-2:] if rng.random() < 0.4 else []
+        )
+        while len(people) < rng.choice([2, 2, 3]):
+            who = replace(self._new_person(), name="")
+            if (
+                who.noun.startswith("my ")
+                and not who.thing
+                and all(who.noun != other.noun for other in people)
+            ):
+                people.append(who)
+        found = [draw_deed(self.source, who, kind) for who in people]
+        if any(self._clashes(deed, fresh) for deed in found):
+            return [], ""
+        for who in people:
+            if all(who is not other for other in self.people):
+                self.people.append(who)
+        pattern, parts = framed(rng, kind.tell, self.source.held), []
+        if "[u]" in pattern or not pattern.startswith("I "):
+            pattern = expand(rng, kind.tell[0])
+        gap = rng.random() < 0.3 and pattern.endswith("[v]")
+        for i, deed in enumerate(found):
+            deed.value = deed.value.lower() if lower else deed.value
+            subject = deed.who.mention(rng)
+            subject = subject.lower() if lower else subject
+            said = fill(about(pattern, deed.who.person(subject)), v=deed.value)
+            short = pattern.removesuffix("[v]").rstrip().rsplit(" ", 1)[-1]
+            prep = f"{short} " if short in ("in", "at", "for", "as", "a", "by") else ""
+            parts.append(fill(f"{subject} {prep}{deed.value}") if gap and i else said)
+        joint = rng.choice([" and ", " and ", ", ", " but ", "; ", ". ", ", and ", " while "])
+        return list(found), joint.join(parts)
+
+    def _coordinated(self, clauses: list[str], start: str) -> list[str]:
+        """Sentences of clauses, those that begin alike sometimes joined: "I live in Oslo and paint"."""
+        out = clauses[:1]
+        for clause in clauses[1:]:
+            if out[-1].startswith(start) and clause.startswith(start) and self.rng.random() < 0.55:
+                joint = self.rng.choice([" and ", " and ", ", ", " but ", " and also ", ", and "])
+                out[-1] += joint + clause[len(start) :]
+            else:
+                out.append(clause)
+        return out
+
+    def _others(self, left: int, lower: bool, fresh: list[Known], sentences: list[str]) -> list[Known]:
+        """Facts about somebody else, known or new; their sentences are added."""
+        rng = self.rng
+        new = not self.people or rng.random() < 0.55
+        who = self._new_person() if new else rng.choice(self.people)
+        named = new and who.noun and who.name
+        if lower and new:
+            who.name, who.noun = who.name.lower(), who.noun.lower()
+        found: list[Known] = []
+        if not new and who.noun and not who.name and rng.random() < 0.4:
+            who.name = self._free_name("pet" if who.pet else "name", lower)
+            called = Fact(PET if who.pet else PERSON, who.noun, who.name)
+            sentences.append(called.tell(rng, lower, self.source.held).rstrip(".!"))
+            who.name = called.value
+            return [called]
+        mention = who.introduced(rng) if new else who.mention(rng)
+        mention = mention.lower() if lower else mention
+        if named:
+            called = Fact(PET if who.pet else PERSON, who.noun, who.name)
+            found.append(called)
+            if rng.random() < 0.45:
+                if rng.random() < 0.6:
+                    sentences.append(called.tell(rng, lower, self.source.held).rstrip(".!"))
+                    who.name = called.value
+                else:
+                    sentences.append(rng.choice([f"{who.name} is {who.noun}", f"{who.noun} is {who.name}"]))
+                mention = self._again(who)
+                if left < 2:
+                    self._join(who, new)
+                    self.focus = who
+                    return found
+        elif new and who.noun.startswith("my ") and not who.name and rng.random() < 0.25:
+            bare = who.noun[3:]
+            sentences.append(f"{rng.choice(['I have', 'I also have', 'there is'])} {article(bare)} {bare}")
+            mention = self._again(who)
+        some = self._deeds(who, min(left, rng.choice([1, 1, 2, 2, 3])), fresh)
+        self._join(who, new)
+        subjects = [mention] + [mention if rng.random() < 0.5 else self._again(who) for _ in some[1:]]
+        clauses = [
+            fact.clause(rng, subject, self.source.held, lower)  # type: ignore[union-attr]
+            for fact, subject in zip(some, subjects, strict=True)
+        ]
+        start = f"{who.pronoun} "
+        follows = bool(sentences and found) and mention == who.pronoun and clauses[0].startswith(start)
+        if follows and sentences[-1].endswith(who.name) and rng.random() < 0.4:
+            joint = rng.choice([" who ", " who ", ", who ", f" and {start}"])
+            sentences[-1] += f"{joint}{clauses.pop(0)[len(start) :]}"
+        relative = len(clauses) > 1 and subjects[0] == subjects[1] and mention != who.pronoun
+        relative = relative and not mention.endswith(",") and rng.random() < 0.5
+        if relative and all(clause.startswith(f"{mention} ") for clause in clauses[:2]):
+            first, second = (clause[len(mention) + 1 :] for clause in clauses[:2])
+            joined = f", who {first}, {second}" if rng.random() < 0.7 else f" {first} and {second}"
+            clauses[:2] = [mention + joined]
+        said = self._coordinated(clauses, f"{mention} ")
+        self.focus = who
+        if said and rng.random() < 0.12:
+            more, said[-1] = self._household(some[-1], said[-1], [*fresh, *some, *found], lower)
+            some += more
+        sentences += said
+        return found + some
+
+    def _again(self, who: Who) -> str:
+        """A pronoun, or another mention."""
+        if self.rng.random() < 0.65 and who.pronoun != "they":
+            return who.pronoun
+        return who.mention(self.rng)
+
+    def _join(self, who: Who, new: bool) -> None:
+        if new:
+            self.people.append(who)
+
+    def _free_name(self, kind: str, lower: bool) -> str:
+        while True:
+            found = self.source.draw(kind)
+            if all(found.lower() != who.name.lower() for who in self.people):
+                return found.lower() if lower else found
+
+    def _new_person(self) -> Who:
+        while True:
+            who = draw_who(self.source)
+            alike_ = any(
+                (who.noun and who.noun.lower() == other.noun.lower())
+                or (who.name and who.name.lower() == other.name.lower())
+                for other in self.people
+            )
+            taken = any(isinstance(f, Fact) and f.thing.lower() == who.noun.lower() for f in self.told)
+            if not alike_ and not taken:
+                return who
+
+    def _stranger(self) -> Who:
+        """Somebody who was never spoken of, by relation or by name."""
+        who = self._new_person()
+        if who.noun and who.name:
+            who = replace(who, name="") if self.rng.random() < 0.6 else replace(who, noun="")
+        return who
+
+    def correct(self) -> Turn:
+        """The user changes a fact told before, in a sentence or, right after it, in a word."""
+        choices = [fact for fact in self.told if not isinstance(fact, Statement)]
+        if self.latest in choices and self.rng.random() < 0.85:
+            return self._elliptic(self.latest)
+        if not choices:
+            return self.tell()
+        old = self.rng.choice(choices)
+        before, lower = old.value, self.lower()
+        values = old.kind.values if old.kind.things != "category" else facts.category_values(old.thing)  # type: ignore[union-attr]
+        new = replace(old, value=self._other(values, before))
+        held = self.source.held
+        text = (
+            new.tell(self.rng, lower, held)
+            if isinstance(new, Fact)
+            else new.clause(self.rng, new.who.mention(self.rng), held, lower)
+        )
+        self._name(new)
+        if self.rng.random() < 0.15:
+            text = f"{text.rstrip('.!')}, not {before}"
+        elif self.rng.random() < 0.15:
+            now = self.rng.choice([" now", " these days", " from now on", f", no longer {before}"])
+            text = text.rstrip(".!") + now
+        openers = FIXES if self.rng.random() < 0.8 else OPENERS
+        return self._telling([new], [text.rstrip(".!")], lower, openers, changed=True)
+
+    def _other(self, kind: str, before: str) -> str:
+        while True:
+            value = self.source.draw(kind)
+            if value.lower() != before.lower():
+                return value
+
+    def _elliptic(self, old: Fact | Deed) -> Turn:
+        kind = old.kind.values
+        if isinstance(old, Fact) and old.thing.startswith("my favourite"):
+            kind = facts.category_values(old.thing)
+        new = replace(old, value=self._other(kind, old.value))
+        lower = self.lower()
+        if lower:
+            new.value = new.value.lower()
+        text = roughen(self.rng, framed(self.rng, ELLIPTIC, self.source.held), lower)
+        text = fill(text, v=new.value, w=old.value)
+        self._name(new)
+        self._note([new])
+        return Turn(text, f"Changed: {new.topic()}.", f"Got it, now {new.says()}.", "correct")
+
+    def _telling(
+        self,
+        fresh: list[Known],
+        sentences: list[str],
+        lower: bool,
+        openers: tuple[str, ...],
+        changed: bool = False,
+    ) -> Turn:
+        rng = self.rng
+        text = self._joined(sentences, lower)
+        only = fresh[0] if len(fresh) == 1 and not isinstance(fresh[0], Statement) else None
+        ends = only is not None and text.lower().endswith(only.value.lower())
+        if only is not None and ends and not changed and rng.random() < 0.2:
+            text += self._distraction(only, lower)
+        elif only is not None and ends and not changed and rng.random() < 0.05:
+            only.value = self._other(only.kind.values, only.value)
+            if lower:
+                only.value = only.value.lower()
+            text += fill(rng.choice(SECOND_THOUGHTS), v=only.value)
+            self._name(only)
+        start = rng.choice(openers) if rng.random() < (0.8 if openers is FIXES else 0.25) else ""
+        if start:
+            text = (start.lower() if lower else start) + soften(start, text, getattr(fresh[0], "value", ""))
+        if rng.random() < 0.12:
+            aside = roughen(rng, expand(rng, rng.choice(ASIDES)), lower)
+            text = rng.choice([f"{aside.rstrip('.')}. {text}", f"{text.rstrip('.!')}. {aside}"])
+        elif rng.random() < 0.1:
+            text = text.rstrip(".!") + (rng.choice(TAILS).lower())
+        text += rng.choice([".", ".", ".", "", "", "!"]) if text[-1].isalnum() or rng.random() < 0.4 else ""
+        self._note(fresh)
+        self.latest = only
+        said = stated(fresh)
+        topics = "; ".join(fact.label() if isinstance(fact, Statement) else fact.topic() for fact in fresh)
+        sort = "correct" if changed else "tell" if len(fresh) == 1 else "tell more"
+        if changed:
+            return Turn(text, f"Changed: {topics}.", f"Got it, now {said}.", sort)
+        return Turn(text, f"New: {topics}.", f"Got it: {said}.", sort)
+
+    def _distraction(self, fact: Fact | Deed, lower: bool) -> str:
+        rng = self.rng
+        text = expand(rng, rng.choice(DISTRACTIONS)).replace("[but]", rng.choice(BUTS))
+        text = " " + text if text[0] not in " ,." else text
+        other = self._other(fact.kind.values, fact.value)
+        text = fill(text, v=other, p=rng.choice(w.PEOPLE), a=rng.choice(w.ADJECTIVES)).replace("  ", " ")
+        return text.lower() if lower else text
 
     def _joined(self, parts: list[str], lower: bool) -> str:
-        text = parts[0].rstrip(".")
+        text = parts[0] if lower else capital(parts[0])
         for part in parts[1:]:
-            joint = self.rng.choice([". ", ". ", " and ", ", and ", ", ", "; ", "! "])
-            text += joint + (part if joint in (". ", "! ") or lower else soften("and ", part, ""))
-        return text
+            have = re.match(r"(I have|I've got|I've|I own|i have|my) ", part)
+            if have and text.startswith(have[0]) and have[0] != "my " and self.rng.random() < 0.6:
+                text += self.rng.choice([" and ", " and ", ", ", " and also "]) + part[len(have[0]) :]
+                continue
+            joint = self.rng.choice(
+                [". ", ". ", ". ", " and ", ", and ", ", ", "; ", "! ", " but ", "\n", " & ", ", while "]
+            )
+            begins = joint in (". ", "! ", "\n") and not lower
+            text += joint + (capital(part) if begins else part if lower else soften("and ", part, ""))
+        return text.lower() if lower and self.rng.random() < 0.5 and False else text
 
-    def _note(self, fresh: list[Fact]) -> None:
-        keys = {fact.key for fact in fresh}
+    def _note(self, fresh: list[Known]) -> None:
         old = [fact.key for fact in self.told]
         for fact in fresh:
             if fact.key in old:
                 self.told[old.index(fact.key)] = fact
             else:
                 self.told.append(fact)
-        assert keys <= {fact.key for fact in self.told}
+
+    # What is asked.
 
     def ask(self) -> Turn:
         """The user asks for what was told, now and then for two things at once."""
         if not self.told:
             return self.unknown()
-        if len(self.told) > 1 and self.rng.random() < 0.1:
+        if len(self.told) > 1 and self.rng.random() < 0.08:
             return self._asking(self.rng.sample(self.told, 2))
-        return self._asking([self.rng.choice(self.told)])
+        fact = self.rng.choice(self.told)
+        chance = self.rng.random()
+        if not isinstance(fact, Statement) and chance < 0.1 and doubtful(fact):
+            return self._doubting(fact)
+        if isinstance(fact, Deed) and not fact.who.me and chance < 0.2 and self._only(fact):
+            return self._whose(fact)
+        return self._asking([fact])
+
+    def _only(self, fact: Deed) -> bool:
+        return sum(isinstance(f, Deed) and f.kind.topic == fact.kind.topic for f in self.told) == 1
+
+    def _doubting(self, fact: Fact | Deed) -> Turn:
+        right = self.rng.random() < 0.5
+        value = fact.value if right else self._other(fact.kind.values, fact.value)
+        lower = self.lower()
+        value = value.lower() if lower and not right else value
+        text = fact.doubt(self.rng, lower, value)
+        claim = replace(fact, value=value).says()
+        start = "Yes" if right else "No"
+        return Turn(text, f"Asked: whether {claim}. Told: {fact.value}.", f"{start}, {fact.says()}.", "ask")
+
+    def _whose(self, fact: Deed) -> Turn:
+        text = fact.whose(self.rng, self.lower())
+        return Turn(
+            text, f"Asked: {fact.whose_topic()}. Told: {fact.who.full()}.", f"{capital(fact.says())}.", "ask"
+        )
 
     def unknown(self) -> Turn:
         """The user asks for what was never told."""
-        return self._asking([facts.unlike(self.source, self.told)])
+        if self.rng.random() < 0.12:
+            return self._whether_there_is()
+        return self._asking([self._unlike()])
+
+    def _whether_there_is(self) -> Turn:
+        """Whether the user has somebody or something that was never spoken of."""
+        rng = self.rng
+        noun = rng.choice(rng.choice([w.ANIMALS, w.ANIMALS, w.PEOPLE, w.THINGS]))
+        if any(noun.split(" ")[-1] in fact.says() for fact in self.told):
+            return self._asking([self._unlike()])
+        a = "" if noun.endswith("s") else "an " if noun[0] in "aeiou" else "a "
+        start = rng.choice(
+            [
+                "do I have",
+                "do I have",
+                "have I got",
+                "did I say that I have",
+                "do you know whether I have",
+                "do I own",
+            ]
+        )
+        text = roughen(rng, f"{start} {a}{noun}?", self.lower())
+        return Turn(
+            text,
+            f"Asked: whether you have {a}{noun}. Not told.",
+            f"You have not told me whether you have {a}{noun} yet.",
+            "unknown",
+        )
+
+    def _unlike(self) -> Known:
+        """A fact that none of those told tells; often near one of them."""
+        rng = self.rng
+        near = rng.choice(self.told) if self.told and rng.random() < 0.5 else None
+        while True:
+            chance = rng.random()
+            who = (
+                ME
+                if rng.random() < 0.55
+                else rng.choice(self.people)
+                if self.people and rng.random() < 0.6
+                else None
+            )
+            fact: Known
+            if isinstance(near, Fact) or (near is None and chance < 0.4):
+                fact = facts.draw(self.source, near.kind if isinstance(near, Fact) else None)
+            elif isinstance(near, Statement) or (near is None and chance < 0.6):
+                fact = draw_statement(self.source, who or self._stranger())
+            else:
+                kind = near.kind if isinstance(near, Deed) and who and not who.me else None
+                kind = kind if kind in SHARED_KINDS else None
+                somebody = who or self._stranger()
+                thing_ = somebody.thing
+                fact = (
+                    draw_statement(self.source, somebody)
+                    if thing_
+                    else draw_deed(self.source, somebody, kind)
+                )
+            if not self._clashes(fact, []):
+                return fact
+            near = None
 
     def half_known(self) -> Turn:
         """Two questions, one of them for what was never told."""
-        pair = [facts.unlike(self.source, self.told)]
+        pair = [self._unlike()]
         if self.told:
             pair.append(self.rng.choice(self.told))
         self.rng.shuffle(pair)
         return self._asking(pair)
 
-    def _asking(self, wanted: list[Fact]) -> Turn:
+    def _asking(self, wanted: list[Known]) -> Turn:
         lower = self.lower()
-        parts = [fact.ask(self.rng, lower) for fact in wanted]
+        if lower:
+            wanted = [fact if any(fact is other for other in self.told) else small(fact) for fact in wanted]
+        parts = [fact.ask(self.rng, lower, self.source.held) for fact in wanted]
         text = parts[0]
         for part in parts[1:]:
             joint = self.rng.choice([" and ", " And ", " ", ", and "])
@@ -284,19 +834,20 @@ class Desk:
                 if "and" in joint
                 else text + joint + part
             )
-        if self.rng.random() < 0.1:
+        if self.rng.random() < 0.08:
             text = text.rstrip(".?") + self.rng.choice(ASK_TAILS)
         if self.rng.random() < 0.12:
             start = self.rng.choice(ASK_OPENERS)
             text = (start.lower() if lower else start) + soften(start, text, "")
+        if len(wanted) == 1 and not isinstance(wanted[0], Fact) and wanted[0].who in self.people:
+            self.focus = wanted[0].who
         known = [any(fact is other for other in self.told) for fact in wanted]
         thoughts = [
-            f"The user asks for {fact.topic()}. "
-            + (f"They said: {fact.value}." if told else "They have not told me.")
+            f"Asked: {fact.topic()}. " + (f"Told: {answer(fact)}." if told else "Not told.")
             for fact, told in zip(wanted, known, strict=True)
         ]
         replies = [
-            capital(fact.says()) + "." if told else f"You have not told me {fact.lack()} yet."
+            capital(reply(fact)) + "." if told else f"You have not told me {fact.lack()} yet."
             for fact, told in zip(wanted, known, strict=True)
         ]
         sort = ("ask" if all(known) else "unknown") + (" two" if len(wanted) > 1 else "")
@@ -304,39 +855,101 @@ class Desk:
 
     def who(self) -> Turn:
         """The user asks who somebody is, by name."""
-        named = [fact for fact in self.told if fact.kind.who]
-        known = bool(named) and self.rng.random() < 0.7
-        fact = self.rng.choice(named) if known else None
-        value = fact.value if fact else name(self.rng)
-        if not fact and any(value.lower() == other.value.lower() for other in self.told):
+        named = [who for who in self.people if who.noun and who.name]
+        known = self.rng.choice(named) if named and self.rng.random() < 0.75 else None
+        value = known.name if known else name(self.rng)
+        if not known and any(value.lower() in fact.says().lower() for fact in self.told):
             return self.tell()
-        pattern = expand(
-            self.rng,
-            "(who is [v]|who's [v]|do you know who [v] is|tell me who [v] is|and who is [v])(?|)",
+        text = fill(roughen(self.rng, expand(self.rng, WHO), self.lower()), v=value)
+        if known:
+            noun = known.full().removesuffix(f" {known.name}")
+            return Turn(text, f"Asked: who {value} is. Told: {noun}.", f"{capital(value)} is {noun}.", "who")
+        return Turn(
+            text, f"Asked: who {value} is. Not told.", f"You have not told me who {value} is yet.", "who"
         )
-        text = fill(roughen(self.rng, pattern, False), v=value)
-        if fact:
-            slots = fact.slots()
-            thinking = f"The user asks who {value} is. They said: {fact.noted()}."
-            return Turn(text, thinking, f"{capital(value)} is {slots['y']}.", "who")
-        thinking = f"The user asks who {value} is. They have not told me."
-        return Turn(text, thinking, f"You have not told me who {value} is yet.", "who")
+
+    def about_someone(self) -> Turn:
+        """The user asks for everything told about somebody."""
+        choices = [who for who in self.people if 0 < len(self._facts_of(who)) < 5]
+        if not choices:
+            return self.know()
+        who = self.rng.choice(choices)
+        text = roughen(self.rng, expand(self.rng, self.rng.choice(ABOUT)), self.lower())
+        text = fill(text, x=who.mention(self.rng))
+        said = stated(self._facts_of(who))
+        return Turn(text, f"Asked: all about {who.full()}.", f"You told me: {said}.", "know")
+
+    def _facts_of(self, who: Who) -> list[Known]:
+        return [
+            fact
+            for fact in self.told
+            if (fact.thing.lower() == who.noun.lower() if isinstance(fact, Fact) else fact.who is who)
+        ]
 
     def know(self) -> Turn:
         """The user asks for everything told."""
-        if len(self.told) > 5:
-            return self.ask()
         text = roughen(self.rng, expand(self.rng, self.rng.choice(KNOW)), self.lower())
         if not self.told:
             return Turn(
-                text,
-                "The user asks what I know. They have not told me anything.",
-                "You have not told me anything about you yet.",
-                "know",
+                text, "Asked: all that I was told. Nothing.", "You have not told me anything yet.", "know"
             )
-        noted = ". ".join(capital(fact.noted()) for fact in self.told)
-        reply = f"You told me: {listed([fact.says() for fact in self.told])}."
-        return Turn(text, f"The user asks what I know. {noted}.", reply, "know")
+        more = " And more." if len(self.told) > MANY_TOLD else ""
+        reply_ = f"You told me: {stated(self.told[:MANY_TOLD])}.{more}"
+        return Turn(text, "Asked: all that I was told.", reply_, "know")
+
+    def kin(self) -> Turn:
+        """The user asks for their pets, or for their family and friends."""
+        pets = self.rng.random() < 0.6
+        nouns = w.ANIMALS if pets else w.PEOPLE
+        found = [fact for fact in self.told if self._is_kin(fact, nouns)]
+        if len(found) > 4 or (not found and self.rng.random() < 0.7):
+            return self.ask()
+        text = roughen(self.rng, framed(self.rng, PETS if pets else FAMILY, self.source.held), self.lower())
+        word = "pets" if pets else "family and friends"
+        if not found:
+            return Turn(
+                text, f"Asked: your {word}. Not told.", f"You have not told me about your {word} yet.", "know"
+            )
+        return Turn(text, f"Asked: your {word}.", f"You told me: {stated(found)}.", "know")
+
+    def _is_kin(self, fact: Known, nouns: list[str]) -> bool:
+        if isinstance(fact, Fact):
+            return fact.kind in (PET, PERSON) and fact.thing.rsplit(" ", 1)[-1] in nouns
+        counted = isinstance(fact, Statement) and fact.pool == "counted" and fact.who.me
+        return counted and fact.noun in [plural(noun) for noun in nouns]  # type: ignore[union-attr]
+
+    def quote(self) -> Turn:
+        """The user asks what they said first, or last."""
+        first = self.rng.random() < 0.7
+        if not self.said or len(self.said[0 if first else -1]) > 160:
+            return self.ask()
+        text = roughen(self.rng, framed(self.rng, FIRST if first else JUST, self.source.held), self.lower())
+        said = self.said[0 if first else -1].strip()
+        if not said:
+            return self.ask()
+        when = "First" if first else "Just before"
+        word = "first" if first else "last"
+        return Turn(text, f"Asked: the {word} message.", f"{when} you said: {said}", "quote")
+
+    def chatter(self, sentences: int = 0) -> Turn:
+        """Lines in which nothing is about the user."""
+        rng = self.rng
+        parts = [expand(rng, rng.choice(READ))] if rng.random() < 0.6 else []
+        subjects = [f"the {thing(rng)}" for _ in range(rng.choice([1, 3, 9]))]
+        for _ in range(sentences or rng.randint(3, 9)):
+            subject = rng.choice(subjects)
+            if rng.random() < 0.15:
+                subject = rng.choice(["nobody", "somebody", "every visitor", "the whole town", "an old man"])
+            clause = draw_statement(self.source, Who(subject, "", "it")).clause(rng, subject, False, False)
+            if rng.random() < 0.4:
+                clause = f"{subject} {expand(rng, rng.choice(LOOKS))}"
+            parts.append(capital(clause).rstrip(".") + rng.choice([".", ".", ".", ".", "!"]))
+        return Turn(
+            " ".join(parts),
+            "Read: nothing about you.",
+            "Thank you for telling me. I have read it.",
+            "chatter",
+        )
 
     def tell_and_ask(self) -> Turn:
         """A fact and, in the same message, a question for it or another."""
@@ -344,60 +957,8 @@ class Desk:
         wanted = self.told[-1] if self.rng.random() < 0.5 else self.rng.choice(self.told)
         question = self._asking([wanted])
         text = turn.user.rstrip(".!") + ". " + question.user
+        self.said[-1] = text
         return Turn(text, f"{turn.thinking} {question.thinking}", question.reply, "tell and ask")
-
-    def sum(self) -> Turn:
-        """The user wants a sum or a difference."""
-        found = arithmetic.draw(self.rng, self.source.held)
-        text = arithmetic.ask(self.rng, found, self.lower())
-        if self.rng.random() < 0.08:
-            text = self.rng.choice(ASK_OPENERS) + soften("and ", text, "")
-        if self.rng.random() < 0.06:
-            text = text.rstrip(".?") + self.rng.choice(
-                [" please", ", please?", " for me", " for me?", " then?", " thanks"]
-            )
-        return Turn(text, found.thinking(), found.answer(), "sum")
-
-    def topic(self, topics: tuple[Topic, ...], sort: str) -> Turn:
-        """One of the fixed exchanges."""
-        found = self.rng.choices(topics, [each.weight for each in topics])[0]
-        text = roughen(self.rng, expand(self.rng, self.rng.choice(found.asks)), self.lower())
-        text = self._numbers(text)
-        if self.rng.random() < 0.1 and sort != "talk":
-            text = self.rng.choice(ASK_OPENERS) + soften("and ", text, "")
-        return Turn(text, found.thinking, found.reply, sort)
-
-    def _numbers(self, text: str) -> str:
-        while "[d]" in text:
-            text = text.replace("[d]", str(self.rng.randint(2, 99)), 1)
-        while "[h]" in text:
-            text = text.replace("[h]", str(self.rng.randint(100, 9999)), 1)
-        return text
-
-    def beyond(self) -> Turn:
-        """The user wants what pocket cannot do."""
-        text = expand(self.rng, self.rng.choice(beyond.ASKS))
-        for slot, pool in (
-            ("t", beyond.THEMES),
-            ("c", beyond.COUNTRIES),
-            ("s", beyond.TASKS),
-            ("l", beyond.TONGUES.split()),
-            ("p", beyond.CODES.split()),
-        ):
-            while f"[{slot}]" in text:
-                choice = self.rng.choice(pool)
-                if slot == "t" and self.rng.random() < 0.3:
-                    choice = f"{self.rng.choice(['the ', 'a ', ''])}{thing(self.rng)}"
-                text = text.replace(f"[{slot}]", choice, 1)
-        text = roughen(self.rng, text, self.lower())
-        if self.rng.random() < 0.15:
-            text = self.rng.choice((*ASK_OPENERS, "Please ", "Can you ")) + soften("and ", text, "")
-        return Turn(text, beyond.THINKING, beyond.REPLY, "beyond")
-
-
-def soft(text: str) -> str:
-    """The text as it is: a place for sentences after a colon."""
-    return text
 
 
 def soften(start: str, text: str, value: str) -> str:
@@ -409,6 +970,68 @@ def soften(start: str, text: str, value: str) -> str:
     return text if keep or proper or not known else text[:1].lower() + text[1:]
 
 
+def article(noun: str) -> str:
+    """ "a" or "an"."""
+    return "an" if noun[0] in "aeiou" else "a"
+
+
+def small(fact: Known) -> Known:
+    """The fact in small letters."""
+    if isinstance(fact, Fact):
+        return replace(fact, thing=fact.thing.lower())
+    who = fact.who
+    if not who.me:
+        who = replace(who, name=who.name.lower(), noun=who.noun.lower())
+    if isinstance(fact, Deed):
+        return replace(fact, who=who)
+    texts = {part: getattr(fact, part).lower() for part in ("object", "noun", "place", "time", "company")}
+    return replace(fact, who=who, **texts)
+
+
+def stated(known: list[Known]) -> str:
+    """Facts one after another, each person's full name only once."""
+    parts: list[str] = []
+    before: list[str] = []
+    for fact in known:
+        whose = fact.thing if isinstance(fact, Fact) else fact.who.noun or fact.who.name
+        parts.append(fact.says(again=whose in before))
+        before = [whose]
+    return listed(parts)
+
+
+def alike(fact: Deed | Statement, other: Deed | Statement) -> bool:
+    """Whether two facts about one person turn on the same verb."""
+    if isinstance(fact, Deed) and isinstance(other, Deed):
+        return False
+    verb = fact if isinstance(fact, Statement) else other
+    second = other if verb is fact else fact
+    assert isinstance(verb, Statement)
+    lemma = verb.verb[0].split(" ")[0]
+    if isinstance(second, Statement):
+        return verb.key == second.key or (
+            verb.verb == second.verb and "counted" not in (verb.pool, second.pool)
+        )
+    return bool(
+        {lemma, singular(lemma), verb.verb[1]} & set(f"{second.kind.says} {second.kind.ask[0]}".split(" "))
+    )
+
+
+def doubtful(fact: Fact | Deed) -> bool:
+    """Whether "is it so?" makes a sentence of the fact."""
+    return isinstance(fact, Deed) or fact.kind not in (EVENT, MEET, PLACED, MANY)
+
+
+def answer(fact: Known) -> str:
+    """What the thinking finds for a question."""
+    return fact.answer() if isinstance(fact, Statement) else fact.value
+
+
+def reply(fact: Known) -> str:
+    """What the reply says to a question."""
+    return fact.replies() if isinstance(fact, Statement) else fact.says()
+
+
+SHARED_KINDS = frozenset(SHARED)
 STARTS = set(
     re.findall(
         r"[a-z']+",
@@ -425,12 +1048,10 @@ MAKERS: dict[str, Maker] = {
     "half": Desk.half_known,
     "correct": Desk.correct,
     "who": Desk.who,
+    "about": Desk.about_someone,
     "know": Desk.know,
+    "kin": Desk.kin,
+    "quote": Desk.quote,
+    "chatter": Desk.chatter,
     "both": Desk.tell_and_ask,
-    "sum": Desk.sum,
-    "beyond": Desk.beyond,
-    "talk": lambda desk: desk.topic(about.TALK, "talk"),
-    "self": lambda desk: desk.topic(about.SELF, "self"),
-    "command": lambda desk: desk.topic(about.COMMANDS, "command"),
-    "limit": lambda desk: desk.topic(about.LIMITS, "limit"),
 }

@@ -11,6 +11,7 @@ from zlib import crc32
 from training.pocket import words as w
 
 HELD_OUT = 12
+WILD = 0.17
 
 
 def held_out(value: str) -> bool:
@@ -195,6 +196,176 @@ def word(rng: Random) -> str:
     return rng.choice([invented(rng), letters(rng), rng.choice(pool), rng.choice(w.NOUNS)])
 
 
+SCRIPTS = (
+    ((0x61, 0x7A), 3.0),
+    ((0xE0, 0x17F), 2.0),
+    ((0x3B1, 0x3C9), 0.7),
+    ((0x430, 0x44F), 1.2),
+    ((0x5D0, 0x5EA), 0.4),
+    ((0x627, 0x64A), 0.6),
+    ((0x905, 0x939), 0.5),
+    ((0xE01, 0xE2E), 0.4),
+    ((0x10D0, 0x10F0), 0.3),
+    ((0x3041, 0x3093), 0.8),
+    ((0x30A1, 0x30F6), 0.6),
+    ((0x4E00, 0x9FA0), 2.0),
+    ((0xAC00, 0xD7A3), 0.8),
+    ((0x1F300, 0x1F64F), 0.8),
+    ((0x1F680, 0x1F6C5), 0.3),
+    ((0x2600, 0x26FF), 0.3),
+    ((0x21, 0x7E), 0.6),
+)
+ACCENTS = "áàâäãåæçéèêëíìîïñóòôöõøőœśšßúùûüűýžżłđðþğıćč"
+EMOJI = "😀 😂 😍 👍 🎉 🚀 🐝 🐱 🐶 🌍 🔥 💡 🍕 ⭐ ❤️ 🤖 🎸 🏠 🌈 👩‍🚀".split()
+COMMON_HAN = (
+    "小大白王李张刘陈杨黄赵周吴徐孙马朱胡林明华伟芳娜秀英敏静丽强磊军洋勇艳杰"
+    "山田中村佐藤鈴木高橋健一花子東京北京上海"
+)
+
+
+def script(rng: Random) -> str:
+    """A word of one writing system, of characters at random."""
+    kind = rng.random()
+    if kind < 0.1:
+        return "".join(rng.choice(COMMON_HAN) for _ in range(rng.randint(2, 4)))
+    low, high = rng.choices([s for s, _ in SCRIPTS], [w for _, w in SCRIPTS])[0]
+    length = rng.randint(1, 4) if low > 0x3000 else rng.randint(2, 9)
+    text = "".join(chr(rng.randint(low, high)) for _ in range(length))
+    text = "".join(c for c in text if c.isprintable() and not c.isspace() and c not in "<>")
+    return text.capitalize() if kind < 0.6 else text or "ø"
+
+
+def accented(rng: Random) -> str:
+    """A Latin name with accents."""
+    word = list(rng.choice([invented(rng), rng.choice(w.NAMES), rng.choice(w.SURNAMES)]).lower())
+    for _ in range(rng.choice([1, 1, 2])):
+        word[rng.randrange(len(word))] = rng.choice(ACCENTS)
+    return "".join(word).capitalize()
+
+
+def mixed(rng: Random) -> str:
+    """Letters of any case, digits and marks."""
+    marks = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+#@/&"
+    if rng.random() < 0.4:
+        marks += "!?*%=~^$!_-"
+    text = "".join(rng.choice(marks) for _ in range(rng.randint(3, 11)))
+    return text.rstrip(".") + rng.choice("abcXYZ01289")
+
+
+def numerals(rng: Random) -> str:
+    """Groups of digits with what stands between them."""
+    groups = [
+        "".join(rng.choice("0123456789") for _ in range(rng.randint(1, 4))) for _ in range(rng.randint(2, 4))
+    ]
+    text = rng.choice(["-", "-", "-", " ", ".", "/", ":"]).join(groups)
+    return rng.choice(["", "", "", "+", "#", "$", "€"]) + text
+
+
+def amount(rng: Random) -> str:
+    """A number with its unit."""
+    figure = rng.choice(
+        [str(rng.randint(1, 99)), f"{rng.randint(0, 99)}.{rng.randint(0, 99)}", str(rng.randint(100, 9999))]
+    )
+    unit = rng.choice(
+        "kg;km;cm;m;euros;dollars;pounds;%;minutes;hours;litres;miles;grams;degrees;square metres".split(";")
+    )
+    return f"{figure}%" if unit == "%" else f"{figure} {unit}"
+
+
+def phrase(rng: Random) -> str:
+    """Several words."""
+    pools = (w.ADJECTIVES, w.NOUNS, w.COLOURS, w.ANIMALS, w.FOODS)
+    words_ = [
+        rng.choice(rng.choice(pools)) if rng.random() < 0.8 else invented(rng)
+        for _ in range(rng.randint(2, 4))
+    ]
+    return " ".join(words_ if rng.random() < 0.6 else [part.capitalize() for part in words_])
+
+
+def marked(rng: Random) -> str:
+    """A word in quotes or in Markdown's marks."""
+    inside = rng.choice([name, pet, word, phrase, accented, digits, place])(rng)
+    around = rng.choice(["**", "**", "*", "_", "`", '"', '"', "'", "~", "#", "(", "[", "«", "“"])
+    return around + inside + {"(": ")", "[": "]", "«": "»", "“": "”", "#": ""}.get(around, around)
+
+
+def address(rng: Random) -> str:
+    """An email address, a web page or a file."""
+    a, b = invented(rng), rng.choice([invented(rng), rng.choice(w.NOUNS)])
+    return rng.choice(
+        [
+            f"{a}@{b}.com",
+            f"{a}.{b}@mail.org",
+            f"www.{a}{b}.net",
+            f"https://{a}.org/{b}",
+            f"/home/{a}/{b}.txt",
+            f"{a}_{b}.py",
+        ]
+    )
+
+
+def pasted(rng: Random) -> str:
+    """Two values of any sort side by side."""
+    kinds = [name, script, numerals, accented, word, mixed, letters]
+    return rng.choice([" ", " ", "-", " & ", "/"]).join(rng.choice(kinds)(rng) for _ in range(2))
+
+
+def smiling(rng: Random) -> str:
+    """A name with an emoji."""
+    pair = [rng.choice([name, word, pet])(rng), rng.choice(EMOJI)]
+    return rng.choice([pair[1], " ".join(pair), "".join(pair), pair[1] * 2])
+
+
+def wild(rng: Random) -> str:
+    """Any sequence of bytes that may stand in the place of a value."""
+    kinds = [
+        script,
+        script,
+        script,
+        accented,
+        accented,
+        mixed,
+        numerals,
+        numerals,
+        amount,
+        phrase,
+        phrase,
+        marked,
+        marked,
+        address,
+        pasted,
+        smiling,
+        letters,
+    ]
+    return rng.choice(kinds)(rng)
+
+
+def foods(rng: Random) -> str:
+    """What is eaten: often a list."""
+    many = rng.sample(w.FOODS, rng.choice([1, 1, 1, 2, 3, 4]))
+    return " and ".join([", ".join(many[:-1]), many[-1]]) if len(many) > 1 else many[0]
+
+
+TRAITS = (
+    """
+vegetarian;vegan;left-handed;right-handed;colour-blind;married;single;divorced;retired;pregnant
+engaged;unemployed;deaf;Hungarian;Spanish;German;French;Italian;Dutch;Polish;Irish;Scottish;Swedish
+Danish;Greek;Turkish;Japanese;Korean;Indian;Chinese;Brazilian;Mexican;Canadian;American;Australian
+British;Welsh;Norwegian;Finnish;Czech;Portuguese;a vegetarian;a vegan;a twin;an only child
+a night owl;an early riser;a beginner;a widow;a grandmother;a grandfather;diabetic
+lactose intolerant;very tall;rather short;half Irish;half Greek;bilingual;self-employed;a parent
+a mother of three;a father of two;shy
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
+
+
+def year(rng: Random) -> str:
+    """The year of a birth."""
+    return str(rng.randint(1925, 2018))
+
+
 def chosen(pool: list[str]) -> Callable[[Random], str]:
     """A source that takes from a list."""
     return lambda rng: rng.choice(pool)
@@ -215,6 +386,9 @@ SOURCES: dict[str, Callable[[Random], str]] = {
     "company": company,
     "word": word,
     "food": chosen(w.FOODS),
+    "foods": foods,
+    "year": year,
+    "trait": chosen(TRAITS),
     "drink": chosen(w.DRINKS),
     "job": chosen(w.JOBS),
     "car": chosen(w.CARS),
@@ -228,6 +402,8 @@ SOURCES: dict[str, Callable[[Random], str]] = {
     "password": password,
     "pair": pair,
     "animal": chosen(w.ANIMALS),
+    "wild": wild,
+    "amount": amount,
 }
 ANY = [
     "name",
@@ -249,7 +425,7 @@ ANY = [
     "language",
     "car",
 ]
-FIXED = {"pair", "age", "when", "spot", "date", "clock", "number", "digits", "password"}
+FIXED = {"year", "trait", "pair", "age", "when", "spot", "date", "clock", "number", "digits", "password"}
 
 
 @dataclass
@@ -270,11 +446,15 @@ class Source:
         if kind == "any":
             kind = self.rng.choice(ANY)
         value = SOURCES[kind](self.rng)
-        if kind in FIXED or self.rng.random() < 0.72:
+        if kind in FIXED and kind not in ("number", "digits", "password"):
+            return value
+        if self.rng.random() < WILD:
+            return wild(self.rng)
+        if kind in FIXED or self.rng.random() < 0.7:
             return value
         strange = self.rng.choice([invented(self.rng), word(self.rng), letters(self.rng)])
         return strange.capitalize() if value[:1].isupper() else strange
 
     def _fits(self, value: str) -> bool:
         """Numbers of one or two digits are on both sides: there are too few of them."""
-        return re.fullmatch(r"\d{1,2}", value) is not None or held_out(value) == self.held
+        return re.fullmatch(r"\d{1,2}|(19|20)\d\d", value) is not None or held_out(value) == self.held

@@ -1,0 +1,107 @@
+"""Tests of how the held-out dialogues are read, and of what counts as a right reply."""
+
+from __future__ import annotations
+
+import pytest
+
+from training.pocket.held_out import FILE, Dialogue, Turn, dialogues, turn
+
+
+def test_a_dialogue_ends_at_a_blank_line_and_has_its_heading() -> None:
+    text = "# a remark\n#\n# goes on => x\n\n"
+    text += "## pets\n\nI have a cat\nwhat do I have? => cat\n\nhi\n\n## sums\n\n1+1 => 2\n"
+    assert [
+        Dialogue("pets", (Turn("I have a cat"), Turn("what do I have?", (("cat",),)))),
+        Dialogue("pets", (Turn("hi"),)),
+        Dialogue("sums", (Turn("1+1", (("2",),)),)),
+    ] == dialogues(text)
+
+
+def test_parts_alternatives_and_what_must_be_absent_are_told_apart() -> None:
+    assert Turn("x", (("a b", "c"), ("d",)), ("e f",)) == turn("x => a b | c & d & !e f")
+
+
+def test_what_is_typed_may_hold_arrows_and_line_breaks() -> None:
+    assert Turn("a => b\nc", (("d",),)) == turn(r"a => b\nc => d")
+
+
+def test_a_turn_without_an_arrow_is_not_checked() -> None:
+    assert turn("hello").checked is False
+    assert turn("hello => !bye").checked is True
+
+
+@pytest.mark.parametrize(
+    ("expected", "reply"),
+    [
+        ("Waffle", "Your sister's dog is called waffle."),
+        ("Zoë", "Your name is Zoe\u0308."),
+        ("don't", "I don’t eat it"),
+        ("豆豆", "你的猫叫豆豆。"),
+        ("7#1904*", "It is 7#1904*."),
+        ("hT9!kk_22-Zed", "The password is hT9!kk_22-Zed."),
+        ("mosquito*", "You study mosquitoes."),
+        ("1*2*3", "1, 2, 3"),
+        ("3 | three", "You have three cats."),
+        ("milk & egg*", "Eggs and milk."),
+        ("-m | /model", "Run chatcli -m MODEL."),
+        ("red fiat", "A **red**\nFiat."),
+        ("[unknown]", "You haven't told me yet."),
+        ("[honest]", "That is more than I can do: I'm a tiny model."),
+        ("[foreign]", "Lo siento, solo hablo inglés."),
+        ("[fits]", "👍"),
+        ("Max & !Rex", "Max."),
+    ],
+)
+def test_a_right_reply_is_right(expected: str, reply: str) -> None:
+    assert turn(f"x => {expected}").right(reply)
+
+
+@pytest.mark.parametrize(
+    ("expected", "reply"),
+    [
+        ("Waffle", "Your dog is called Pudding."),
+        ("4", "You have 14 cats."),
+        ("4", "You have 42 cats."),
+        ("no", "I do not know."),
+        ("ran", "Francis"),
+        ("Zoë", "Your name is Zoe."),
+        ("1*2*3", "3, 2, 1"),
+        ("milk & egg*", "Milk."),
+        ("mosquito*", "A musketeer"),
+        ("[unknown]", "Your middle name is Jane."),
+        ("[honest]", "The capital is Quebec."),
+        ("[fits]", ""),
+        ("[fits]", " \n"),
+        ("[fits]", "You have not told me the code yet."),
+        ("[fits]", "20 - 20 = 0."),
+        ("[fits]", "so it is what it is " * 4),
+        ("Max & !Rex", "Max, and before that Rex."),
+        ("!Rex", "It is Rex."),
+    ],
+)
+def test_a_wrong_reply_is_wrong(expected: str, reply: str) -> None:
+    assert not turn(f"x => {expected}").right(reply)
+
+
+def test_the_examination_is_large_and_has_long_conversations() -> None:
+    read = dialogues(FILE.read_text())
+    assert 100 <= len(read)
+    assert 300 <= sum(turn.checked for dialogue in read for turn in dialogue.turns)
+    assert 10 == sum(12 <= len(dialogue.turns) <= 30 for dialogue in read)
+
+
+def test_no_expectation_can_be_met_by_an_empty_reply() -> None:
+    turns = [turn for dialogue in dialogues(FILE.read_text()) for turn in dialogue.turns if turn.checked]
+    assert [] == [turn.typed for turn in turns if turn.right("")]
+
+
+def test_no_name_in_brackets_is_misspelt() -> None:
+    wanted = {
+        text
+        for dialogue in dialogues(FILE.read_text())
+        for turn in dialogue.turns
+        for part in turn.wanted
+        for text in part
+        if text.startswith("[") and text.endswith("]")
+    }
+    assert {"[unknown]", "[honest]", "[foreign]", "[fits]"} == wanted
