@@ -75,10 +75,13 @@ def delta_rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> 
     new, seen = solved.split(sizes, -1)
     state = torch.zeros(*k.shape[:2], k.shape[-1], sizes[0], device=q.device)
     outs = []
-    for i in range(length // CHUNK):
-        fresh = new[:, :, i] - seen[:, :, i] @ state
-        outs.append(q[:, :, i] @ state + inside[:, :, i] @ fresh)
-        state = state * keep[:, :, i] + k[:, :, i].mT @ fresh
+    # One `unbind` each: an index's gradient would be a whole tensor of zeros for every chunk.
+    for query, key, own, value, known, rest in zip(
+        *(x.unbind(2) for x in (q, k, inside, new, seen, keep)), strict=True
+    ):
+        fresh = value - known @ state
+        outs.append(query @ state + own @ fresh)
+        state = state * rest + key.mT @ fresh
     return torch.stack(outs, 2).flatten(2, 3)
 
 
