@@ -1,10 +1,14 @@
-"""Tests of how the held-out dialogues are read, and of what counts as a right reply."""
+"""Tests of how the dialogues written by hand are read, and of what counts as a right reply."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from training.pocket.held_out import FILE, Dialogue, Turn, dialogues, turn
+from training.pocket.held_out import DEVELOPMENT, HELD_OUT, Dialogue, Turn, dialogues, turn
+
+both_files = pytest.mark.parametrize("file", [HELD_OUT, DEVELOPMENT], ids=lambda file: file.stem)
 
 
 def test_a_dialogue_ends_at_a_blank_line_and_has_its_heading() -> None:
@@ -83,25 +87,47 @@ def test_a_wrong_reply_is_wrong(expected: str, reply: str) -> None:
     assert not turn(f"x => {expected}").right(reply)
 
 
-def test_the_examination_is_large_and_has_long_conversations() -> None:
-    read = dialogues(FILE.read_text())
-    assert 100 <= len(read)
-    assert 300 <= sum(turn.checked for dialogue in read for turn in dialogue.turns)
+@both_files
+def test_there_are_many_dialogues_and_ten_long_ones(file: Path) -> None:
+    read = dialogues(file.read_text())
+    assert 150 <= len(read)
+    assert 400 <= sum(turn.checked for dialogue in read for turn in dialogue.turns)
     assert 10 == sum(12 <= len(dialogue.turns) <= 30 for dialogue in read)
+    assert [] == [dialogue for dialogue in read if len(dialogue.turns) > 30]
 
 
-def test_no_expectation_can_be_met_by_an_empty_reply() -> None:
-    turns = [turn for dialogue in dialogues(FILE.read_text()) for turn in dialogue.turns if turn.checked]
+def test_both_files_have_the_same_kinds_and_no_dialogue_in_common() -> None:
+    unseen, seen = dialogues(HELD_OUT.read_text()), dialogues(DEVELOPMENT.read_text())
+    assert {dialogue.kind for dialogue in seen} == {dialogue.kind for dialogue in unseen}
+    assert set() == {dialogue.turns for dialogue in unseen} & {dialogue.turns for dialogue in seen}
+
+
+@both_files
+def test_every_dialogue_checks_something(file: Path) -> None:
+    read = dialogues(file.read_text())
+    assert [] == [dialogue for dialogue in read if not any(turn.checked for turn in dialogue.turns)]
+
+
+@both_files
+def test_no_expectation_can_be_met_by_an_empty_reply(file: Path) -> None:
+    turns = [turn for dialogue in dialogues(file.read_text()) for turn in dialogue.turns if turn.checked]
     assert [] == [turn.typed for turn in turns if turn.right("")]
 
 
-def test_no_name_in_brackets_is_misspelt() -> None:
-    wanted = {
+@both_files
+def test_what_must_be_absent_has_no_alternatives(file: Path) -> None:
+    # `!a | b` would be absent only as these very words: it is written `!a & !b`.
+    turns = [turn for dialogue in dialogues(file.read_text()) for turn in dialogue.turns]
+    assert [] == [turn.typed for turn in turns if any(" | " in text for text in turn.absent)]
+
+
+@both_files
+def test_no_name_in_brackets_is_misspelt(file: Path) -> None:
+    bracketed = {
         text
-        for dialogue in dialogues(FILE.read_text())
+        for dialogue in dialogues(file.read_text())
         for turn in dialogue.turns
-        for part in turn.wanted
-        for text in part
+        for text in (*turn.absent, *(text for part in turn.wanted for text in part))
         if text.startswith("[") and text.endswith("]")
     }
-    assert {"[unknown]", "[honest]", "[foreign]", "[fits]"} == wanted
+    assert {"[unknown]", "[honest]", "[foreign]", "[fits]"} == bracketed

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -207,27 +208,27 @@ def add_free(table: Table, engine: Engine, options: argparse.Namespace) -> None:
             table.print_last()
 
 
-def add_held_out(table: Table, engine: Engine, options: argparse.Namespace) -> None:
-    """Rows of the held-out dialogues: replies, whole dialogues, and how often one says the advert.
+def add_dialogues(table: Table, engine: Engine, options: argparse.Namespace, name: str, file: Path) -> None:
+    """Rows of a file of dialogues: replies, whole dialogues, and how often one says the advert.
 
     With fewer than 20 conversations a row, it takes as many of the dialogues in proportion.
     """
-    chosen = held_out.dialogues(held_out.FILE.read_text())
+    chosen = held_out.dialogues(file.read_text())
     chosen = [
         d
         for number, d in enumerate(chosen)
         if number * options.count // 20 != (number - 1) * options.count // 20
     ]
     kinds: dict[str, Row] = {}
-    dialogues = Row("held-out dialogues, all of it right")
-    adverts = Row("the advert once in a dialogue at most")
+    dialogues = Row(f"{name} dialogues, all of it right")
+    adverts = Row(f"{name} dialogues, advert at most once")
     for dialogue in chosen:
         talk, verdicts = Talk(engine), []
         for turn in dialogue.turns:
             answer = talk.say(turn.typed)
             if turn.checked:
                 verdicts.append(turn.right(answer.text))
-                table.add("held-out dialogues, replies", verdicts[-1], answer)
+                table.add(f"{name} dialogues, replies", verdicts[-1], answer)
                 report(options.reveal and not verdicts[-1], turn.typed, turn.expected, answer)
         kinds.setdefault(dialogue.kind, Row(f"  {dialogue.kind}")).right.extend(verdicts)
         dialogues.right.append(all(verdicts))
@@ -287,7 +288,8 @@ def print_speed(options: argparse.Namespace) -> None:
 
 ADDED: dict[str, Callable[[Table, Engine, argparse.Namespace], None]] = {
     "loops": add_loops,
-    "held-out": add_held_out,
+    "held-out": partial(add_dialogues, name="held-out", file=held_out.HELD_OUT),
+    "development": partial(add_dialogues, name="development", file=held_out.DEVELOPMENT),
     "long": add_long,
     "generated": add_generated,
     "free": add_free,
@@ -321,9 +323,15 @@ def main() -> None:
     parser.add_argument("--both", action="store_true", help="measure without thinking too")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument(
-        "--show", action="store_true", help="print every wrong reply, but to held-out dialogues"
+        "--show",
+        action="store_true",
+        help="print every wrong reply, but to held-out and development dialogues",
     )
-    parser.add_argument("--reveal", action="store_true", help="print those too: only when training is over")
+    parser.add_argument(
+        "--reveal",
+        action="store_true",
+        help="print those too: to held-out dialogues only when training is over",
+    )
     options = parser.parse_args()
     os.nice(5)
     well_formed: list[bool] = []
