@@ -23,7 +23,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from tests.support.asking import Served, question, with_reply
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.templates import QWEN3_TOOLS
-from tests.support.tiny import write_reciter
+from tests.support.tiny import SPECIAL, write_reciter
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
@@ -215,12 +215,13 @@ def test_a_cancelled_prefill_keeps_what_was_done(recurrent: Path, tmp_path: Path
 
 def test_a_cancelled_reply_ends_and_leaves_the_others(recurrent: Path, tmp_path: Path) -> None:
     with Served(recurrent, tmp_path) as served:
-        tokens = (200, 3000, 200)
+        # With a bias against the token that ends a reply, none ends by itself before it is cancelled.
+        endless = ((SPECIAL.index("<|im_end|>"), -100.0),)
         asked = [
-            served.submit(question(text), sampling=Sampling(max_tokens=count))
-            for text, count in zip(MESSAGES, tokens, strict=False)
+            served.submit(question(text), sampling=Sampling(max_tokens=count, logit_bias=endless))
+            for text, count in zip(MESSAGES, (200, 3000, 200), strict=False)
         ]
-        asked[1].until(TextDelta)
+        asked[1].until(ThinkingDelta)
         asked[1].cancelled.set()
         reasons = [each.done().record.finish_reason for each in asked]
         assert [False, True, False] == [reason == "cancelled" for reason in reasons]
