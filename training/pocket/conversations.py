@@ -10,6 +10,7 @@ from training.pocket import words as w
 from training.pocket.beside import BESIDE
 from training.pocket.facts import noun
 from training.pocket.phrases import capital
+from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.turns import MAKERS, Desk, Turn
 from training.pocket.values import Source, thing
 
@@ -27,6 +28,9 @@ DURING = {
     "chatter": 1.2,
     "both": 1.5,
     "beside": 32,
+    "passage": 6,
+    "ask passage": 5,
+    "change": 2,
 }
 LAST = {
     "tell": 15,
@@ -44,6 +48,16 @@ LAST = {
     "beside": 28,
     "sum": 9,
     "story": 5,
+    "list": 6,
+    "not": 5,
+    "compare": 2.5,
+    "kinship": 3,
+    "it": 5,
+    "roles": 5,
+    "event": 5,
+    "appointment": 3.5,
+    "former": 3,
+    "labels": 4,
 }
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
@@ -64,6 +78,7 @@ NAMED = {
     "talk": "talk",
 }
 MAKERS["beside"] = beside
+MAKERS |= {"ask passage": Desk.ask_passage, "change": Desk.change_passage}
 MAKERS.update({name: partial(beside, kind=kind) for name, kind in NAMED.items()})
 SHORT = (
     "You are a helpful assistant.",
@@ -159,18 +174,49 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         if chatty > 0.3:
             difficulty = Difficulty(24, difficulty.facts, 6)
         length = rng.randint(difficulty.least, difficulty.turns)
+    told_at = rng.randrange(length) if last in FAMILIES else -1
     for number in range(length - 1):
+        if number == told_at:
+            turns += desk.tell_passage(last)
+            continue
         begin = early and number < rng.choice([1, 1, 2, 3])
         full = len(desk.told) >= difficulty.facts
         kind = "tell" if begin else pick(rng, DURING)
         kind = "ask" if full and kind in ("tell", "both") else kind
         wordy = difficulty.least > 1 and not begin and rng.random() < chatty
+        if kind == "passage" and not wordy:
+            turns += [cut(rng, turn) for turn in desk.tell_passage()] + near(desk)
+            continue
         turn = desk.record(desk.chatter(rng.randint(5, 60)) if wordy else MAKERS[kind](desk))
         turns.append(cut(rng, turn))
     if last in ("ask", "correct", "half") and not desk.told:
         turns.append(desk.tell(min(4, difficulty.facts)))
-    turns.append(MAKERS[last](desk))
+    if last in FAMILIES:
+        turns += about_passage(desk, last, told_at == length - 1)
+    else:
+        turns.append(MAKERS[last](desk))
     return Conversation(system_prompt(rng) if difficulty.turns > 4 else None, turns)
+
+
+def near(desk: Desk, family: str = "") -> list[Turn]:
+    """What follows a passage at once, if anything: changes and questions."""
+    turns: list[Turn] = []
+    while desk.rng.random() < 0.45:
+        changes = desk.rng.random() < 0.35 and (not family or family in CHANGES)
+        maker = desk.change_passage if changes else desk.ask_passage
+        turns.append(desk.record(maker(family)))
+    return turns
+
+
+def about_passage(desk: Desk, family: str, late: bool) -> list[Turn]:
+    """The last turns of a conversation that ends with a family of passages: told, changed or asked."""
+    turns = desk.tell_passage(family) if late else []
+    turns += near(desk, family)
+    chance = desk.rng.random()
+    if turns and chance < 0.15:
+        return turns
+    maker = desk.change_passage if chance < 0.3 and family in CHANGES else desk.ask_passage
+    return [*turns, desk.record(maker(family))]
 
 
 def cut(rng: Random, turn: Turn) -> Turn:

@@ -24,6 +24,7 @@ from chatcli.pocket import FOLDER
 from training.pocket import freely, held_out, loops
 from training.pocket.conversations import rules
 from training.pocket.held_out import Dialogue
+from training.pocket.passages import Passage
 from training.pocket.speed import speeds
 from training.pocket.talk import Answer, Engine, Talk, replies
 from training.pocket.turns import MAKERS, Desk, Turn
@@ -122,7 +123,8 @@ def recall(
         for fact in desk.rng.sample(early, min(asked, len(early))):
             if fact in desk.told:
                 turn = desk._asking([fact])
-                yield fact.value, turn, talk.say(turn.user)
+                value = fact.answer() if isinstance(fact, Passage) else fact.value
+                yield value, turn, talk.say(turn.user)
 
 
 def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Iterator[tuple[Turn, Answer]]:

@@ -123,9 +123,9 @@ KEEP = {
 }
 
 
-def roughen(rng: Random, text: str, lower: bool) -> str:
+def roughen(rng: Random, text: str, lower: bool, fillers: float = 0.1) -> str:
     """A pattern's reading as it would be typed: case, apostrophes, end marks, slips."""
-    if rng.random() < 0.1:
+    if rng.random() < fillers:
         text = fidget(rng, text)
     text = text.lower() if lower else capital(text)
     if rng.random() < (0.4 if lower else 0.08):

@@ -13,12 +13,14 @@ from training.pocket.advert import says_advert
 from training.pocket.facts import Fact
 from training.pocket.grammar import PRONOUNS, about, genitive, singular
 from training.pocket.kinds import EVENT, MANY, MEET, PERSON, PET, PLACED
+from training.pocket.passages import Passage, Question, content
 from training.pocket.people import ME, SHARED, Deed, Who, draw_deed, draw_who
 from training.pocket.phrases import capital, expand, fill, framed, listed, roughen
+from training.pocket.scenes import CHANGES, FAMILIES, draw_passage
 from training.pocket.statements import Statement, draw_statement, plural
 from training.pocket.values import Source, name, thing
 
-Known = Fact | Deed | Statement
+Known = Fact | Deed | Statement | Passage
 
 OPENERS = (
     "By the way, ",
@@ -121,7 +123,6 @@ ASK_OPENERS = (
     "Sorry, ",
     "Thanks. ",
     "I wonder, ",
-    "Any idea ",
     "I need to know, ",
     "Great. ",
     "Nice. ",
@@ -281,7 +282,24 @@ class Turn:
     cut: bool = False
 
 
+JOINTS = {
+    "it": (". ", ". ", ". ", ". ", ", ", " and ", "; ", "\n"),
+    "labels": (". ", ". ", ", ", ", ", ", ", "; ", "\n", "\n"),
+}
+ABOUT_PASSAGE = {
+    "list": "a list",
+    "not": "what is not so",
+    "compare": "who is more than who",
+    "kinship": "who is who",
+    "it": "a thing",
+    "roles": "who does what",
+    "event": "what happened",
+    "appointment": "an appointment",
+    "former": "what was and what is",
+    "labels": "things under labels",
+}
 MANY_TOLD = 6
+MANY_LETTERS = 500
 
 
 @dataclass
@@ -295,6 +313,7 @@ class Desk:
     advert: bool = True
     latest: Known | None = None
     focus: Who | None = None
+    passage: Passage | None = None
 
     @property
     def rng(self) -> Random:
@@ -312,6 +331,10 @@ class Desk:
             self.latest = None
         for who in self.people:
             who.near = who is self.focus
+        for fact in self.told:
+            if isinstance(fact, Passage):
+                fact.near = fact is self.passage
+        self.passage = None
         self.focus = None
         if not self.said or self.said[-1] is not turn.user:
             self.said.append(turn.user)
@@ -379,8 +402,17 @@ class Desk:
 
     def _clashes(self, fact: Known, fresh: list[Known]) -> bool:
         """Whether a question for the fact could ask for another one told."""
+        words: frozenset[str] = frozenset()
         for other in [*self.told, *fresh]:
-            if isinstance(fact, Fact) and isinstance(other, Fact):
+            if isinstance(other, Passage):
+                words = words or means(fact)
+                if words & other.words():
+                    return True
+            elif isinstance(fact, Passage):
+                words = words or fact.words()
+                if words & means(other):
+                    return True
+            elif isinstance(fact, Fact) and isinstance(other, Fact):
                 if facts.clashes(fact, other):
                     return True
             elif not isinstance(fact, Fact) and not isinstance(other, Fact):
@@ -591,8 +623,14 @@ class Desk:
                 for other in self.people
             )
             taken = any(isinstance(f, Fact) and f.thing.lower() == who.noun.lower() for f in self.told)
+            taken = taken or self._in_passage(f"{who.noun} {who.name}")
             if not alike_ and not taken:
                 return who
+
+    def _in_passage(self, text: str) -> bool:
+        """Whether a passage shares a word with the text."""
+        passages = [fact for fact in self.told if isinstance(fact, Passage)]
+        return bool(passages) and any(content(text) & passage.words() for passage in passages)
 
     def _stranger(self) -> Who:
         """Somebody who was never spoken of, by relation or by name."""
@@ -603,7 +641,7 @@ class Desk:
 
     def correct(self) -> Turn:
         """The user changes a fact told before, in a sentence or, right after it, in a word."""
-        choices = [fact for fact in self.told if not isinstance(fact, Statement)]
+        choices = [fact for fact in self.told if isinstance(fact, (Fact, Deed))]
         if self.latest in choices and self.rng.random() < 0.85:
             return self._elliptic(self.latest)
         if not choices:
@@ -657,7 +695,7 @@ class Desk:
     ) -> Turn:
         rng = self.rng
         text = self._joined(sentences, lower)
-        only = fresh[0] if len(fresh) == 1 and not isinstance(fresh[0], Statement) else None
+        only = fresh[0] if len(fresh) == 1 and isinstance(fresh[0], (Fact, Deed)) else None
         ends = only is not None and text.lower().endswith(only.value.lower())
         if only is not None and ends and not changed and rng.random() < 0.2:
             text += self._distraction(only, lower)
@@ -715,6 +753,110 @@ class Desk:
             else:
                 self.told.append(fact)
 
+    # Passages.
+
+    def tell_passage(self, family: str = "") -> list[Turn]:
+        """The user tells a passage, in one message or sentence by sentence."""
+        rng = self.rng
+        passage = self._fresh_passage(family or rng.choice(list(FAMILIES)))
+        if passage is None:
+            return [self.tell()]
+        lower = self.lower()
+        if lower:
+            passage.small()
+        self.told.append(passage)
+        turns: list[Turn] = []
+        texts: list[str] = []
+        claims: list[str] = []
+        together = rng.random() < (0.8 if passage.state == "together" else 0.65)
+        for number in range(len(passage.pieces)):
+            joint = rng.choice(JOINTS["labels" if passage.family == "labels" else "it"]) if texts else ""
+            texts.append(joint + passage.typed(rng, number, lower, joint in ("", ". ", "\n")))
+            claims.append(fill(passage.pieces[number][1], **passage.slots))
+            if number + 1 < len(passage.pieces) and (together or rng.random() < 0.4):
+                continue
+            text = "".join(texts)
+            text = self._opened(text, lower)
+            self.passage = passage
+            turns.append(
+                self.record(
+                    Turn(
+                        text,
+                        f"New: {ABOUT_PASSAGE[passage.family]}.",
+                        f"Got it: {listed(list(dict.fromkeys(claims)))}.",
+                        f"tell {passage.family}",
+                    )
+                )
+            )
+            texts, claims = [], []
+        return turns
+
+    def _opened(self, text: str, lower: bool) -> str:
+        """A telling with what people write before it and after it."""
+        rng = self.rng
+        if rng.random() < 0.15:
+            start = rng.choice(OPENERS)
+            text = (start.lower() if lower else start) + soften(start, text, "")
+        elif rng.random() < 0.06:
+            aside = roughen(rng, expand(rng, rng.choice(ASIDES[:13])), lower)
+            text = f"{aside.rstrip('.')}. {text}"
+        return text + (rng.choice([".", ".", ".", "", "", "!"]) if text[-1].isalnum() else "")
+
+    def _fresh_passage(self, family: str) -> Passage | None:
+        """A passage that shares no word with what was told, so that each question has one answer."""
+        for _ in range(8):
+            passage = draw_passage(self.source, family)
+            if self._clashes(passage, []):
+                continue
+            people = " ".join(f"{who.noun} {who.name}" for who in self.people)
+            if not content(people) & passage.words():
+                return passage
+        return None
+
+    def change_passage(self, family: str = "") -> Turn:
+        """The user adds to a list, or puts an appointment right."""
+        passages = [fact for fact in self.told if isinstance(fact, Passage) and fact.family in CHANGES]
+        passages = [fact for fact in passages if fact.family == (family or fact.family)]
+        if not passages:
+            return self.ask()
+        old = self.rng.choice(passages)
+        new = CHANGES[old.family](self.source, old)
+        others = [fact for fact in self.told if fact is not old]
+        if new is None or any(new.words() & means(fact) for fact in others):
+            return self.ask_passage(old.family)
+        lower = self.lower()
+        if lower:
+            new.small()
+        self.told[self.told.index(old)] = new
+        self.passage = new
+        text = new.typed(self.rng, 0, lower)
+        text += self.rng.choice([".", "", ""]) if text[-1].isalnum() else ""
+        thinking = f"Changed: {ABOUT_PASSAGE[new.family]}."
+        return Turn(text, thinking, f"Got it, now {new.claims()}.", f"change {new.family}")
+
+    def ask_passage(self, family: str = "") -> Turn:
+        """The user asks for something of a passage, now and then for what it leaves out."""
+        passages = [
+            fact for fact in self.told if isinstance(fact, Passage) and fact.family == (family or fact.family)
+        ]
+        if not passages:
+            return self.ask()
+        passage = self.rng.choice(passages)
+        self.passage = passage
+        if passage.missing and self.rng.random() < 0.15:
+            return self._not_told(passage, self.rng.choice(passage.missing))
+        turn = self._asking([passage])
+        turn.sort = f"ask {passage.family}"
+        return turn
+
+    def _not_told(self, passage: Passage, question: Question) -> Turn:
+        """A question of a passage to which nobody told the answer."""
+        passage = replace(passage, asked=question)
+        lower = self.lower()
+        text = passage.worded(self.rng, lower, self.source.held)
+        topic = passage.topic()
+        return Turn(text, f"Asked: {topic}. Not told.", f"You have not told me {topic} yet.", "unknown")
+
     # What is asked.
 
     def ask(self) -> Turn:
@@ -725,7 +867,7 @@ class Desk:
             return self._asking(self.rng.sample(self.told, 2))
         fact = self.rng.choice(self.told)
         chance = self.rng.random()
-        if not isinstance(fact, Statement) and chance < 0.1 and doubtful(fact):
+        if isinstance(fact, (Fact, Deed)) and chance < 0.1 and doubtful(fact):
             return self._doubting(fact)
         if isinstance(fact, Deed) and not fact.who.me and chance < 0.2 and self._only(fact):
             return self._whose(fact)
@@ -754,6 +896,10 @@ class Desk:
         """The user asks for what was never told."""
         if self.rng.random() < 0.12:
             return self._whether_there_is()
+        if self.rng.random() < 0.12:
+            passage = self._fresh_passage(self.rng.choice(["list", "it", "appointment", "event", "labels"]))
+            if passage is not None:
+                return self._not_told(passage, self.rng.choice(passage.questions))
         return self._asking([self._unlike()])
 
     def _whether_there_is(self) -> Turn:
@@ -839,7 +985,7 @@ class Desk:
         if self.rng.random() < 0.12:
             start = self.rng.choice(ASK_OPENERS)
             text = (start.lower() if lower else start) + soften(start, text, "")
-        if len(wanted) == 1 and not isinstance(wanted[0], Fact) and wanted[0].who in self.people:
+        if len(wanted) == 1 and isinstance(wanted[0], (Deed, Statement)) and wanted[0].who in self.people:
             self.focus = wanted[0].who
         known = [any(fact is other for other in self.told) for fact in wanted]
         thoughts = [
@@ -883,7 +1029,11 @@ class Desk:
         return [
             fact
             for fact in self.told
-            if (fact.thing.lower() == who.noun.lower() if isinstance(fact, Fact) else fact.who is who)
+            if (
+                fact.thing.lower() == who.noun.lower()
+                if isinstance(fact, Fact)
+                else isinstance(fact, (Deed, Statement)) and fact.who is who
+            )
         ]
 
     def know(self) -> Turn:
@@ -895,6 +1045,8 @@ class Desk:
             )
         more = " And more." if len(self.told) > MANY_TOLD else ""
         reply_ = f"You told me: {stated(self.told[:MANY_TOLD])}.{more}"
+        if len(reply_) > MANY_LETTERS:
+            return self.ask()
         return Turn(text, "Asked: all that I was told.", reply_, "know")
 
     def kin(self) -> Turn:
@@ -902,6 +1054,8 @@ class Desk:
         pets = self.rng.random() < 0.6
         nouns = w.ANIMALS if pets else w.PEOPLE
         found = [fact for fact in self.told if self._is_kin(fact, nouns)]
+        if self._in_passage(" ".join(w.ANIMALS if pets else w.PEOPLE) + " family pets"):
+            return self.ask()
         if len(found) > 4 or (not found and self.rng.random() < 0.7):
             return self.ask()
         text = roughen(self.rng, framed(self.rng, PETS if pets else FAMILY, self.source.held), self.lower())
@@ -977,6 +1131,8 @@ def article(noun: str) -> str:
 
 def small(fact: Known) -> Known:
     """The fact in small letters."""
+    if isinstance(fact, Passage):
+        return replace(fact, slots={slot: value.lower() for slot, value in fact.slots.items()})
     if isinstance(fact, Fact):
         return replace(fact, thing=fact.thing.lower())
     who = fact.who
@@ -993,7 +1149,9 @@ def stated(known: list[Known]) -> str:
     parts: list[str] = []
     before: list[str] = []
     for fact in known:
-        whose = fact.thing if isinstance(fact, Fact) else fact.who.noun or fact.who.name
+        whose = ""
+        if not isinstance(fact, Passage):
+            whose = fact.thing if isinstance(fact, Fact) else fact.who.noun or fact.who.name
         parts.append(fact.says(again=whose in before))
         before = [whose]
     return listed(parts)
@@ -1023,12 +1181,21 @@ def doubtful(fact: Fact | Deed) -> bool:
 
 def answer(fact: Known) -> str:
     """What the thinking finds for a question."""
-    return fact.answer() if isinstance(fact, Statement) else fact.value
+    return fact.answer() if isinstance(fact, (Statement, Passage)) else fact.value
 
 
 def reply(fact: Known) -> str:
     """What the reply says to a question."""
-    return fact.replies() if isinstance(fact, Statement) else fact.says()
+    return fact.replies() if isinstance(fact, (Statement, Passage)) else fact.says()
+
+
+def means(fact: Known) -> frozenset[str]:
+    """The words that a question for the fact could have."""
+    if isinstance(fact, Passage):
+        return fact.words()
+    if isinstance(fact, Statement):
+        return content(f"{fact.says()} {' '.join(fact.verb)} {fact.noun} {fact.who.noun}")
+    return content(f"{fact.says()} {fact.topic()}")
 
 
 SHARED_KINDS = frozenset(SHARED)
