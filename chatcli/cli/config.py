@@ -116,17 +116,18 @@ def effective(key: str, configured: Configured, sessions: Path | None = None) ->
     return Effective(*configured.find(key))
 
 
-def text_of(value: Value | None) -> str:
+def text_of(value: Value) -> str:
     """A value as a person would give it."""
-    if value is None:
-        return ""
     if isinstance(value, list):
         return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def show_value(path: Path, key: str, sessions: Path | None, as_json: bool) -> None:
-    """One value alone on standard output, for scripts. Raises `UsageError` where it is wrong."""
+    """One value alone on standard output, for scripts; on standard error what holds where none is set.
+
+    Raises `UsageError` where it is wrong.
+    """
     remembered = config_file.read(path)
     for problem in (remembered.problems.get(""), remembered.problems.get(key)):
         if problem is not None:
@@ -141,6 +142,8 @@ def show_value(path: Path, key: str, sessions: Path | None, as_json: bool) -> No
         raise UsageError(f"There is no alias '{alias}'. To make it: {command_line('config', key)} MODEL")
     if as_json:
         print_json({"key": key, **vars(setting)})
+    elif setting.value is None:
+        warn(f"{key} is not set: {SETTINGS[key].unset}.")
     else:
         print(clean(text_of(setting.value)))
 

@@ -80,6 +80,9 @@ def test_without_a_file_the_defaults_stand_and_nothing_is_written(chatcli: Progr
     assert not file_of(chatcli).exists()
     text = run(chatcli, "config").text
     assert str(file_of(chatcli)) in text and "(not there yet)" in text
+    assert "pocket\n" == run(chatcli, "config", "model").text
+    temp = run(chatcli, "config", "temp")
+    assert ("", "chatcli: temp is not set: the model's own.\n") == (temp.text, temp.errors)
 
 
 @pytest.mark.slow
