@@ -20,7 +20,8 @@ from chatcli.bench.report import Outcome
 from chatcli.bench.scripted import Script, Scripted, script
 from chatcli.bench.workloads import Workload
 from chatcli.errors import UsageError
-from chatcli.model.load import LoadedModel, load, resolve
+from chatcli.model.load import LoadedModel, load
+from chatcli.model.locate import resolve
 from chatcli.settings.values import POCKET
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker

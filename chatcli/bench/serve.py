@@ -32,7 +32,7 @@ from chatcli.bench.report import percent_text, seconds_text
 from chatcli.bench.scripted import Script, render, script, write_code
 from chatcli.bench.standing import percentile
 from chatcli.commands.results import Table
-from chatcli.model.load import resolve
+from chatcli.model.locate import resolve
 from chatcli.settings.values import POCKET
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.text import count

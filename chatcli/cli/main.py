@@ -221,6 +221,7 @@ def converse(options: Options, request: SessionRequest, text: str = "") -> None:
     )
     try:
         if interactive:
+            chat.model.check_name()
             run_shell(chat, text, plain=options.plain, behind_launcher=not in_terminal)
         else:
             from chatcli.commands import script

@@ -47,21 +47,15 @@ CHILD_CODE = (
     "import sys; sys.path[0] = sys.argv[1]; from chatcli.model.download import main; main(sys.argv[2])"
 )
 CACHE_PREFIX = "models--"
+# Either keeps huggingface_hub off the network, if its value says yes.
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 # Called with the state of a download. What it raises ends the download, which can be resumed later.
 DownloadCallback = Callable[[Download], None]
 
 
-def find(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
-    """The folder of a hub model: from the cache without asking the hub, else downloaded.
-
-    Raises `ModelNotFound`, and whatever `on_progress` raises.
-    """
-    return find_cached(name) or download(name, on_progress)
-
-
 def find_cached(name: str) -> Path | None:
-    """The folder of a model that is complete in the cache. Never asks the network."""
+    """The folder of a model that is complete in the cache. Never asks the network. Raises `ModelNotFound`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -78,9 +72,10 @@ def find_cached(name: str) -> Path | None:
 
 
 def download(name: str, on_progress: DownloadCallback = lambda _: None) -> Path:
-    """Download the model into the hub's cache, resuming what is there. Raises as `find` does.
+    """Download the model into the hub's cache, resuming what is there.
 
     `on_progress` is called every `POLL_SECONDS`, also while nothing arrives, so that it can raise.
+    Raises `ModelNotFound`, and whatever `on_progress` raises.
     """
     message: dict[str, Any] = {}
     progress, started = Download(0, 0), time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from chatcli.errors import (
     ChatcliError,
     CodeNotTrusted,
     ModelBroken,
-    ModelNotFound,
     NoChatTemplate,
     RankLost,
 )
@@ -33,14 +31,14 @@ except ImportError as error:
 import mlx_lm
 from mlx_lm.utils import load_adapters, tree_flatten
 
-from chatcli import files, pocket
+from chatcli import pocket
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
-from chatcli.model import adapter, device, fingerprint, hub, inspect, own_code, sharding, trust
+from chatcli.model import adapter, device, fingerprint, hub, inspect, locate, own_code, sharding, trust
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
-from chatcli.settings.values import DEFAULTS, POCKET, SETTINGS, ModelOptions, Sampling, names_folder
+from chatcli.settings.values import DEFAULTS, SETTINGS, ModelOptions, Sampling
 from chatcli.text import file_size
 
 MLX_LM_VERSION = str(mlx_lm.__version__)
@@ -98,7 +96,7 @@ def load(
     raises ends it. Raises `ModelNotFound`, `ModelBroken`, `NoChatTemplate` or `CacheRefused`.
     """
     with _loadable(name):
-        folder = resolve(name, on_download, from_session=from_session)
+        folder = locate.resolve(name, on_download, from_session=from_session)
         return _load(name, folder, on_progress, trust_remote_code, model_options, needs_chat_template, ranks)
 
 
@@ -181,39 +179,6 @@ def _load(
     )
 
 
-def resolve(
-    name: str, on_download: hub.DownloadCallback = lambda _: None, *, from_session: bool = False
-) -> Path:
-    """The folder of a model, downloaded if it is a hub name that nobody but the person here gave.
-
-    Raises `ModelNotFound`.
-    """
-    if name == POCKET:
-        return pocket.FOLDER
-    folder = files.from_home(name)
-    if names_folder(name) and folder.is_dir() and (folder.is_absolute() or not from_session):
-        return folder
-    is_hub_name = not names_folder(name) and hub.HUB_NAME.fullmatch(name)
-    if is_hub_name and (cached := hub.find_cached(name)):
-        return cached
-    if from_session:
-        raise ModelNotFound(
-            f"The session's model '{name}' is not on this machine: start with -m {shlex.quote(name)} to "
-            "download it, or with -m MODEL to continue with another."
-        )
-    if not names_folder(name) and folder.is_dir():
-        raise ModelNotFound(
-            f"There is no model '{name}' on this machine. For the folder of that name: "
-            f"-m {shlex.quote(f'./{name}')}."
-        )
-    if not is_hub_name:
-        raise ModelNotFound(
-            f"There is no model folder '{name}': give a folder, a hub name such as "
-            "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
-        )
-    return hub.find(name, on_download)
-
-
 @contextlib.contextmanager
 def _loadable(name: str) -> Iterator[None]:
     """Translate what mlx-lm and MLX raise for a model that is broken or not known to them."""
@@ -262,9 +227,7 @@ def _check_files(folder: Path, name: str) -> None:
 
 
 def _check_config(folder: Path, name: str) -> None:
-    """Raises `ModelNotFound` or `ModelBroken` where there is no configuration to begin with."""
-    if not (folder / "config.json").is_file():
-        raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
+    """Raises `ModelBroken` where there is no configuration to begin with."""
     try:
         config = json.loads(inspect.read_regular(folder / "config.json"))
     except (OSError, ValueError, RecursionError) as error:

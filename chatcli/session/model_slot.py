@@ -15,6 +15,7 @@ from chatcli import files
 from chatcli.errors import ChatcliError, RankLost, UsageError
 from chatcli.events import Download
 from chatcli.files import Location
+from chatcli.model import locate
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.session.background import BackgroundWork
 from chatcli.settings.values import ModelOptions, Sampling, Settings, aliased, names_folder
@@ -75,6 +76,7 @@ class ModelSlot:
         if load_at_once:
             self._may_load.set()
         self._abandon_loading = threading.Event()
+        self._from_session = from_session
         self._loading = self._load(name, self.settings, self._abandon_loading, from_session)
 
     def _load(
@@ -111,6 +113,10 @@ class ModelSlot:
             return runtime
         finally:
             self._report("", None)
+
+    def check_name(self) -> None:
+        """Raises `ModelNotFound` if it is known without loading the model that there is none."""
+        locate.check(self.name, from_session=self._from_session)
 
     def load(self) -> None:
         """Begin to load the model, if that was put off."""
@@ -234,7 +240,7 @@ class ModelSlot:
         self._changing = None
         if (before := self._ready) is not None:
             before.close()
-        self._loading, self.name = loading, name
+        self._loading, self.name, self._from_session = loading, name, from_session
         self.settings = replace(self.settings, model_options=options)
 
     def change_draft_model(self, name: str | None) -> None:

@@ -29,23 +29,23 @@ TIMEOUT_SECONDS = 20.0
 # Finds a model as `-m` does, and prints the progress and the folder or the error.
 FIND = """
 import sys
-from chatcli.model import hub
+from chatcli.model import locate
 from chatcli.errors import ChatcliError
 def progress(download):
     print(download.done, download.total, download.files, download.rate, flush=True)
 try:
-    print("folder", hub.find(sys.argv[1], progress))
+    print("folder", locate.resolve(sys.argv[1], progress))
 except ChatcliError as error:
     sys.exit(str(error))
 """
 STOPPED = """
 import sys, time
-from chatcli.model import hub
+from chatcli.model import locate
 def progress(download):
     if download.done > 2 << 20:
         raise KeyboardInterrupt
 try:
-    hub.find(sys.argv[1], progress)
+    locate.resolve(sys.argv[1], progress)
 except KeyboardInterrupt:
     print("stopped", flush=True)
     time.sleep(30)

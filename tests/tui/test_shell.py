@@ -239,6 +239,24 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
     assert not list(chatcli.sessions.glob("*.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nope", "There is no model folder 'nope'"),
+        pytest.param(".", "The folder '/", marks=pytest.mark.slow),
+        pytest.param("org/nope", "'org/nope' is not on this machine", marks=pytest.mark.slow),
+    ],
+)
+def test_a_model_that_cannot_be_there_is_told_before_a_prompt(
+    chatcli: Program, name: str, sentence: str
+) -> None:
+    with open_shell(chatcli, "-m", name, HF_HUB_OFFLINE="1") as terminal:
+        assert 1 == terminal.wait_for_exit()
+        assert terminal.all_text().startswith(f"chatcli: {sentence}")
+        assert "›" not in terminal.raw.decode()
+        check_terminal_restored(terminal)
+
+
 def test_what_is_typed_ahead_is_shown_apart(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "typed", "-n", "8") as terminal:
         terminal.wait_for(lambda: ready(terminal))

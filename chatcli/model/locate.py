@@ -1,0 +1,68 @@
+"""Finds a model's files by its name: `pocket`, a folder, or a hub name. Imports nothing slow."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from chatcli import files, pocket
+from chatcli.errors import ModelNotFound
+from chatcli.model import hub
+from chatcli.settings.values import POCKET, names_folder
+
+
+def resolve(
+    name: str, on_download: hub.DownloadCallback = lambda _: None, *, from_session: bool = False
+) -> Path:
+    """The folder of a model, downloaded if it is a hub name that nobody but the person here gave.
+
+    Raises `ModelNotFound`.
+    """
+    folder = _named_folder(name, from_session=from_session) or hub.find_cached(name)
+    if folder is not None:
+        return folder
+    if from_session or files.from_home(name).is_dir():
+        raise _not_found(name, from_session=from_session)
+    return hub.download(name, on_download)
+
+
+def check(name: str, *, from_session: bool = False) -> None:
+    """Raises `ModelNotFound` if `name` alone tells it: quick, so that it can come before a prompt.
+
+    Whether the hub has a model is asked only where the answer can be no other than no: offline.
+    """
+    is_hub_name = _named_folder(name, from_session=from_session) is None
+    if is_hub_name and any(map(os.environ.get, hub.OFFLINE_VARIABLES)):
+        resolve(name, from_session=from_session)
+
+
+def _named_folder(name: str, *, from_session: bool) -> Path | None:
+    """The folder that `name` is; None for a hub name. Raises `ModelNotFound` if it is neither."""
+    if name == POCKET:
+        return pocket.FOLDER
+    folder = files.from_home(name)
+    if names_folder(name) and folder.is_dir() and (folder.is_absolute() or not from_session):
+        if not os.path.lexists(folder / "config.json"):
+            raise ModelNotFound(f"The folder '{name}' holds no model: it has no config.json.")
+        return folder
+    if names_folder(name) or not hub.HUB_NAME.fullmatch(name):
+        raise _not_found(name, from_session=from_session)
+    return None
+
+
+def _not_found(name: str, *, from_session: bool) -> ModelNotFound:
+    if from_session:
+        return ModelNotFound(
+            f"The session's model '{name}' is not on this machine: start with -m {shlex.quote(name)} to "
+            "download it, or with -m MODEL to continue with another."
+        )
+    if not names_folder(name) and files.from_home(name).is_dir():
+        return ModelNotFound(
+            f"There is no model '{name}' on this machine. For the folder of that name: "
+            f"-m {shlex.quote(f'./{name}')}."
+        )
+    return ModelNotFound(
+        f"There is no model folder '{name}': give a folder, a hub name such as "
+        "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
+    )
