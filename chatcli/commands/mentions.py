@@ -45,6 +45,14 @@ LANGUAGES = {
     "yml": "yaml",
     "zsh": "bash",
 }
+# Without brackets and quotes: those of a decorator's arguments.
+FILE_NAME = re.compile(r"[\w ./~+-]+")
+# Names that are a file's by their ending, and no handle or decorator, as @jane.doe and @pytest.mark.slow.
+FILE_ENDING = re.compile(
+    rf".+\.(?:{'|'.join(LANGUAGES)}|bash|c|cfg|conf|cpp|css|csv|docx|gif|go|html|ini|ipynb|java|jpeg|jpg|json"
+    "|jsonl|pdf|php|png|pptx|rst|sql|svg|swift|tex|toml|tsv|tsx|vue|webp|xlsx|xml|yaml)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -88,12 +96,19 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
     The files come first, so that they are prefilled while the message is still being written.
 
     Relative names start from `folder`. Those within `quoted` texts (what was pasted) mention nothing.
-    Raises `UsageError` for a folder, for what is neither text nor an image and for more than
-    `MAX_TEXT_BYTES` of text, and as `images.read` does.
+    Raises `UsageError` for a folder, for a name that can only be a file's that is not there, for what is
+    neither text nor an image and for more than `MAX_TEXT_BYTES` of text, and as `images.read` does.
     """
     typed = message
     for text in quoted:
         typed = typed.replace(text, " ")
+    for word, exact in attachments.mentioned(typed):
+        *_, name = [word] if exact else attachments.readings(word)
+        if _existing(word, exact, folder) is None and _names_file(name, folder):
+            raise UsageError(
+                f"There is no file @{clean_line(name)}: correct its name, or put a space after the @ to mean "
+                "no file."
+            )
     texts: list[Attachment] = []
     pictures: list[Image] = []
     for mention in find(typed, folder):
@@ -115,12 +130,30 @@ def find(message: str, folder: Path) -> list[Mention]:
     """The files and folders that `message` mentions, each once, in its order."""
     by_path: dict[Path, Mention] = {}
     for word, exact in attachments.mentioned(message):
-        for name in [word] if exact else attachments.readings(word):
-            path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
-            if _is_file_or_folder(path):
-                by_path.setdefault(path, Mention(name, path))
-                break
+        if (mention := _existing(word, exact, folder)) is not None:
+            by_path.setdefault(mention.path, mention)
     return list(by_path.values())
+
+
+def _existing(word: str, exact: bool, folder: Path) -> Mention | None:
+    """The file or folder that a word after an `@` names, or that it names without punctuation at its end."""
+    for name in [word] if exact else attachments.readings(word):
+        path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
+        if _is_file_or_folder(path):
+            return Mention(name, path)
+    return None
+
+
+def _names_file(name: str, folder: Path) -> bool:
+    """Whether a name that is not there can be nothing else: by its ending, or by the folder it begins with.
+
+    Handles, decorators and packages, as @jane.doe, @app.route and @types/node, can.
+    """
+    if not FILE_NAME.fullmatch(name):
+        return False
+    top, slash, _ = name[1:].partition("/")
+    is_below = slash and _is_file_or_folder(folder / os.path.expanduser(name[0] + top))  # noqa: PTH111
+    return bool(is_below or FILE_ENDING.fullmatch(name))
 
 
 def _is_file_or_folder(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -152,6 +153,41 @@ def test_a_file_that_may_not_be_read_is_refused(folder: Path) -> None:
     (folder / "notes.txt").chmod(0)
     with pytest.raises(UsageError, match=r"@notes\.txt cannot be read"):
         expand("@notes.txt", folder)
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("sum up @missing.txt", "missing.txt"),
+        ("@notes.txt and (@Missing.PY).", "Missing.PY"),
+        ('read @"your notes.md"', "your notes.md"),
+        ("@nowhere/main.py", "nowhere/main.py"),
+        ("@source/mian", "source/mian"),
+        ("@./notes, @../nothing-of-this-name", "./notes"),
+        ("@~/nothing-of-this-name", "~/nothing-of-this-name"),
+        ("@/tmp/nothing-of-this-name", "/tmp/nothing-of-this-name"),
+    ],
+)
+def test_a_file_that_is_not_there_is_refused(folder: Path, message: str, name: str) -> None:
+    with pytest.raises(UsageError, match=rf"There is no file @{re.escape(name)}: .* a space after the @"):
+        expand(message, folder)
+    pasted = expand(message, folder, [message])
+    assert mentions.ExpandedMessage(message) == pasted
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ask user@host, me@example.org, @someone, @jane.doe, @alice.bsky.social and @bob@example.md",
+        "@property\n@dataclass(frozen=True)\n@app.route('/x.html')\n@pytest.mark.slow\ndef f(): ...",
+        "npm i @types/node @angular/core@17.2 @vue/cli-service",
+        "@Override @org.junit.Test @media (max-width: 3px) { @include mixin; }",
+        '@"some words" @3.50 @v1.2.3 @50% @#1',
+        "see `@missing.txt` and a@missing.txt and @ missing.txt",
+    ],
+)
+def test_a_mention_that_may_be_something_else_passes_as_text(tmp_path: Path, message: str) -> None:
+    assert mentions.ExpandedMessage(message) == expand(message, tmp_path)
 
 
 @pytest.mark.parametrize(
