@@ -158,7 +158,10 @@ def search(chat: LiveChat, argument: str) -> Result:
     "[md|html|json] FILE",
     "write to a file",
     group="Sessions",
-    details="Write this conversation to a file, in the format that is given or that its ending tells.",
+    details=(
+        "Write this conversation to a file, in the format that is given or that its ending tells; without "
+        "either, Markdown."
+    ),
     example="/export talk.md",
 )
 def export(chat: LiveChat, argument: str) -> Result:
@@ -172,8 +175,10 @@ def export(chat: LiveChat, argument: str) -> Result:
     form = form or exporting.format_of(path.suffix)
     bytes_of = Gallery(chat.session.folder.folder).data
     text = exporting.text_of(form, str(chat.session.name), chat.session.conversation, bytes_of=bytes_of)
+    if not path.suffix:
+        path = path.with_name(f"{path.name}.{form}")
     exporting.write(path, text)
-    return PlainText(f"Written to {path}.")
+    return PlainText(f"Written to {files.with_tilde(path)}.")
 
 
 @command(

@@ -279,3 +279,16 @@ def test_words_of_other_tools_are_commands_and_a_space_sends_them(
     chat: Chat, line: str, command: str
 ) -> None:
     assert command == handlers.as_command(chat, line)
+
+
+@pytest.mark.parametrize(
+    ("argument", "name", "start"),
+    [("talk", "talk.md", "# dog"), ("html talk", "talk.html", "<!"), ("json talk.old", "talk.old", "{")],
+)
+def test_an_export_has_its_formats_ending_and_is_told_with_its_folder(
+    chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, name: str, start: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dog = Chat(chat.session.folder, "dog")
+    assert PlainText(f"Written to {tmp_path / name}.") == registry.run(dog, f"/export {argument}")
+    assert (tmp_path / name).read_text().startswith(start)

@@ -17,7 +17,7 @@ from tests.support.window import Window, prompt_is_back, send_line
 ARGUMENTS = {
     "branch": ("1 aside", "aside · 1 turn"),
     "search": ("biscuit", "turn 1 · you"),
-    "export": ("talk.json", "Written to talk.json."),
+    "export": ("talk.json", "Written to ~/talk.json."),
     "import": ("words.json", "words · 2 turns"),
     "new": ("", "A new conversation begins"),
     "rename": ("better", "Renamed to 'better'"),

@@ -351,7 +351,7 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
         run_command(terminal, "/search biscuit", "talk  turn 1 · you")
-        run_command(terminal, "/export talk.json", "Written to talk.json.")
+        run_command(terminal, "/export talk.json", "Written to ~/talk.json.")
         run_command(terminal, "/export talk.json", "talk.json is there already.")
         terminal.wait_for("› Say something")
         terminal.send(CTRL_C)
