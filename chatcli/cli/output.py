@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 def warn(sentence: str, file: TextIO | None = None) -> None:
     """Print it on `file` (default: standard error), as the program's."""
-    print(clean(f"chatcli: {sentence}"), file=file or sys.stderr)
+    print_sentence(f"chatcli: {sentence}", file or sys.stderr)
+
+
+def print_sentence(sentence: str, file: TextIO | None) -> None:
+    """Print it in a line; on a terminal broken at words, with a command line at its end in one piece."""
+    if file is None or not file.isatty():
+        print(clean(sentence), file=file)
+        return
+    from chatcli.tui.render.sentence import Sentence
+    from chatcli.tui.text.console import open_console
+
+    open_console(file).print(Sentence(sentence), crop=False)
 
 
 def show_result(result: Result) -> None:

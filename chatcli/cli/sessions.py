@@ -13,7 +13,7 @@ import typer
 from chatcli import files
 from chatcli.cli import help
 from chatcli.cli.options import JsonOption, Name, SessionsOption, complete_session, session_folder
-from chatcli.cli.output import confirm, print_json, show_result, warn
+from chatcli.cli.output import confirm, print_json, print_sentence, show_result, warn
 from chatcli.commands import results
 from chatcli.conversation.tree import Conversation, Message
 from chatcli.errors import ChatcliError, SessionNotFound
@@ -246,7 +246,8 @@ def import_(
         print_json({"session": session.name, "turns": turns})
         return
     resume = folder.command("resume", session.name)
-    print(clean(f"Imported {turns} turn{'s' * (turns != 1)} as '{session.name}'. To go on with it: {resume}"))
+    imported = f"Imported {count('turn', turns)} as '{session.name}'."
+    print_sentence(f"{imported} To go on with it: {resume}", sys.stdout)
 
 
 def pick(folder: SessionFolder) -> str | None:

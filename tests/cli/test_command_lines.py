@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ from chatcli.command_line import command_line
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.store.sessions.folder import SessionFolder
+from chatcli.tui.render.screen import Screen
+from chatcli.tui.text.console import open_console
 from tests.support.program import Program
 from tests.support.shell import leave, open_shell, ready
 from tests.support.terminal import COLUMNS, Terminal
@@ -134,6 +137,22 @@ def test_the_hint_at_leaving_goes_on_with_that_session(chatcli: Program, name: s
         leave(terminal)
         line = last_command(terminal)
     assert f"this is {name}" in run_line(chatcli, line, "/tree\n")
+
+
+def test_an_error_on_a_terminal_breaks_at_words_and_has_its_command_on_a_line(chatcli: Program) -> None:
+    with open_shell(chatcli, "lst") as terminal:
+        assert 2 == terminal.wait_for_exit()
+        assert (
+            "chatcli: There is no command 'lst'. Did you mean 'list'? To ask it as a\n"
+            "question:\n"
+            "chatcli ask lst\n"
+        ) in terminal.text()
+
+
+def test_the_command_of_the_welcome_is_in_one_piece_in_a_narrow_window(tmp_path: Path) -> None:
+    output = io.StringIO()
+    Screen(open_console(output, width=40)).welcome("pocket", None, 0, tmp_path)
+    assert "\nchatcli -m HUB-NAME-OR-FOLDER\n" in output.getvalue()
 
 
 def test_a_folder_from_the_environment_is_not_named(chatcli: Program) -> None:

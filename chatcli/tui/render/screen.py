@@ -75,7 +75,7 @@ class Screen:
             hints.append(f"{saved} saved conversation{'s'[: saved > 1]}: /resume continues one.")
         if not saved:
             hints.append(f"Conversations are saved in {clean_line(files.with_tilde(folder))}")
-        self.console.print(Text("\n".join(hints), style=DIM))
+        self.console.print(Sentence("\n".join(hints), DIM), crop=False)
         self.console.print()
 
     def message(self, text: str) -> None:
