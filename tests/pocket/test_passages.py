@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from training.pocket.conversations import Difficulty, conversation, near
+from training.pocket.conversations import Difficulty, conversation
 from training.pocket.passages import Passage
 from training.pocket.phrases import fill
 from training.pocket.scenes import CHAINS, FAMILIES, ListState
@@ -201,9 +201,8 @@ def test_the_latest_word_on_an_appointment_counts() -> None:
     assert changed > 100
 
 
-def test_what_follows_a_passage_is_about_it() -> None:
-    desk = Desk(Source(Random(1)))
-    desk.tell_passage("it")
-    turns = [turn for _ in range(20) for turn in near(desk, "it")]
-    assert {"ask it", "unknown"} >= {turn.sort for turn in turns}
-    assert turns
+def test_a_conversation_that_ends_with_a_family_is_about_it() -> None:
+    for family in FAMILIES:
+        ends = [conversation(Source(Random(seed)), Difficulty(8, 8), family).turns[-1] for seed in range(60)]
+        kinds = {f"tell {family}", f"ask {family}", f"change {family}"}
+        assert sum(turn.sort in kinds for turn in ends) > 45

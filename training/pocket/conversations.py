@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
@@ -11,7 +12,8 @@ from training.pocket.beside import BESIDE
 from training.pocket.facts import noun
 from training.pocket.phrases import capital
 from training.pocket.scenes import CHANGES, FAMILIES
-from training.pocket.turns import MAKERS, Desk, Turn
+from training.pocket.slips import slipped, words_of
+from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
 from training.pocket.values import Source, thing
 
 DURING = {
@@ -19,7 +21,7 @@ DURING = {
     "ask": 27,
     "unknown": 7,
     "half": 0.5,
-    "correct": 5,
+    "correct": 6,
     "who": 1.5,
     "about": 1,
     "kin": 0.7,
@@ -34,14 +36,14 @@ DURING = {
 }
 LAST = {
     "tell": 15,
-    "ask": 32,
+    "ask": 30,
     "unknown": 8,
     "half": 1,
-    "correct": 3,
+    "correct": 6,
     "who": 2,
     "about": 2,
     "kin": 1.5,
-    "know": 4,
+    "know": 5,
     "quote": 2.5,
     "chatter": 0.5,
     "both": 1.5,
@@ -59,6 +61,8 @@ LAST = {
     "former": 3,
     "labels": 4,
 }
+# The share of common words that a conversation's user slips on; most never do.
+SLIPS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.15, 0.35)
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -168,55 +172,81 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     early = last in ("ask", "correct", "half", "both")
     most = difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
     length = min(rng.randint(1, most), rng.randint(1, most) + 2)
+    slips = rng.choice(SLIPS)
     chatty = 0.0
     if difficulty.least > 1:
         chatty = rng.choice([0.0, 0.0, 0.1, 0.5, 0.8])
         if chatty > 0.3:
             difficulty = Difficulty(24, difficulty.facts, 6)
         length = rng.randint(difficulty.least, difficulty.turns)
+
+    def say(maker: Callable[[Desk], Turn]) -> Turn:
+        known = list(desk.told)
+        turn = desk.record(maker(desk))
+        return slip(desk, turn, slips, known) if slips else turn
+
+    def passage(family: str) -> list[Turn]:
+        known = list(desk.told)
+        told = desk.tell_passage(family)
+        return [slip(desk, turn, slips, known) for turn in told] if slips else told
+
+    def near(family: str) -> list[Turn]:
+        """What follows a passage at once, if anything: changes and questions."""
+        found: list[Turn] = []
+        while rng.random() < 0.45:
+            changes = rng.random() < 0.35 and (not family or family in CHANGES)
+            found.append(say(partial(Desk.change_passage if changes else Desk.ask_passage, family=family)))
+        return found
+
     told_at = rng.randrange(length) if last in FAMILIES else -1
     for number in range(length - 1):
         if number == told_at:
-            turns += desk.tell_passage(last)
+            turns += passage(last)
             continue
         begin = early and number < rng.choice([1, 1, 2, 3])
         full = len(desk.told) >= difficulty.facts
         kind = "tell" if begin else pick(rng, DURING)
-        kind = "ask" if full and kind in ("tell", "both") else kind
-        wordy = difficulty.least > 1 and not begin and rng.random() < chatty
-        if kind == "passage" and not wordy:
-            turns += [cut(rng, turn) for turn in desk.tell_passage()] + near(desk)
-            continue
-        turn = desk.record(desk.chatter(rng.randint(5, 60)) if wordy else MAKERS[kind](desk))
-        turns.append(cut(rng, turn))
+        kind = "ask" if full and kind in ("tell", "both", "passage") else kind
+        if difficulty.least > 1 and not begin and rng.random() < chatty:
+            turns.append(cut(rng, desk.record(desk.chatter(rng.randint(5, 60)))))
+        elif kind == "passage":
+            turns += [cut(rng, turn) for turn in passage("")] + near("")
+        else:
+            turns.append(cut(rng, say(MAKERS[kind])))
     if last in ("ask", "correct", "half") and not desk.told:
-        turns.append(desk.tell(min(4, difficulty.facts)))
+        turns.append(say(partial(Desk.tell, most=min(4, difficulty.facts))))
     if last in FAMILIES:
-        turns += about_passage(desk, last, told_at == length - 1)
+        fresh = passage(last) if told_at == length - 1 else []
+        turns += fresh + near(last)
+        chance = rng.random()
+        if not fresh or chance > 0.15:
+            changes = chance < 0.3 and last in CHANGES
+            turns.append(say(partial(Desk.change_passage if changes else Desk.ask_passage, family=last)))
+    elif last == "correct":
+        # What is put right in a word was told in the message before.
+        turns += [say(partial(Desk.tell, most=2))] if rng.random() < 0.6 else []
+        turns.append(say(MAKERS[last]))
     else:
-        turns.append(MAKERS[last](desk))
+        turns.append(say(MAKERS[last]))
     return Conversation(system_prompt(rng) if difficulty.turns > 4 else None, turns)
 
 
-def near(desk: Desk, family: str = "") -> list[Turn]:
-    """What follows a passage at once, if anything: changes and questions."""
-    turns: list[Turn] = []
-    while desk.rng.random() < 0.45:
-        changes = desk.rng.random() < 0.35 and (not family or family in CHANGES)
-        maker = desk.change_passage if changes else desk.ask_passage
-        turns.append(desk.record(maker(family)))
-    return turns
+# What is typed there is noise already, or must be repeated as it is.
+EXACT = ("noise", "code", "data", "link", "long", "chatter", "language", "emoji", "key", "bare number")
 
 
-def about_passage(desk: Desk, family: str, late: bool) -> list[Turn]:
-    """The last turns of a conversation that ends with a family of passages: told, changed or asked."""
-    turns = desk.tell_passage(family) if late else []
-    turns += near(desk, family)
-    chance = desk.rng.random()
-    if turns and chance < 0.15:
-        return turns
-    maker = desk.change_passage if chance < 0.3 and family in CHANGES else desk.ask_passage
-    return [*turns, desk.record(maker(family))]
+def slip(desk: Desk, turn: Turn, rate: float, known: list[Known]) -> Turn:
+    """The turn as a hasty hand types it; what it tells and what it wants repeated stay as they are."""
+    if turn.sort.startswith(EXACT):
+        return turn
+    values = [fact for fact in desk.told if all(fact is not other for other in known)]
+    text = " ".join(map(value_text, values))
+    if not values and not turn.sort.startswith(("ask", "unknown", "know", "who", "quote")):
+        text = turn.reply
+    user = slipped(desk.rng, turn.user, rate, words_of(text))
+    if desk.said and desk.said[-1] is turn.user:
+        desk.said[-1] = user
+    return replace(turn, user=user)
 
 
 def cut(rng: Random, turn: Turn) -> Turn:

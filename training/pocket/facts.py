@@ -201,7 +201,8 @@ class Fact:
         elif pattern.startswith("[v]") and self.kind.values not in ("spot", "when"):
             self.value = capital(self.value)
         pattern = american(rng, pattern).replace(" 's", "'s")
-        return capital_unless(lower, fill(roughen(rng, pattern, lower), **self.slots()))
+        text = capital_unless(lower, fill(roughen(rng, pattern, lower), **self.slots()))
+        return text.replace("s's name", "s' name") if self.kind is MANY else text
 
     def _bare(self, pattern: str) -> str:
         """The pattern without an article before what takes none, such as "dinner"."""

@@ -10,6 +10,7 @@ from random import Random
 from training.pocket import facts
 from training.pocket import words as w
 from training.pocket.advert import says_advert
+from training.pocket.deeds import SELF
 from training.pocket.facts import Fact
 from training.pocket.grammar import PRONOUNS, about, genitive, singular
 from training.pocket.kinds import EVENT, MANY, MEET, PERSON, PET, PLACED
@@ -17,7 +18,7 @@ from training.pocket.passages import Passage, Question, content
 from training.pocket.people import ME, SHARED, Deed, Who, draw_deed, draw_who
 from training.pocket.phrases import capital, expand, fill, framed, listed, roughen
 from training.pocket.scenes import CHANGES, FAMILIES, draw_passage
-from training.pocket.statements import Statement, draw_statement, plural
+from training.pocket.statements import Statement, draw_statement, object_of, plural
 from training.pocket.values import Source, name, thing
 
 Known = Fact | Deed | Statement | Passage
@@ -201,12 +202,42 @@ BUTS = (" but ", ", but ", ", although ", ", though ", ". Well, ", " even though
 ELLIPTIC = (
     "(no|sorry|oops|wait|actually|correction|hmm)(, |: | - |... )[v]",
     "(actually|no|sorry|wait|oops)(, | )(it's|it is|that's|I meant|make it|I mean|it should be) [v]",
-    "I (meant|mean) [v]( instead|)",
+    "I (meant|mean) [v]( instead|, sorry|)",
+    "(scratch|strike|forget) that(, |: |. )[v]",
+    "(scratch|strike|forget) that(, |: |. )(it's|it is|I meant|make it) [v]",
+    "(no no|no wait|oh no|oh wait|hang on|hold on|wait wait)(, |, it's |, I meant )[v]",
+    "(hmm|hm|um), no(. It's|, it's|. It is) [v](| actually|. Always was)",
+    "(that was|that's|that is) (wrong|not right|a mistake|false)(, |: |, it's |. It's |. I meant )[v]",
+    "(wrong|mistake|my bad|my mistake|typo|misspelled|let me correct that)(, |: |, it's )[v]",
+    "(*[v]|[v]*)",
+    "[v](, I mean|, sorry| actually| rather|, I meant|, that is)",
+    "it's (actually|really|rather) [v]",
+    "(that|it) (should|must) (be|say|read|have been) [v]",
+    "I (got|had|said|wrote|typed) (that|it) wrong(, |: |, it's |. It's )[v]",
+    "(I lied|I was wrong|I misspoke)(, it's |, |: )[v]",
+    "correct (that|it) to [v](| please)",
+    "(change|make) (that|it) (to|into|) [v](| please)",
+    "(please |)(change|correct) (that|it)(: |, it's )[v]",
+    "(no|nope|nah)! [v]!",
+    "(sorry|oops), (typo|wrong|my mistake)(: |, it is |, I meant )[v]",
+    "did I say that? I meant [v]",
+)
+REPLACING = (
     "(I meant|it's|it is|make that) [v], not [w]",
     "[v], not [w](|, sorry)",
     "not [w](,| but) [v]",
-    "(sorry|oops), (typo|wrong|my mistake)(: |, it is |, I meant )[v]",
-    "(change|make) (that|it) (to|into) [v](| please)",
+    "(forget|scratch) [w](, |: |. )(it's|it is|I meant|make it) [v]",
+    "not [w]! [v]!",
+    "replace [w] (with|by) [v]",
+    "[v] instead of [w]",
+    "I said [w] but (I meant|it is|it's) [v]",
+    "it used to be [w], now it's [v]",
+    "[w] is wrong, it's [v]",
+    "[w] should be [v]",
+    "not [w] any more, now it's [v]",
+    "(change|correct) [w] (to|into) [v](| please)",
+    "(sorry|oops|no|wait), [v], not [w]",
+    "(where|when) I said [w] I meant [v]",
 )
 SECOND_THOUGHTS = (
     ", no wait, [v]",
@@ -216,6 +247,13 @@ SECOND_THOUGHTS = (
     ". Sorry, I mean [v]",
     ", I mean [v]",
     ". Oops, [v]",
+    ". Scratch that, [v]",
+    " - scratch that, [v]",
+    ". Wait, [v]",
+    ", or rather [v]",
+    ". Correction: [v]",
+    ". Hmm, no, [v]",
+    ", no, [v]",
     " - no, [v]",
 )
 ABOUT = (
@@ -311,7 +349,7 @@ class Desk:
     people: list[Who] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     advert: bool = True
-    latest: Known | None = None
+    latest: tuple[Known, ...] = ()
     focus: Who | None = None
     passage: Passage | None = None
 
@@ -327,8 +365,8 @@ class Desk:
     def record(self, turn: Turn) -> Turn:
         """Note what was said; only a telling of one fact can be put right in a word."""
         self.advert = self.advert and not says_advert(turn.reply)
-        if turn.sort != "tell":
-            self.latest = None
+        if turn.sort not in ("tell", "tell more"):
+            self.latest = ()
         for who in self.people:
             who.near = who is self.focus
         for fact in self.told:
@@ -351,8 +389,12 @@ class Desk:
         while left > 0:
             chance = self.rng.random()
             some: list[Known]
-            if chance < 0.1 and left > 1:
-                some, said_ = self._gapped(fresh, lower) if chance < 0.05 else self._alike(fresh, lower)
+            if chance < 0.07 and left > 1 and not fresh:
+                some, said_ = self._profile(lower)
+                sentences += [said_] if some else []
+                left -= not some
+            elif chance < 0.13 and left > 1:
+                some, said_ = self._gapped(fresh, lower) if chance < 0.1 else self._alike(fresh, lower)
                 sentences += [said_] if some else []
                 left -= not some
             elif chance < 0.38:
@@ -462,6 +504,42 @@ class Desk:
             form = rest if i else start
             parts.append(form.format(x=fact.thing, v=fact.value, n=noun, a=article(noun)))
         return list(found), listed(parts) if self.rng.random() < 0.7 else ", ".join(parts)
+
+    def _profile(self, lower: bool) -> tuple[list[Known], str]:
+        """Somebody in a few words: "I'm Ada, 34, a nurse from Oslo", "my aunt (71, from Bern)"."""
+        rng = self.rng
+        me = rng.random() < 0.6
+        who = ME if me else self._new_person()
+        if who.thing or (not me and (who.pet or who.pronoun == "they" or not who.noun)):
+            return [], ""
+        if lower and not me:
+            who.name, who.noun = who.name.lower(), who.noun.lower()
+        order = [topic for topic in PROFILE if rng.random() < 0.6 and (me or topic != "their name")]
+        if len(order) < 2:
+            return [], ""
+        if rng.random() < 0.3:
+            order.sort(key=lambda topic: (topic != "their name", rng.random()))
+        found: list[Known] = []
+        parts: list[str] = []
+        for topic in order:
+            deed = draw_deed(self.source, who, PROFILE_KINDS[topic])
+            deed.value = deed.value.lower() if lower else deed.value
+            if self._clashes(deed, []):
+                return [], ""
+            found.append(deed)
+            parts.append(fill(rng.choice(PROFILE[topic]), v=deed.value))
+        joined = listed(parts) if rng.random() < 0.35 else ", ".join(parts)
+        if me:
+            bare = order[0] == "their name" and rng.random() < 0.25
+            return found, joined if bare else rng.choice(["I'm ", "I'm ", "I am "]) + joined
+        if who.name:
+            called = Fact(PERSON, who.noun, who.name)
+            if self._clashes(called, []):
+                return [], ""
+            found.insert(0, called)
+        self.people.append(who)
+        full = f"{who.noun} {who.name}".strip()
+        return found, rng.choice([f"{full} is {joined}", f"{full} ({', '.join(parts)}) is here"])
 
     def _household(
         self, deed: Known, clause: str, fresh: list[Known], lower: bool
@@ -642,8 +720,14 @@ class Desk:
     def correct(self) -> Turn:
         """The user changes a fact told before, in a sentence or, right after it, in a word."""
         choices = [fact for fact in self.told if isinstance(fact, (Fact, Deed))]
-        if self.latest in choices and self.rng.random() < 0.85:
-            return self._elliptic(self.latest)
+        if self.latest and self.rng.random() < 0.85:
+            fact = self.rng.choice(self.latest)
+            if isinstance(fact, Statement):
+                return self._reworded(fact)
+            # Of two things told, the one that is meant is named by its value.
+            named = len(self.latest) > 1 or self.rng.random() < 0.3
+            if not isinstance(fact, Passage):
+                return self._elliptic(fact, REPLACING if named else ELLIPTIC)
         if not choices:
             return self.tell()
         old = self.rng.choice(choices)
@@ -671,7 +755,39 @@ class Desk:
             if value.lower() != before.lower():
                 return value
 
-    def _elliptic(self, old: Fact | Deed) -> Turn:
+    def _reworded(self, old: Statement) -> Turn:
+        """A statement put right in a word: its place, its object or when it was."""
+        rng = self.rng
+        new = replace(old)
+        lower = self.lower()
+        if old.place and rng.random() < 0.6:
+            before = old.place
+            new.place = f"in {self.source.draw('place')}" if rng.random() < 0.6 else self.source.draw("spot")
+            after = new.place = new.place.lower() if lower else new.place
+        else:
+            before = old.object
+            new.object, new.noun, new.many = object_of(self.source, old.pool)
+            if lower:
+                new.object, new.noun, new.many = new.object.lower(), new.noun.lower(), new.many.lower()
+            after = new.object
+        if before.lower() == after.lower() or self._clashes_but(new, old):
+            return self.ask()
+        new.value = new.place.split(" ", 1)[-1] if new.place else new.noun
+        frames = REPLACING[:5] if rng.random() < 0.3 else ELLIPTIC[:8]
+        text = fill(roughen(rng, framed(rng, frames, self.source.held), lower), v=after, w=before)
+        self.told[next(i for i, fact in enumerate(self.told) if fact is old)] = new
+        self.latest = ()
+        return Turn(text, f"Changed: {new.label()}.", f"Got it, now {new.says()}.", "correct")
+
+    def _clashes_but(self, new: Known, old: Known) -> bool:
+        """Whether the new fact would clash with any told but the old one."""
+        told = self.told
+        self.told = [fact for fact in told if fact is not old]
+        clash = self._clashes(new, [])
+        self.told = told
+        return clash
+
+    def _elliptic(self, old: Fact | Deed, frames: tuple[str, ...]) -> Turn:
         kind = old.kind.values
         if isinstance(old, Fact) and old.thing.startswith("my favourite"):
             kind = facts.category_values(old.thing)
@@ -679,7 +795,7 @@ class Desk:
         lower = self.lower()
         if lower:
             new.value = new.value.lower()
-        text = roughen(self.rng, framed(self.rng, ELLIPTIC, self.source.held), lower)
+        text = roughen(self.rng, framed(self.rng, frames, self.source.held), lower)
         text = fill(text, v=new.value, w=old.value)
         self._name(new)
         self._note([new])
@@ -715,7 +831,16 @@ class Desk:
             text = text.rstrip(".!") + (rng.choice(TAILS).lower())
         text += rng.choice([".", ".", ".", "", "", "!"]) if text[-1].isalnum() or rng.random() < 0.4 else ""
         self._note(fresh)
-        self.latest = only
+        values = [fact for fact in fresh if isinstance(fact, (Fact, Deed))]
+        apart = len({fact.value.lower() for fact in values}) == len(fresh)
+        single = fresh[0] if len(fresh) == 1 else None
+        if only is not None:
+            self.latest = (only,)
+        elif isinstance(single, Statement):
+            simple = single.object and not single.negative and single.pool != "counted"
+            self.latest = (single,) if simple else ()
+        else:
+            self.latest = tuple(values) if apart and len(fresh) < 4 else ()
         said = stated(fresh)
         topics = "; ".join(fact.label() if isinstance(fact, Statement) else fact.topic() for fact in fresh)
         sort = "correct" if changed else "tell" if len(fresh) == 1 else "tell more"
@@ -1189,6 +1314,15 @@ def reply(fact: Known) -> str:
     return fact.replies() if isinstance(fact, (Statement, Passage)) else fact.says()
 
 
+def value_text(fact: Known) -> str:
+    """What must be typed as it is, since replies repeat it."""
+    if isinstance(fact, Passage):
+        return " ".join(fact.slots.values())
+    if isinstance(fact, Statement):
+        return f"{fact.object} {fact.place} {fact.time} {fact.company} {fact.who.name}"
+    return fact.value if isinstance(fact, Fact) else f"{fact.value} {fact.who.name}"
+
+
 def means(fact: Known) -> frozenset[str]:
     """The words that a question for the fact could have."""
     if isinstance(fact, Passage):
@@ -1198,6 +1332,15 @@ def means(fact: Known) -> frozenset[str]:
     return content(f"{fact.says()} {fact.topic()}")
 
 
+PROFILE = {
+    "their name": ("[v]",),
+    "how old they are": ("[v]", "[v] years old"),
+    "their job": ("a [v]", "a [v]"),
+    "where they are from": ("from [v]",),
+    "where they live": ("living in [v]",),
+    "what they study": ("studying [v]",),
+}
+PROFILE_KINDS = {kind.topic: kind for kind in SELF if kind.topic in PROFILE and "country" not in kind.things}
 SHARED_KINDS = frozenset(SHARED)
 STARTS = set(
     re.findall(
