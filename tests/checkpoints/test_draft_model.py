@@ -577,8 +577,9 @@ def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: 
     def run(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
         with Harness(family / "open", tmp_path / sessions, **options) as harness:
             chat = harness.chat("talk")
+            chat.sampling = replace(chat.sampling, logit_bias=((SPECIAL.index("<|im_end|>"), -100.0),))
             # Generation runs ahead of its reader: a reply this long has not ended when it is stopped.
-            patient = replace(chat, sampling=replace(chat.sampling, max_tokens=400))
+            patient = replace(chat, sampling=replace(chat.sampling, max_tokens=3000))
             stopped = finish(until(turn.take, patient, MESSAGES[0], 9))
             continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
             for _ in turn.settle(chat, NOT_CANCELLED):
@@ -586,7 +587,7 @@ def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: 
             chat.sampling = replace(chat.sampling, think_budget=0)
             answer = finish(turn.take(chat, MESSAGES[1], NOT_CANCELLED))
             chat.sampling = replace(chat.sampling, stop=(answer.text[4:6],))
-            return stopped.tokens, continued.tokens, finish(turn.take(chat, MESSAGES[1], NOT_CANCELLED))
+            return stopped.tokens, continued.tokens, finish(regenerate.regenerate(chat, NOT_CANCELLED))
 
     stopped, continued, cut = run("with", draft_model=family / "kindred")
     assert stopped == continued[: len(stopped)] and len(stopped) < len(continued)
