@@ -46,6 +46,11 @@ BARE = """\
 class RecordingModel(Scripted):
     """A scripted model that records the tokens that it was run on."""
 
+    @property
+    def single_runs(self) -> int:
+        """How many tokens it was run on one by one since the last call of `take_run_ids`."""
+        return sum(run.size == 1 for run in self._ids)
+
     def take_run_ids(self) -> list[int]:
         """The ids of every token that was run since the last call."""
         ids = [token for run in self._ids for row in run.tolist() for token in row]
@@ -137,10 +142,15 @@ class ScriptedHarness:
         self.model.take_run_ids()
         return list((chosen[:, 0] - mx.logsumexp(logits, axis=-1)).tolist())
 
-    def take(self, chat: turn.TurnContext, text: str, events: int | None = None) -> RecordedTurn:
-        """Take a turn without settling it; `events`: cancel at that event."""
+    def take(
+        self, chat: turn.TurnContext, text: str, stop: int | threading.Event | None = None
+    ) -> RecordedTurn:
+        """Take a turn without settling it, until `stop` is set, or the event of that number has come."""
         self.model.take_run_ids()
-        record = finish(until(turn.take, chat, text, events))
+        if isinstance(stop, threading.Event):
+            record = finish(turn.take(chat, text, stop))
+        else:
+            record = finish(until(turn.take, chat, text, stop))
         return RecordedTurn(record, self.model.take_run_ids())
 
     def settle(self, chat: turn.TurnContext, record: TurnRecord, events: int | None = None) -> list[int]:

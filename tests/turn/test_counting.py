@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,14 @@ from chatcli.session import opening
 from chatcli.turn import turn
 from tests.support.families import FAMILIES
 from tests.support.harness import MESSAGES, SYSTEM
-from tests.support.scripted import BARE, PLAIN, REPLY_TOKENS, RecordedTurn, ScriptedHarness
+from tests.support.scripted import (
+    BARE,
+    PLAIN,
+    REPLY_TOKENS,
+    RecordedTurn,
+    RecordingModel,
+    ScriptedHarness,
+)
 from tests.support.tiny import write_model
 
 WORDS = "dog the quick brown fox jumps over lazy what name is remember "
@@ -97,7 +105,7 @@ def test_a_continued_settle_adds_to_the_saved_count(model: Path, tmp_path: Path)
 def test_a_turn_after_a_cancelled_prefill_reuses_its_chunks(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
-        cut = harness.take(chat, LONG, events=2)
+        cut = harness.take(chat, LONG, stop=2)
         replies = [harness.script.reply, ""]
         prompt = harness.prompt([MESSAGES[0], LONG, MESSAGES[1]], replies)
         recorded = harness.take(chat, MESSAGES[1])
@@ -110,16 +118,27 @@ def test_a_turn_after_a_cancelled_prefill_reuses_its_chunks(model: Path, tmp_pat
 def test_a_cancelled_prefill_counts_the_whole_prompt(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
-        cut = harness.take(chat, LONG, events=2)
+        cut = harness.take(chat, LONG, stop=2)
         prompt = harness.prompt([MESSAGES[0], LONG], [harness.script.reply])
     assert 0 < len(cut.tokens) < cut.record.prefilled_tokens
     assert len(prompt) == cut.record.reused_tokens + cut.record.prefilled_tokens
 
 
+class AfterTokens(threading.Event):
+    """Set once a reply has so many tokens. A reader is too late to say so: generation runs ahead of it."""
+
+    def __init__(self, model: RecordingModel, tokens: int) -> None:
+        super().__init__()
+        self._model, self._tokens = model, tokens
+
+    def is_set(self) -> bool:
+        return self._model.single_runs >= self._tokens
+
+
 def test_a_cancelled_reply_counts_its_tokens(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = first_turn(harness)
-        cut = harness.take(chat, MESSAGES[1], events=40)
+        cut = harness.take(chat, MESSAGES[1], AfterTokens(harness.model, 30))
         assert "cancelled" == cut.record.finish_reason
         assert cut.tokens[cut.record.prefilled_tokens :] == cut.record.tokens
         assert 20 < len(cut.record.tokens) < len(harness.script.ids)

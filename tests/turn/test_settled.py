@@ -127,7 +127,7 @@ def test_another_reply_counts_what_its_prompt_has_of_it(model: Path, tmp_path: P
 def test_after_a_stopped_turn_the_reason_is_that(model: Path, tmp_path: Path) -> None:
     with ScriptedHarness(model, tmp_path) as harness:
         chat = talk(harness, 1)
-        assert harness.take(chat, " ".join(MESSAGES) * 9, events=2).record.unrun_tokens
+        assert harness.take(chat, " ".join(MESSAGES) * 9, stop=2).record.unrun_tokens
         tokens = settle(harness, chat)
         record = harness.take(chat, MESSAGES[1]).record
     assert (tokens, STOPPED) == (record.reused_settled_tokens, record.settle_reason)
