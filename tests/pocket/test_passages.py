@@ -196,7 +196,7 @@ def test_the_latest_word_on_an_appointment_counts() -> None:
         for _ in range(4):
             turn = desk.record(desk.ask_passage("appointment"))
             if turn.sort != "unknown":
-                said = turn.reply.rstrip(".").split(" is ", 1)[1]
+                said = re.split(" is | leaves ", turn.reply.rstrip("."), maxsplit=1)[1]
                 assert said in after or all(word in after for word in said.split())
     assert changed > 100
 
@@ -206,3 +206,36 @@ def test_a_conversation_that_ends_with_a_family_is_about_it() -> None:
         ends = [conversation(Source(Random(seed)), Difficulty(8, 8), family).turns[-1] for seed in range(60)]
         kinds = {f"tell {family}", f"ask {family}", f"change {family}"}
         assert sum(turn.sort in kinds for turn in ends) > 45
+
+
+def test_a_question_for_a_reason_is_answered_by_what_stood_after_because() -> None:
+    reasons, left_out = 0, 0
+    for seed in range(1500):
+        talk = conversation(Source(Random(seed)), Difficulty(8, 8))
+        for number, turn in enumerate(talk.turns):
+            if turn.sort == "ask event" and turn.thinking.startswith("Asked: why "):
+                reason = turn.thinking.split("Told: ")[1].rstrip(".").lower()
+                assert any(reason in earlier.user.lower() for earlier in talk.turns[:number])
+                assert turn.reply.lower().endswith(f"because {reason}.")
+                reasons += 1
+            if turn.sort == "unknown" and turn.thinking.startswith("Asked: why "):
+                what = turn.thinking.removeprefix("Asked: why ").removesuffix(". Not told.")
+                assert not any(f"{what} because" in earlier.reply for earlier in talk.turns[:number])
+                left_out += 1
+    assert reasons > 10
+    assert left_out > 10
+
+
+def test_how_many_is_the_number_that_stood_before_the_thing() -> None:
+    numbers = 0
+    for seed in range(300):
+        turns, _, asked = talk(seed, "numbers")
+        told = " ".join(turn.user for turn in turns).lower()
+        for turn, value in asked:
+            if turn.sort != "unknown" and turn.thinking.startswith("Asked: how many "):
+                thing = turn.thinking.removeprefix("Asked: how many ").split(" you ")[0].lower()
+                said = f" {value} {thing[0]}".lower()
+                assert said in told
+                assert said in turn.reply.lower()
+                numbers += 1
+    assert numbers > 200

@@ -55,6 +55,7 @@ LAST = {
     "compare": 2.5,
     "kinship": 3,
     "it": 5,
+    "numbers": 3.5,
     "roles": 5,
     "event": 5,
     "appointment": 3.5,

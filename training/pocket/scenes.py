@@ -53,7 +53,11 @@ def retold(passage: Passage, source: Source, share: float = 0.4) -> Passage:
         pieces.append((about(said, subject), about(claim, full)))
 
     def other(question: Question) -> Question:
-        frames = ";".join(about(frame, short) for frame in question.frames.split(";") if "I say" not in frame)
+        frames = ";".join(
+            about(frame, short)
+            for frame in question.frames.split(";")
+            if "I say" not in frame and ("you" not in frame or " I " in frame)
+        )
         start, _, rest = (
             question.reply.partition(", ")
             if question.reply.startswith(("Yes, ", "No, "))
@@ -1620,6 +1624,9 @@ def made_appointment(state: Appointment, typed: str) -> Passage:
                 f"{your} is in room [r]",
             )
         )
+    if state.noun in ("flight", "train", "bus", "ferry") and "t" in state.values:
+        leave = f"what time does {it} leave?;when does {it} leave?;at what time does {it} go?;what time does {it} go?;~what time does it leave?;~when does it leave?"
+        asks.append(Question(leave, f"when {your} leaves", "at [t]", f"{your} leaves at [t]"))
     whole = f"when is {it}?;when's {it}?;when do I have {it}?;and when is {it}?;do you know when {it} is?;when was {it} again?"
     when = [PARTS[part][1] for part in state.values if part in "td"]
     if when:
@@ -2052,13 +2059,381 @@ def labels(source: Source) -> Passage:
     return passage
 
 
+# Numbers, debts, ways, and what stands where.
+
+
+def counts(source: Source) -> Passage:
+    """How many of each: "three sisters, one brother and eleven cousins"."""
+    rng = source.rng
+    count = rng.choice([2, 3, 3, 4])
+    relations = "sister;brother;cousin;aunt;uncle;niece;nephew;son;daughter;child;friend;neighbour".split(";")
+    pool = rng.choice(
+        [
+            relations,
+            [each for each in w.ANIMALS if each != "pet"],
+            [each for each in w.THINGS if not each.endswith("s") and " " not in each and each not in MASS],
+        ]
+    )
+    nouns = [each for each in rng.sample(pool, count + 1) if each not in MASS]
+    if len(nouns) <= count:
+        return counts(source)
+    bought = pool is not relations and rng.random() < 0.4
+    numbers = [rng.randint(1, 12) for _ in range(count)]
+    spelled = rng.random() < 0.5
+    slots = {"abcd"[i]: (NUMBERS[number] if spelled else str(number)) for i, number in enumerate(numbers)}
+    many = [
+        "children" if noun == "child" and number != 1 else plural(noun) if number != 1 else noun
+        for noun, number in zip(nouns, numbers, strict=False)
+    ]
+    several = ["children" if noun == "child" else plural(noun) for noun in nouns]
+    things = [f"[{'abcd'[i]}] {many[i]}" for i in range(count)]
+    verb, do, past = ("buy", "did", "bought") if bought else ("have", "do", "have")
+    tail, price = "", ""
+    asks = []
+    if bought and rng.random() < 0.6:
+        slots["m"] = f"{rng.randint(5, 900)} {rng.choice(['euros', 'dollars', 'pounds'])}"
+        price = " for [m]"
+    if bought and rng.random() < 0.6:
+        where = rng.choice(["at the market", "in town", "at the flea market", "at the station", "in a shop"])
+        tail = f" {where}"
+        asks.append(
+            Question(
+                f"where did I buy the {many[0]}?;where did I buy everything?;~where did I buy them?;~where did I buy that?",
+                "where you bought that",
+                where,
+                f"you bought {together(things)}{tail}",
+            )
+        )
+    claim = f"you {past} {together(things)}{tail}{price}"
+    if price:
+        asks.append(
+            Question(
+                "how much did I pay?;how much did everything cost?;~how much was that?;~what did I pay?;for how much did I buy that?",
+                "how much you paid",
+                "[m]",
+                "you paid [m]",
+            )
+        )
+    for i in range(count):
+        reply = f"you {past} {things[i]}"
+        asks += [
+            Question(
+                f"how many {several[i]} {do} I {verb}?;how many {several[i]} {do} I {verb}?;how many {several[i]}?;and how many {several[i]}?;how many {several[i]} did I say I {past}?;do you know how many {several[i]} I {past}?;number of {several[i]}?",
+                f"how many {several[i]} you {past}",
+                f"[{'abcd'[i]}]",
+                reply,
+            )
+        ] * 2
+        if not bought:
+            asks.append(
+                Question(
+                    f"do I have any {several[i]}?;do I have {several[i]}?",
+                    f"whether you have {several[i]}",
+                    things[i],
+                    f"Yes, {reply}",
+                )
+            )
+    missing = [
+        Question(
+            f"how many {several[count]} {do} I {verb}?;how many {several[count]}?;and how many {several[count]}?",
+            f"how many {several[count]} you {past}",
+            "",
+            "",
+        )
+    ]
+    said = rng.choice(
+        [
+            f"I {past} {together(things)}{tail}{price}",
+            f"I {past} {', '.join(things)}{tail}{price}",
+            f"I {past} {' and '.join(things)}{tail}{price}",
+        ]
+    )
+    return Passage(
+        "numbers",
+        [(said, claim)],
+        asks,
+        slots,
+        missing,
+        extra=f"{' '.join(several)} {' '.join(nouns)} {verb} {past}"
+        + (" family" if pool is relations else " pets animals"),
+    )
+
+
+NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
+
+
+def debt(source: Source) -> Passage:
+    """Who lent or owes how much, and until when; or a bill and when it is due."""
+    rng = source.rng
+    slots = {
+        "m": f"{rng.randint(2, 900)} {rng.choice(['euros', 'dollars', 'pounds', 'pesos', 'francs'])}",
+        "d": rng.choice(
+            [*w.DAYS, *w.DAYS, f"{rng.randint(1, 28)} {rng.choice(w.MONTHS)}", "the weekend", "next week"]
+        ),
+    }
+    if rng.random() < 0.45:
+        bill = rng.choice(
+            [
+                "rent",
+                "electricity bill",
+                "phone bill",
+                "insurance",
+                "ticket",
+                "subscription",
+                "tuition",
+                "water bill",
+                "fine",
+                "gym fee",
+            ]
+        )
+        the, your = rng.choice([(f"my {bill}", f"your {bill}"), (f"the {bill}", f"the {bill}")])
+        day = f"{rng.choice(['1st', '3rd', '5th', '10th', '12th', '15th', '20th', '28th'])}"
+        slots["d"] = day
+        it = rng.choice(
+            ["it is due on the [d]", "it's due on the [d]", "is due on the [d]", "I pay it on the [d]"]
+        )
+        said = f"{the} is [m] and {it}"
+        claim = f"{your} is [m] and is due on the [d]"
+        asks = [
+            Question(
+                f"how much is {the}?;how much is my {bill}?;what is my {bill}?;how much do I pay for my {bill}?;how high is {the}?",
+                f"how much {your} is",
+                "[m]",
+                f"{your} is [m]",
+            ),
+            Question(
+                f"when is {the} due?;when is my {bill} due?;when do I pay {the}?;on which day is {the} due?;when must I pay my {bill}?",
+                f"when {your} is due",
+                "on the [d]",
+                f"{your} is due on the [d]",
+            ),
+        ]
+        return Passage("numbers", [(said, claim)], asks * 2, slots, extra=f"{bill} pay due")
+    who = rng.choice(["[n]", "[n]", f"my {rng.choice(RELATIONS)}"])
+    if who == "[n]":
+        slots["n"] = distinct(source, "name", 1)[0]
+    your = yours(who)
+    back = rng.choice(
+        [
+            ", I have to give it back before [d]",
+            " and I must pay it back before [d]",
+            ", I will give it back before [d]",
+            " and wants it back before [d]",
+        ]
+    )
+    owe = rng.random() < 0.3
+    if owe:
+        said, claim = f"{who} owes me [m]", f"{your} owes you [m]"
+        asks = [
+            Question(
+                f"how much does {who} owe me?;what does {who} owe me?;how much money does {who} owe me?",
+                f"how much {your} owes you",
+                "[m]",
+                claim,
+            ),
+            Question(
+                "who owes me money?;who owes me [m]?;who owes me something?",
+                "who owes you money",
+                your,
+                claim,
+            ),
+        ]
+        return Passage("numbers", [(said, claim)], asks, slots, extra="owe owes money")
+    said, claim = f"{who} lent me [m]", f"{your} lent you [m]"
+    until = rng.random() < 0.7
+    asks = [
+        Question(
+            f"how much did {who} lend me?;how much money did {who} lend me?;what did {who} lend me?;how much did I borrow from {who}?;how much do I owe {who}?",
+            f"how much {your} lent you",
+            "[m]",
+            claim,
+        ),
+        Question(
+            "who lent me money?;who lent me [m]?;who lent me something?;from whom did I borrow money?;who did I borrow money from?",
+            "who lent you money",
+            your,
+            claim,
+        ),
+    ]
+    when = Question(
+        f"until when do I have to pay it back?;when do I have to pay {who} back?;by when must I pay back {who}?;until when do I have to give it back?;before when do I have to pay it back?;when must I give {who} the money back?",
+        f"when you have to pay {your} back",
+        "before [d]",
+        f"you have to pay {your} back before [d]",
+    )
+    full = f"{claim}, and you have to pay it back before [d]" if until else claim
+    return Passage(
+        "numbers",
+        [(said + (back if until else ""), full)],
+        asks + [when] * 2 * until,
+        slots,
+        [] if until else [when],
+        extra="lend lent borrow owe owes money pay",
+    )
+
+
+WAYS = (
+    "by bus",
+    "by tram",
+    "by bike",
+    "by train",
+    "by car",
+    "on foot",
+    "by boat",
+    "by taxi",
+    "on horseback",
+    "by scooter",
+    "by metro",
+    "by plane",
+)
+
+
+def ways(source: Source) -> Passage:
+    """How people get somewhere."""
+    rng = source.rng
+    count = rng.choice([2, 2, 3])
+    people = rng.sample(
+        [("I", "you"), *((f"my {noun}", f"your {noun}") for noun in rng.sample(RELATIONS, 4))], count
+    )
+    how = rng.sample(WAYS, count)
+    goal = [rng.choice(["work", "school", "town", "the office", "the gym"])] * count
+    clauses: list[str] = []
+    claims: list[str] = []
+    asks: list[Question] = []
+    for (user, your), way, to in zip(people, how, goal, strict=True):
+        me = user == "I"
+        goes = "go" if me else "goes"
+        do = "do" if me else "does"
+        claim = f"{your} {goes} to {to} {way}"
+        clauses.append(
+            f"{user} {goes} {way}" if clauses and rng.random() < 0.4 else f"{user} {goes} to {to} {way}"
+        )
+        claims.append(claim)
+        asks += [
+            Question(
+                f"how {do} {user} get to {to}?;how {do} {user} go to {to}?;and how {do} {user} get to {to}?;how {do} {user} travel to {to}?;do you know how {user} {goes} to {to}?",
+                f"how {your} {goes} to {to}",
+                way,
+                claim,
+            ),
+            Question(
+                f"who goes {way}?;who goes to {to} {way}?;who gets to {to} {way}?;who travels {way}?;and who goes {way}?",
+                f"who goes to {to} {way}",
+                your,
+                claim,
+            ),
+        ]
+    said = rng.choice([", ", " and ", ", but ", ". "]).join(clauses[:2]) + (
+        f" and {clauses[2]}" if count > 2 else ""
+    )
+    return Passage("roles", [(said, together(claims))], asks, {}, extra=f"go goes get way {goal[0]}")
+
+
+def nested(source: Source) -> Passage:
+    """What is in something that is somewhere else."""
+    rng = source.rng
+    inner = rng.choice(
+        [
+            "hamster",
+            "ring",
+            "key",
+            "passport",
+            "ticket",
+            "letter",
+            "watch",
+            "phone",
+            "wallet",
+            "money",
+            "camera",
+            "turtle",
+            "cake",
+            "parrot",
+        ]
+    )
+    box = rng.choice(
+        ["box", "bag", "cage", "drawer", "suitcase", "basket", "cupboard", "chest", "jar", "backpack"]
+    )
+    outer = rng.choice(
+        [
+            "kitchen",
+            "garage",
+            "attic",
+            "cellar",
+            "garden",
+            "bedroom",
+            "office",
+            "bathroom",
+            "shed",
+            "hallway",
+            "living room",
+            "barn",
+        ]
+    )
+    colour = rng.choice(
+        ["", "", *(f"{each} " for each in ("red", "blue", "green", "black", "white", "old", "small"))]
+    )
+    the = f"the {colour}{box}"
+    mine, your = f"my {inner}", f"your {inner}"
+    pieces = [
+        rng.choice(
+            [
+                (f"{mine} is in {the}", f"{your} is in {the}"),
+                (f"{mine} is inside {the}", f"{your} is in {the}"),
+            ]
+        ),
+        (
+            rng.choice(
+                [
+                    f"{the} is in the {outer}",
+                    f"{the} stands in the {outer}",
+                    f"you find {the} in the {outer}",
+                    f"{the} is kept in the {outer}",
+                ]
+            ),
+            f"{the} is in the {outer}",
+        ),
+    ]
+    if rng.random() < 0.3:
+        pieces.reverse()
+    told = f"in {the}, which is in the {outer}"
+    whole = f"{your} is in {the} in the {outer}"
+    asks = [
+        Question(
+            f"where is {mine}?;where's {mine}?;where can I find {mine}?;do you know where {mine} is?;and where is {mine}?",
+            f"where {your} is",
+            told,
+            whole,
+        ),
+        Question(
+            f"in which room is {mine}?;which room is {mine} in?;in what room is {mine}?;which room has {mine}?",
+            f"in which room {your} is",
+            told,
+            whole,
+        ),
+        Question(
+            f"where is {the}?;where's {the}?;which room is {the} in?;in which room is {the}?",
+            f"where {the} is",
+            f"in the {outer}",
+            f"{the} is in the {outer}",
+        ),
+        Question(
+            f"what is in {the}?;what's in {the}?;what did I put in {the}?",
+            f"what is in {the}",
+            your,
+            f"{your} is in {the}",
+        ),
+    ]
+    return Passage("it", pieces, asks, {}, extra="where room")
+
+
 FAMILIES: dict[str, tuple[tuple[Callable[[Source], Passage], float], ...]] = {
     "list": ((start_list, 1),),
     "not": ((lacking, 2), (disliking, 2), (able, 1), (rather, 2)),
     "compare": ((comparison, 3), (ages, 1)),
     "kinship": ((kinship, 1), (theirs, 1.5)),
-    "it": ((owned, 1),),
-    "roles": ((roles, 1),),
+    "it": ((owned, 4), (nested, 1)),
+    "numbers": ((counts, 2), (debt, 1)),
+    "roles": ((roles, 4), (ways, 1)),
     "event": ((event, 1),),
     "appointment": ((start_appointment, 1),),
     "former": ((former, 1),),

@@ -133,6 +133,25 @@ at noon;on the weekend;later today
     .replace("\n", ";")
     .split(";")
 )
+PAST_REASONS = (
+    """
+it was too old;it was too loud;it rained all day;the old one was broken;it was cold;nobody else wanted to
+there was a storm;the boss asked for it;it was a holiday;the children wanted it;it was too small
+the price was good;a friend asked for it;the guests were hungry;there was no other way;the doctor said so
+it was a present;the neighbours complained;I had promised it;I was bored;it was fun;I had time
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
+REASONS = (
+    """
+it makes me happy;I like it;I need the money;I have to;it is cheap;it is good for me;my family does it, too
+it is fun;everybody does it;I am bored;it is close to my home;I promised it;it is an old habit
+it calms me down;my doctor wants it;the weather is nice;my friends do it;it is easy;nobody else does it
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 AUX = [
     "",
     "",
@@ -259,6 +278,7 @@ class Statement:
     pool: str = ""
     value: str = field(default="")
     we: bool = False
+    reason: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -276,6 +296,7 @@ class Statement:
             ("company", self.company),
             ("place", self.place),
             ("time", self.time),
+            ("why", f"because {self.reason}" if self.reason else ""),
         ]
         return " ".join(text for kind, text in parts if text and kind != skip)
 
@@ -289,7 +310,7 @@ class Statement:
     def clause(self, rng: Random, subject: str, held: bool, lower: bool) -> str:
         """The statement as the user makes it."""
         if lower:
-            for part in ("object", "noun", "many", "place", "time", "company", "value"):
+            for part in ("object", "noun", "many", "place", "time", "company", "value", "reason"):
                 setattr(self, part, getattr(self, part).lower())
         verb = self._verbs("you" if self.we else "I" if self.who.me else "she")
         if self.negative and rng.random() < 0.75:
@@ -298,20 +319,30 @@ class Statement:
         parts = [text for text in (self.company, self.place, self.time) if text]
         if rng.random() < 0.25:
             rng.shuffle(parts)
+        because = f" because {self.reason}" if self.reason else ""
         if parts and rng.random() < 0.12:
             front = parts.pop(rng.randrange(len(parts)))
             after = " ".join(part for part in [self.object, *parts] if part)
-            return f"{front}{rng.choice([', ', ' '])}{subject} {verb} {after}".strip()
+            return f"{front}{rng.choice([', ', ' '])}{subject} {verb} {after}".strip() + because
         if not self.negative and self.aux in ("ing", "going to") and self.who.me and rng.random() < 0.6:
             verb = verb.removeprefix("am ").removeprefix("are ")
             subject = "we're" if self.we else "I'm"
-        return f"{subject} {verb} {' '.join(part for part in [self.object, *parts] if part)}"
+        return f"{subject} {verb} {' '.join(part for part in [self.object, *parts] if part)}{because}"
 
     def slots(self) -> list[str]:
         """What can be asked for."""
         slots = ["object", "whether"] if self.object else []
         slots += [slot for slot in ("place", "time", "company", "many") if getattr(self, slot)] * 4
-        return slots + ([] if self.who.me else ["who"])
+        slots += ["why"] * 5 if self.reason else []
+        return slots + ([] if self.we else ["who"])
+
+    def lacking(self) -> list[str]:
+        """What could be asked for and was not told."""
+        if self.negative or self.pool in ("places", "alone", "counted"):
+            return []
+        return [slot for slot in ("place", "time", "company") if not getattr(self, slot)] + (
+            [] if self.reason else ["why", "why"]
+        )
 
     def question(self, slot: str, subject: str, you: bool) -> tuple[str, str]:
         """Before the subject and after it: "where do", "keep bees"."""
@@ -331,12 +362,13 @@ class Statement:
             "company": ("who", f"{thing_} with".strip()),
             "many": (f"how many {self.noun}", ""),
             "whether": ("", thing_),
+            "why": ("why", thing_),
             "who": ("who", thing_),
         }[slot]
 
-    def ask(self, rng: Random, lower: bool, held: bool = False) -> str:
+    def ask(self, rng: Random, lower: bool, held: bool = False, slot: str = "") -> str:
         """A question for the statement; it fixes what is asked for."""
-        self.asked = rng.choice(self.slots())
+        self.asked = slot or rng.choice(self.slots())
         word, after = self._wanted(self.asked)
         if self.asked == "object" and rng.random() < 0.5 and not self.who.me:
             after = ""
@@ -400,8 +432,10 @@ class Statement:
         """What the thinking finds."""
         if self.asked in ("place", "time", "company", "many", "object"):
             return as_yours(str(getattr(self, self.asked)))
+        if self.asked == "why":
+            return as_yours(self.reason)
         if self.asked == "who":
-            return self.who.full()
+            return self.who.full() or "you"
         return "no" if self.negative else "yes"
 
     def replies(self) -> str:
@@ -534,6 +568,8 @@ def draw_statement(source: Source, who: Who) -> Statement:
     if rng.random() < 0.13 and aux != "used to" and not many:
         made.negative = True
         made.place = made.time = made.company = ""
+    elif who.me and rng.random() < 0.12 and not many:
+        made.reason = rng.choice(PAST_REASONS if aux in ("past", "used to") else REASONS)
     made.value = made.place.split(" ", 1)[-1] if made.place else made.noun
     made.we = who.me and rng.random() < 0.1
     return made

@@ -266,6 +266,7 @@ ABOUT = (
 WHO = (
     "(who is [v]|who's [v]|do you know who [v] is|tell me who [v] is|and who is [v]|who was [v](| again))(?|)"
 )
+WHAT = "(what is [v]|what's [v]|what sort of animal is [v]|what kind of animal is [v]|what animal is [v])(?|)"
 PETS = (
     "(what|which) (pets|animals) do I have(| again| at home)?",
     "(tell me|what do you know) about my (pets|animals)(|.)",
@@ -330,6 +331,7 @@ ABOUT_PASSAGE = {
     "compare": "who is more than who",
     "kinship": "who is who",
     "it": "a thing",
+    "numbers": "how many or how much",
     "roles": "who does what",
     "event": "what happened",
     "appointment": "an appointment",
@@ -1021,11 +1023,22 @@ class Desk:
         """The user asks for what was never told."""
         if self.rng.random() < 0.12:
             return self._whether_there_is()
+        partly = [fact for fact in self.told if isinstance(fact, Statement) and fact.lacking()]
+        if partly and self.rng.random() < 0.2:
+            return self._left_out(self.rng.choice(partly))
         if self.rng.random() < 0.12:
             passage = self._fresh_passage(self.rng.choice(["list", "it", "appointment", "event", "labels"]))
             if passage is not None:
                 return self._not_told(passage, self.rng.choice(passage.questions))
         return self._asking([self._unlike()])
+
+    def _left_out(self, fact: Statement) -> Turn:
+        """The user asks where, when, why or with whom, of which nothing was told."""
+        slot = self.rng.choice(fact.lacking())
+        fact = replace(fact)
+        text = fact.ask(self.rng, self.lower(), self.source.held, slot)
+        topic = fact.topic()
+        return Turn(text, f"Asked: {topic}. Not told.", f"You have not told me {topic} yet.", "unknown")
 
     def _whether_there_is(self) -> Turn:
         """Whether the user has somebody or something that was never spoken of."""
@@ -1131,7 +1144,9 @@ class Desk:
         value = known.name if known else name(self.rng)
         if not known and any(value.lower() in fact.says().lower() for fact in self.told):
             return self.tell()
-        text = fill(roughen(self.rng, expand(self.rng, WHO), self.lower()), v=value)
+        what = known is not None and known.pet and self.rng.random() < 0.3
+        frame = expand(self.rng, WHAT if what else WHO)
+        text = fill(roughen(self.rng, frame, self.lower()), v=value)
         if known:
             noun = known.full().removesuffix(f" {known.name}")
             return Turn(text, f"Asked: who {value} is. Told: {noun}.", f"{capital(value)} is {noun}.", "who")
@@ -1319,7 +1334,7 @@ def value_text(fact: Known) -> str:
     if isinstance(fact, Passage):
         return " ".join(fact.slots.values())
     if isinstance(fact, Statement):
-        return f"{fact.object} {fact.place} {fact.time} {fact.company} {fact.who.name}"
+        return f"{fact.object} {fact.place} {fact.time} {fact.company} {fact.reason} {fact.who.name}"
     return fact.value if isinstance(fact, Fact) else f"{fact.value} {fact.who.name}"
 
 
