@@ -177,7 +177,7 @@ until (next time|tomorrow|then|later);have a (nice|good|great|lovely) (day|eveni
     exchange(
         "Good night.",
         "Good night! Sleep well.",
-        "(good night|goodnight|nighty night|night night|sleep well|sweet dreams|gn)(|!| pocket| and thanks| then);(I am|I'm) (going|off) to (bed|sleep)(| now);I (will|should|have to|need to) (go to (bed|sleep)|sleep)(| now);time (for bed|to sleep);(thanks|ok)(,|) good night",
+        "(good night|goodnight|nighty night|night night|sleep well|sweet dreams|gn)(|!| pocket| and thanks| then);(I am|I'm) (going|off) to (bed|sleep)(| now);I (will|should|have to|need to) (go to (bed|sleep)|sleep)(| now);time (for bed|to sleep);(good night|goodnight|night)(,|!| and) (sleep (well|tight)|sweet dreams|see you tomorrow|pocket|friend|everybody|my friend)(|!);sleep tight(|!);I (think |)I can sleep now(|.| Good night!);(it's late|I'm tired)(,|.) (good night|off to bed|I go to bed)(|!);see you in the morning(|!);(thanks|ok)(,|) good night",
     ),
     exchange(
         "Praise. I thank them.",
@@ -229,13 +229,13 @@ you (disappoint|bore|annoy) me;(go away|get lost|shut up|drop dead|f you|screw y
     exchange(
         "They are pleased.",
         "I am glad that you like it.",
-        "(great|nice|cool|good|perfect|awesome|wonderful|excellent|amazing|super|fantastic|very good|very nice|lovely|neat|sweet|fabulous|terrific|superb|marvellous|yay|hooray|hurray|woohoo)(|!|.|!!);(wow|oh wow|whoa|incredible|unbelievable|omg)(|!|.|, nice|, great|, cool|, that was fast);(that|this|it) (is|was) (great|nice|cool|good|amazing|perfect|fun|fast|interesting|funny|lovely|excellent|so cool|very good|really good|fantastic)(|!);how (nice|cool|lovely|interesting|sweet|cute)(|!);(that's|it's) (so |very |really |)(great|nice|cool|good|amazing|perfect|fun|fast|interesting|funny|lovely|sweet|cute)(|!)",
+        "(great|nice|cool|good|perfect|awesome|wonderful|excellent|amazing|super|fantastic|very good|very nice|lovely|neat|sweet|fabulous|terrific|superb|marvellous|yay|hooray|hurray|woohoo)(|!|.|!!);(I |)(can't|cannot|can hardly) believe (it|this)(|!|!!);(wow|oh wow|whoa|incredible|unbelievable|omg)(|!|.|, nice|, great|, cool|, that was fast);(that|this|it) (is|was) (great|nice|cool|good|amazing|perfect|fun|fast|interesting|funny|lovely|excellent|so cool|very good|really good|fantastic)(|!);how (nice|cool|lovely|interesting|sweet|cute)(|!);(that's|it's) (so |very |really |)(great|nice|cool|good|amazing|perfect|fun|fast|interesting|funny|lovely|sweet|cute)(|!)",
         1.5,
     ),
     exchange(
         "They laugh.",
         "I am glad that I made you laugh.",
-        "(haha|hahaha|lol|hehe|rofl|lmao|ha|ha ha|hihi|hahahaha|lolol|heh|ahaha)(|!|.|, nice|, good one| you are funny|, very funny);(very|so|how|really|quite) funny(|!);(that|this|it) (made me laugh|is hilarious|was hilarious);(you make|you made) me laugh(|!);(good|nice|great|funny) joke(|!);I (am laughing|laughed|had to laugh)",
+        "(haha|hahaha|lol|hehe|rofl|lmao|ha|ha ha|hihi|hahahaha|lolol|heh|ahaha)(|!|.|, nice|, good one| you are funny|, very funny);(very|so|how|really|quite) funny(|!);(haha|lol|hehe)(,| |!) (ok|okay|nice|good|you|right|yes|well)(|!);(I can't|cannot) stop laughing(|!);(that|this|it) (made me laugh|is hilarious|was hilarious);(you make|you made) me laugh(|!);(good|nice|great|funny) joke(|!);I (am laughing|laughed|had to laugh)",
     ),
     exchange(
         "They say that I was wrong.",
@@ -260,7 +260,7 @@ you (are|were) (wrong|mistaken|not right|incorrect)(|!| again);you (made|make) (
     exchange(
         "Good wishes.",
         "Thank you, and the same to you!",
-        "(merry christmas|happy new year|happy easter|happy holidays|happy halloween|happy thanksgiving|season's greetings|happy hanukkah|eid mubarak|happy diwali)(|!| pocket| to you);(I wish you|have) a (nice|good|great|happy|merry) (weekend|week|christmas|new year|holiday|summer)(|!);(good luck|all the best|best wishes|god bless|bless you)(|!| pocket| to you);enjoy (your day|yourself|the weekend)",
+        "(a |)(merry|happy) (christmas|new year|easter|birthday to all|holidays|weekend|friday|monday)(|!|!!| everyone| everybody| my friend| to you too| and all the best);(cheers|happy (sunday|holiday|valentine's day|mother's day|father's day))(|!);(I wish you|we wish you) (all the best|a happy new year|luck|happy holidays)(|!);(merry christmas|happy new year|happy easter|happy holidays|happy halloween|happy thanksgiving|season's greetings|happy hanukkah|eid mubarak|happy diwali)(|!| pocket| to you);(I wish you|have) a (nice|good|great|happy|merry) (weekend|week|christmas|new year|holiday|summer)(|!);(good luck|all the best|best wishes|god bless|bless you)(|!| pocket| to you);enjoy (your day|yourself|the weekend)",
     ),
     exchange(
         "A birthday wish.",
@@ -316,13 +316,13 @@ you (are|were) (wrong|mistaken|not right|incorrect)(|!| again);you (made|make) (
     exchange(
         "They tell bad news.",
         "I am sorry to hear that. I hope that things get better soon.",
-        "I (lost|was fired from|hate|quit) my job(| today| yesterday);I (failed|missed|did badly in) (my|the|an) (exam|test|interview|train|flight)(| today| yesterday);(my|the) (boyfriend|girlfriend|partner|husband|wife) left me(| today);(I had|it was|today was|this was) (a|such a) (bad|terrible|horrible|hard|awful|long|stressful|difficult) (day|week|night|year)(| today| again);(everything|nothing) (goes wrong|works|went wrong)(| today);I have (a lot of|so much|too much) (work|stress|trouble)(| today| now);(work|school|life) is (hard|stressful|awful|tough)(| today| now);somebody (stole|broke) my (bike|car|phone|wallet)",
+        "I (lost|was fired from|hate|quit) my job(| today| yesterday);I (did not|didn't) (get|win|pass) (the|my|an) (job|flat|exam|test|prize|match)(|.| today);they (fired|rejected|ignored|robbed) me(|.| today);(we|I) lost (the|a|our) (match|game|house|election|case)(| today);my (car|bike|phone|laptop|heart) is broken(|!);I (failed|missed|did badly in) (my|the|an) (exam|test|interview|train|flight)(| today| yesterday);(my|the) (boyfriend|girlfriend|partner|husband|wife) left me(| today);(I had|it was|today was|this was) (a|such a) (bad|terrible|horrible|hard|awful|long|stressful|difficult) (day|week|night|year)(| today| again);(everything|nothing) (goes wrong|works|went wrong)(| today);I have (a lot of|so much|too much) (work|stress|trouble)(| today| now);(work|school|life) is (hard|stressful|awful|tough)(| today| now);somebody (stole|broke) my (bike|car|phone|wallet)",
         1.3,
     ),
     exchange(
         "They tell good news.",
         "How nice! I am happy for you.",
-        "I (passed|won|finished|got|made) (my|the|an|a) (exam|test|race|prize|new job|project|game|promotion)(| today| yesterday|!);(I had|it was|today was|this was) (a|such a) (good|great|lovely|wonderful|fun|nice|perfect|beautiful) (day|week|night|weekend|time|trip)(| today|!);I (fell|am) in love(|!);(I am|we are) (getting married|engaged|expecting a baby|on holiday|on vacation|going on holiday)(|!| soon);I (got|have) good news(|!);(finally|yes)(,|) (weekend|friday|holidays|it worked|it works)(|!);I (baked|cooked|made) (a cake|dinner|bread|something)(| today|!);my (team|side) won(|!)",
+        "I (passed|won|finished|got|made) (my|the|an|a) (exam|test|race|prize|new job|project|game|promotion)(| today| yesterday|!);(I had|it was|today was|this was) (a|such a) (good|great|lovely|wonderful|fun|nice|perfect|beautiful) (day|week|night|weekend|time|trip)(| today|!);I (fell|am) in love(|!);(I am|we are) (getting married|engaged|expecting a baby|on holiday|on vacation|going on holiday)(|!| soon);I (got|have) good news(|!);I (finally |just |)got (the|a|my) (job|flat|house|part|prize|loan|scholarship|promotion|tickets|degree|licence)(|!|!!!| today);(guess what|hooray|yay|yes|omg)(,|!) I (won|passed|got the job|did it|made it|got in)(|!|!!);I (did|made) it(|!|!!);we (won|did it|made it|got the house|are having a baby)(|!|!!);my (sister|brother|daughter|son|friend) (got married|had a baby|passed the exam|got a job|won)(|!| today);it's a (boy|girl)(|!);(the|my) best (day|news) (ever|of my life)(|!);they (said yes|hired me|accepted me|offered me the job)(|!);(she|he) said yes(|!);(finally|yes)(,|) (weekend|friday|holidays|it worked|it works)(|!);I (baked|cooked|made) (a cake|dinner|bread|something)(| today|!);my (team|side) won(|!)",
         1.3,
     ),
     exchange(
