@@ -13,11 +13,11 @@ PAST = frozenset(
     chose adopted found named kept hid built wrote won lent borrowed planted painted broke
     """.split()
 )
-MODALS = frozenset("can cannot can't will would could should must may might used never".split())
+MODALS = frozenset("can cannot can't will would could should must may might used".split())
 ADVERBS = frozenset(
     """
     just recently really always usually also still now first originally actually only currently often
-    sometimes finally already secretly absolutely totally mostly mainly rarely once
+    sometimes finally already secretly absolutely totally mostly mainly rarely once never
     """.split()
 )
 IRREGULAR = {"have": "has", "am": "is", "are": "is", "do": "does", "don't": "doesn't", "go": "goes"}
@@ -138,5 +138,10 @@ def yours(text: str) -> str:
     """What the user says of themselves, as said to them: "I keep my bees" is "you keep your bees"."""
     out: list[str] = []
     for part in pieces(text):
-        out.append("were" if part == "was" and out and out[-2:-1] == ["you"] else ME.get(part, part))
+        after_you = out[-2:-1] == ["you"]
+        if part == "was" and after_you:
+            out.append("were")
+        else:
+            # "at 12 am" is no verb.
+            out.append(part if part == "am" and not after_you and out else ME.get(part, part))
     return "".join(out)

@@ -953,7 +953,8 @@ class Desk:
             return self.ask_passage(old.family)
         lower = self.lower()
         if lower:
-            new.small()
+            kept = set(old.slots.values())
+            new.slots = {slot: text if text in kept else text.lower() for slot, text in new.slots.items()}
         self.told[self.told.index(old)] = new
         self.passage = new
         text = new.typed(self.rng, 0, lower)
