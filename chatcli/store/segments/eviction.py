@@ -1,8 +1,7 @@
 """Removes checkpoints that no session needs, and the least valuable ones when space is short.
 
 A removed checkpoint costs time only: it is computed again. FORMAT.md has the order: what no session
-names, then states by how quickly they are computed again, then leaves of the tree by the seconds that they
-save.
+names, then states, then leaves of the tree, both by the seconds that they save.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 
@@ -39,15 +38,15 @@ from chatcli.store.segments.inventory import (
 # The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
 # many as take so many bytes. Of those that so many fit, there is one at every boundary.
 NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, NEWEST_STATE_BYTES, 32
-# How long computing a state again may take that goes for want of space, and after how many newer
-# states it may take twice as long, four times as long after twice as many.
-RECOMPUTE_SECONDS, DOUBLING_STATES = 1.0, 4
 # After a week without use, a checkpoint is worth half.
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
 GRACE_SECONDS = 3600.0
 # The part of the limit that is left in use, so that not every turn is over it again.
-TARGET_SHARE = 0.9
+TARGET_SHARE = 0.95
+
+# Whether rows are on the way to the newest of their conversation, and the seconds that a byte saves.
+Rank = tuple[bool, float]
 
 REDUNDANT = "a longer file holds the same rows"
 
@@ -208,9 +207,8 @@ def _cheapest(sessions: Path | Location, open_ids: Collection[str]) -> Iterator[
     trees = [Tree(folder, open_ids) for folder in models(sessions)]
     for tree in trees:
         yield from tree.useless()
-    for choose in (Tree.sparse, Tree.older):
-        for item in heapq.merge(*map(choose, trees), key=lambda item: item.used):
-            yield Removal(item.path, item.size, "over the limit: an older state, thinned")
+    for _, item in heapq.merge(*(tree.older_states() for tree in trees), key=itemgetter(0)):
+        yield Removal(item.path, item.size, "over the limit: an older state, thinned")
     for _, items in heapq.merge(*(tree.leaves() for tree in trees), key=itemgetter(0)):
         for item in items:
             yield Removal(item.path, item.size, "over the limit: least useful")
@@ -240,17 +238,21 @@ class Tree:
         """Of each segment, parents first: its parent, its seconds, and what is below it on one path.
 
         That is how many states, and on the ways to them the seconds to the last segment before the next.
+        A parent that does not come before is none: no forged file makes a circle.
         """
         self._parents: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         for item in sorted(self._rows, key=lambda item: item.start):
-            self._parents |= dict(zip(item.ids, (item.parent, *item.ids), strict=False))
-            self._seconds |= dict(zip(item.ids, item.segment_seconds, strict=True))
+            for name, parent, seconds in zip(
+                item.ids, (item.parent, *item.ids), item.segment_seconds, strict=False
+            ):
+                self._parents.setdefault(name, parent if parent in self._parents else "")
+                self._seconds.setdefault(name, seconds)
         self._below = dict.fromkeys(self._parents, 0)
         self._reach = dict.fromkeys(self._parents, 0.0)
         for name in reversed(self._parents):
             has_state, parent = name in self._states, self._parents[name]
-            if parent in self._below:
+            if parent:
                 self._below[parent] = max(self._below[parent], self._below[name] + has_state)
                 if self._below[name] and not has_state:
                     reach = self._seconds[name] + self._reach[name]
@@ -261,85 +263,125 @@ class Tree:
         yield from (Removal(item.path, _size(item.path), "damaged") for item in self._damaged)
         yield from (Removal(item.path, item.size, REDUNDANT) for item in self._redundant.values())
 
-    def thinned(
-        self, seconds: float, *, sparser: bool = False, newest_bytes: int = NEWEST_BYTES
-    ) -> list[Item]:
+    def thinned(self, seconds: float, *, newest_bytes: int = NEWEST_BYTES) -> list[Item]:
         """States without which all up to the next are computed within `seconds` from the last that stays.
 
-        Not the newest ones. `sparser`: the more states follow, the longer it may take.
+        Not the newest ones.
         """
         thinned: list[Item] = []
         since: dict[str, float] = {}
         for name, parent in self._parents.items():
             since[name] = since.get(parent, 0.0) + self._seconds[name]
             if name in self._states:
-                below = self._below[name]
-                longer = 1 << (below // DOUBLING_STATES).bit_length() if sparser else 1
-                if since[name] + self._reach[name] > seconds * longer:
+                if since[name] + self._reach[name] > seconds:
                     since[name] = 0.0
-                elif sparser or parent in self._parents:
-                    size = self._states[name].size
-                    if below >= newest_states(size, 0 if sparser else newest_bytes):
-                        thinned.append(self._states[name])
+                elif parent and self._below[name] >= newest_states(self._states[name].size, newest_bytes):
+                    thinned.append(self._states[name])
         return thinned
 
-    def sparse(self) -> list[Item]:
-        """The states that go first for want of space, longest unused first: ever sparser ones stay.
+    def older_states(self) -> Iterator[tuple[float, Item]]:
+        """The states that go first for want of space, least valuable first, each with what it is worth.
 
-        Those without rows are among them.
+        Those without rows, then all but the newest of each conversation. One is worth the seconds to it from
+        the one before it that stays, and less the further it is from the newest.
         """
-        items = [item for name, item in self._states.items() if name not in self._parents]
-        items += self.thinned(RECOMPUTE_SECONDS, sparser=True)
-        self._removed = {item.ids[0] for item in items}
-        return sorted(items, key=lambda item: item.used)
+        for name, item in self._states.items():
+            if name not in self._parents:
+                self._removed.add(name)
+                yield -1.0, item
+        distances = self._distances()
 
-    def older(self) -> list[Item]:
-        """The states that go then, longest unused first: all that are not the last of a path."""
-        items = [
-            item for name, item in self._states.items() if self._below.get(name) and name not in self._removed
-        ]
-        self._removed.update(item.ids[0] for item in items)
-        return sorted(items, key=lambda item: item.used)
+        def worth(name: str) -> float:
+            seconds, parent = self._seconds[name], self._parents[name]
+            while parent and (parent not in self._states or parent in self._removed):
+                seconds, parent = seconds + self._seconds[parent], self._parents[parent]
+            item = self._states[name]
+            return self._worth(seconds / distances[name], item.size, item.used)
 
-    def leaves(self) -> Iterator[tuple[float, list[Item]]]:
+        heap = [(worth(name), name) for name in self._states if distances.get(name)]
+        heapq.heapify(heap)
+        while heap:
+            before, name = heapq.heappop(heap)
+            if (now := worth(name)) > before:  # a state on the way to it has gone
+                heapq.heappush(heap, (now, name))
+            else:
+                self._removed.add(name)
+                yield now, self._states[name]
+
+    def _distances(self) -> dict[str, int]:
+        """Of each segment, how many steps it is from its conversation's newest state; 1 of a shared one."""
+        distances = self._to_newest({name: item.used for name, item in self._states.items()})
+        for name, parent in self._parents.items():
+            if parent:
+                distances.setdefault(name, distances[parent] + 1)
+            else:
+                distances[name] = 1
+        return distances
+
+    def _to_newest(self, used: Mapping[str, float]) -> dict[str, int]:
+        """The segments on the way to the newest of each conversation, and how many steps they are from it.
+
+        A conversation is all that follows one segment after a path's first, which others share. `used` is
+        when what may be the newest was last used; what is open is newer.
+        """
+        conversations: dict[str, str] = {}
+        newest: dict[str, tuple[bool, float, int, str]] = {}
+        for number, (name, parent) in enumerate(self._parents.items()):
+            # A path's first segment has no parent here, and its children begin conversations.
+            conversation = conversations[name] = conversations[parent] if self._parents.get(parent) else name
+            if name in used:
+                last = (name in self._open, used[name], number, name)
+                newest[conversation] = max(newest.get(conversation, last), last)
+        steps: dict[str, int] = {}
+        for *_, name in newest.values():
+            for step in count():
+                if not name:
+                    break
+                steps[name], name = step, self._parents[name]
+        return steps
+
+    def leaves(self) -> Iterator[tuple[Rank, list[Item]]]:
         """Leaves of the tree, each with its states, least valuable first; then what they leave as leaves.
 
-        Each with what it is worth, or what the one before it is worth if that is more. Last come the
-        states beside open paths.
+        Branches that were left come before the newest of each conversation. Each has its rank, or that of the
+        one before it if that is more. Last come the states beside open paths.
         """
         children = dict.fromkeys(self._holders, 0)
         for item in self._rows:
             if item.parent in children:
                 children[item.parent] += 1
-        heap = [self._ranked(item) for item in self._rows if _is_leaf(item, children)]
+        newest = self._to_newest({name: item.used for item in self._rows for name in item.ids})
+
+        def ranked(item: Item) -> tuple[Rank, str, Item]:
+            size = item.size + sum(state.size for state in self._states_of(item))
+            worth = self._worth(item.seconds, size, item.used)
+            return (any(name in newest for name in item.ids), worth), str(item.path), item
+
+        heap = [ranked(item) for item in self._rows if _is_leaf(item, children)]
         heapq.heapify(heap)
-        highest = 0.0
+        highest = (False, 0.0)
         while heap:
-            worth, _, item = heapq.heappop(heap)
+            rank, _, item = heapq.heappop(heap)
             if not any(name in self._open for name in item.ids):
-                highest = max(highest, worth)
+                highest = max(highest, rank)
                 yield highest, [*self._states_of(item), item]
                 self._removed.update(item.ids)
                 if item.parent in children:
                     children[item.parent] -= 1
                 for parent in self._holders.get(item.parent, ()):
                     if _is_leaf(parent, children):
-                        heapq.heappush(heap, self._ranked(parent))
+                        heapq.heappush(heap, ranked(parent))
 
         kept = {*self._open, *self._removed}
-        yield math.inf, [item for name, item in self._states.items() if name not in kept]
-
-    def _ranked(self, item: Item) -> tuple[float, str, Item]:
-        return self._worth(item), str(item.path), item
+        yield (True, math.inf), [item for name, item in self._states.items() if name not in kept]
 
     def _states_of(self, item: Item) -> list[Item]:
         return [self._states[name] for name in item.ids if name in self._states and name not in self._removed]
 
-    def _worth(self, item: Item) -> float:
+    def _worth(self, seconds: float, size: int, used: float) -> float:
         """Prefill seconds saved per byte, halved for every week without use."""
-        size = item.size + sum(state.size for state in self._states_of(item))
-        age = max(0.0, self._now - item.used)
-        return float(item.seconds / max(size, 1) * 0.5 ** (age / HALF_LIFE_SECONDS))
+        age = max(0.0, self._now - used)
+        return float(seconds / max(size, 1) * 0.5 ** (age / HALF_LIFE_SECONDS))
 
 
 def _is_leaf(item: Item, children: Mapping[str, int]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +79,8 @@ def evict(folder: Path, limit: int, open_ids: Sequence[Segment] = ()) -> list[ev
 
 def set_age(folder: Path, seconds: float) -> None:
     for path in folder.glob("kv/*/??/*"):
-        os.utime(path, (time.time() - seconds, time.time() - seconds))
+        used = path.stat().st_mtime - seconds
+        os.utime(path, (used, used))
 
 
 def slightly_smaller_limit(folder: Path) -> int:
@@ -90,10 +91,10 @@ def slightly_smaller_limit(folder: Path) -> int:
 # States
 
 
-def thinned(folder: Path, seconds: float, *, sparser: bool = False) -> list[int]:
+def thinned(folder: Path, seconds: float) -> list[int]:
     """The depths of the conversation's states that stay."""
     tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
-    for item in tree.thinned(seconds, sparser=sparser, newest_bytes=0):
+    for item in tree.thinned(seconds, newest_bytes=0):
         item.path.unlink()
     return states(folder, path_of(tokens_of(1, 40)))
 
@@ -104,9 +105,44 @@ def test_states_stay_that_take_long_to_compute_again_and_the_newest(tmp_path: Pa
     assert [1, 14, 28, 37, 38, 39, 40] == thinned(tmp_path, 2.0)
 
 
+def states_after(folder: Path, path: TokenPath, count: int) -> list[int]:
+    """The depths of a path's states once `count` states have gone for want of space."""
+    tree = eviction.Tree(Location.of(folder / "kv" / FINGERPRINT), ())
+    for _, item in islice(tree.older_states(), count):
+        item.path.unlink()
+    return states(folder, path)
+
+
 def test_older_states_stay_ever_more_sparsely(tmp_path: Path) -> None:
-    put_conversation(tmp_path, tokens_of(1, 40), seconds=1.01)
-    assert [9, 17, 25, 29, 33, 35, 37, 38, 39, 40] == thinned(tmp_path, 1.0, sparser=True)
+    path = put_conversation(tmp_path, tokens_of(1, 40))
+    kept = states_after(tmp_path, path, 30)
+    gaps = [end - start for start, end in pairwise(kept)]
+    assert (10, 40) == (len(kept), kept[-1])
+    assert gaps == sorted(gaps, reverse=True) and gaps[0] > 2 * gaps[-1], gaps
+
+
+def test_a_state_goes_that_is_computed_sooner_than_another_of_its_size(tmp_path: Path) -> None:
+    slow = put_conversation(tmp_path, tokens_of(1, 10), seconds=2.0)
+    quick = put_conversation(tmp_path, tokens_of(2, 10), seconds=0.1)
+    states_after(tmp_path, slow, 6)
+    assert (list(range(1, 11)), 4) == (states(tmp_path, slow), len(states(tmp_path, quick)))
+
+
+def test_a_branch_that_was_left_loses_its_states_before_the_newest_one(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 12)
+    left = put_conversation(tmp_path, tokens)
+    newest = put_conversation(tmp_path, tokens_of(2, 4, prefix=tokens[:8]))
+    states_after(tmp_path, left, 11)
+    assert 12 not in states(tmp_path, left)
+    assert 12 == states(tmp_path, newest)[-1]
+    assert set(states(tmp_path, newest)) & {8, 9, 10, 11}
+
+
+def test_the_newest_state_of_each_conversation_outlives_all_others(tmp_path: Path) -> None:
+    conversations = [put_conversation(tmp_path, tokens_of(seed, 6), seconds=seed) for seed in (1, 2, 3)]
+    tree = eviction.Tree(Location.of(tmp_path / "kv" / FINGERPRINT), ())
+    assert 15 == len([item.path.unlink() for _, item in tree.older_states()])
+    assert [[6], [6], [6]] == [states(tmp_path, path) for path in conversations]
 
 
 def test_without_space_only_the_last_state_of_a_path_stays(tmp_path: Path) -> None:
@@ -117,7 +153,7 @@ def test_without_space_only_the_last_state_of_a_path_stays(tmp_path: Path) -> No
     assert (20, [20]) == (depth(tmp_path, tokens_of(1, 20), stateful=True), states(tmp_path, path))
 
 
-def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) -> None:
+def test_states_go_before_rows_and_more_of_those_used_longest_ago(tmp_path: Path) -> None:
     old = put_conversation(tmp_path, tokens_of(1, 20))
     set_age(tmp_path, WEEK_SECONDS)
     new = put_conversation(tmp_path, tokens_of(2, 20))
@@ -126,9 +162,8 @@ def test_states_go_before_rows_and_those_used_longest_ago_first(tmp_path: Path) 
         removal.path.name.partition(".")[2] for removal in removals
     ]
     assert (20, 20) == (depth(tmp_path, tokens_of(1, 20)), depth(tmp_path, tokens_of(2, 20)))
-    assert list(range(1, 21)) == states(tmp_path, new)
-    assert len(states(tmp_path, old)) < 20
-    assert [19, 20] == states(tmp_path, old)[-2:]
+    assert len(states(tmp_path, old)) < len(states(tmp_path, new))
+    assert [19, 20] == states(tmp_path, old)[-2:] == states(tmp_path, new)[-2:]
 
 
 def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
@@ -196,6 +231,17 @@ def test_leaves_go_before_their_parents(tmp_path: Path) -> None:
     for remaining in (4, 3, 2, 1, 0):
         evict(tmp_path, slightly_smaller_limit(tmp_path))
         assert remaining == depth(tmp_path, tokens_of(1, 5))
+
+
+def test_branches_that_were_left_go_before_the_newest_of_a_conversation(tmp_path: Path) -> None:
+    tokens = tokens_of(1, 12)
+    put_conversation(tmp_path, tokens, seconds=5.0, state=False)
+    newest = tokens_of(2, 4, prefix=tokens[:8])
+    put_conversation(tmp_path, newest, seconds=0.1, state=False)
+    put_conversation(tmp_path, tokens_of(3, 5), seconds=0.1, state=False)
+    removals = list(eviction.over_limit(tmp_path, 0))
+    eviction.remove(removals[:3])  # the left one's ninth is in a file with the eight that both have
+    assert (9, 12, 5) == tuple(depth(tmp_path, each) for each in (tokens, newest, tokens_of(3, 5)))
 
 
 def test_items_of_several_models_go_by_value(tmp_path: Path) -> None:
@@ -306,8 +352,18 @@ def test_a_file_stays_if_the_longer_one_that_holds_it_cannot_be_reached(tmp_path
     assert 0 == inventory.total_bytes(tmp_path)
 
 
-def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
-    """Write a joined file of the segments from `start` to `end`."""
+def test_eviction_ends_where_files_name_each_other_as_parents(tmp_path: Path) -> None:
+    path = put_conversation(tmp_path, tokens_of(1, 2))
+    for rows in tmp_path.rglob("*.rows.*"):
+        rows.unlink()
+    join(tmp_path, tokens_of(1, 2), 0, 1, parent=path[1].id)
+    join(tmp_path, tokens_of(1, 2), 1, 2)
+    evict(tmp_path, 0)
+    assert [] == states(tmp_path, path)
+
+
+def join(folder: Path, tokens: Sequence[int], start: int, end: int, parent: str | None = None) -> Path:
+    """Write a file of the segments from `start` to `end`, with a false `parent` if one is given."""
     run = path_of(tokens).upto(end).after(start)
     metadata = {
         "format": SEGMENT_FORMAT,
@@ -315,7 +371,7 @@ def join(folder: Path, tokens: Sequence[int], start: int, end: int) -> Path:
         "kind": "rows",
         "fingerprint": FINGERPRINT,
         "id": run[-1].id,
-        "parent": run[0].parent,
+        "parent": parent or run[0].parent,
         "start": str(start),
         "end": str(end),
         "ends": json.dumps([segment.end for segment in run]),
