@@ -21,6 +21,8 @@ SAMPLED_SHARDS = [f"{number:02x}" for number in range(16)]
 MIN_SAMPLED_FILES = 256
 # Other processes write too, so the files are counted again after writing this part of the limit.
 RECOUNT_PARTS = 16
+# From this part of the limit on an estimate will not do: a few large files fall unevenly into the folders.
+EXACT_SHARE = 0.5
 
 
 def default_limit(sessions: Path | Location) -> int:
@@ -77,6 +79,8 @@ class Budget:
             self._uncounted += size
             if self._used is None or self._uncounted * RECOUNT_PARTS > self._limit:
                 self._used, self._uncounted = estimate(self._sessions), 0
+                if self._used > self._limit * EXACT_SHARE:
+                    self._used = inventory.total_bytes(self._sessions)
             else:
                 self._used += size
             if self._used <= self._limit:
