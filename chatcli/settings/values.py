@@ -30,7 +30,7 @@ NUM_DRAFT_TOKENS = 3
 # How much is shown of each turn's reuse.
 PANELS = ("line", "full", "off")
 # How many bytes of a conversation's newest recurrent states stay on disk.
-NEWEST_STATE_BYTES = 4 << 20
+NEWEST_STATE_BYTES = 2 << 20
 
 # MLX slices by 32-bit numbers.
 MOST_TOKENS = (1 << 31) - 1

@@ -37,7 +37,7 @@ from chatcli.store.segments.inventory import (
 
 # The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
 # many as take so many bytes. Of those that so many fit, there is one at every boundary.
-NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, NEWEST_STATE_BYTES, 32
+NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, NEWEST_STATE_BYTES, 16
 # After a week without use, a checkpoint is worth half.
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
