@@ -10,7 +10,7 @@ from chatcli.settings.config_file import Remembered
 from chatcli.settings.values import RENAMED, SETTINGS
 
 PREFIX = "CHATCLI_"
-OTHERS = ("CONFIG", "DEBUG")
+OTHERS = ("API_KEY", "CONFIG", "DEBUG")
 MEND = "Fix it with: chatcli config --edit"
 
 
@@ -22,7 +22,7 @@ def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
         yield advice("config file", sentence, MEND)
     if not remembered.problems and not remembered.unknown:
         number, aliases = len(remembered.values), len(remembered.models)
-        contents = f"{count(number, 'setting')}, {count(aliases, 'name')} of models"
+        contents = f"{count(number, 'setting')}, {aliases} {'alias' if aliases == 1 else 'aliases'}"
         yield ok(
             "config file",
             f"{path} ({contents if path.exists() else 'not there: the defaults apply'})",

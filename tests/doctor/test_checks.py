@@ -11,7 +11,9 @@ from typing import TextIO
 
 import pytest
 
-from chatcli.doctor import checkup, child, disk
+from chatcli.cli.process import DEBUG
+from chatcli.cli.serve import KEY_VARIABLE
+from chatcli.doctor import checkup, child, disk, settings
 from chatcli.doctor import terminal as terminal_checks
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding
@@ -195,3 +197,10 @@ def test_tmux_as_it_should_be(terminal: TextIO) -> None:
     (clipboard,) = terminal_checks.clipboard(variables, terminal)
     (inside,) = terminal_checks.inside(variables)
     assert ["ok", "ok"] == [clipboard.status, inside.status]
+
+
+def test_the_variables_that_are_no_settings_are_known() -> None:
+    given = dict.fromkeys((KEY_VARIABLE, "CHATCLI_CONFIG", DEBUG), "x")
+    assert ["ok"] == [finding.status for finding in settings.environment(given, [])]
+    wrong = settings.environment({**given, "CHATCLI_KEY": "x"}, [])
+    assert [("advice", "CHATCLI_KEY not known")] == [(finding.status, finding.value) for finding in wrong]
