@@ -220,7 +220,7 @@ def store(
         int, typer.Option("--sessions-count", min=1, help="Sessions in one folder.")
     ] = 10_000,
     segments: Annotated[
-        int, typer.Option("--segments-count", min=2, help="Checkpoints in one folder.")
+        int, typer.Option("--segments-count", min=2, help="Segments in one folder.")
     ] = 100_000,
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of everything, and no large cache.")
@@ -244,7 +244,7 @@ def scale(
         int, typer.Option("--sessions-count", min=1, help="Sessions in one folder.")
     ] = 10_000,
     segments: Annotated[
-        int, typer.Option("--segments-count", min=2, help="Checkpoints in one folder.")
+        int, typer.Option("--segments-count", min=2, help="Segments in one folder.")
     ] = 1_000_000,
     quick: QuickOption = False,
     as_json: JsonOption = False,

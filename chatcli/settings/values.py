@@ -333,7 +333,7 @@ class Settings:
         ),
     ] = POCKET
     sampling: Sampling = Sampling()
-    think: Annotated[bool | None, Switch("Turn the model's thinking on or off.", "model default")] = None
+    think: Annotated[bool | None, Switch("Turn the model's thinking on or off.", BY_MODEL)] = None
     cache: Annotated[bool, Switch("Read and write checkpoints (default: cache).")] = True
     typeahead: Annotated[bool, Switch("Prefill a message while it is typed (default: typeahead).")] = True
     model_options: ModelOptions = DEFAULTS
