@@ -8,6 +8,7 @@ import pytest
 
 from chatcli.errors import UsageError
 from chatcli.settings import config_file
+from chatcli.settings.values import SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -72,41 +73,46 @@ def test_a_former_name_is_read_and_replaced_by_the_new_one(tmp_path: Path) -> No
     assert "" == path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("key", "word", "value"),
-    [
-        ("model", "org/name", "org/name"),
-        ("temp", "1", 1.0),
-        ("top_p", "0.9", 0.9),
-        ("top_k", "40", 40),
-        ("min_p", "0.05", 0.05),
-        ("repetition_penalty", "1.1", 1.1),
-        ("seed", "7", 7),
-        ("max_tokens", "9", 9),
-        ("think", "off", False),
-        ("cache", "no", False),
-        ("typeahead", "TRUE", True),
-        ("cache_limit", "5GiB", "5GiB"),
-        ("sessions", "/x", "/x"),
-        ("panel", "off", "off"),
-        ("memory_limit", "12 GB", "12 GB"),
-        ("recompute_seconds", "0.5", 0.5),
-        ("max_kv_size", "64", 64),
-        ("kv_bits", "8", 8),
-        ("kv_group_size", "32", 32),
-        ("prefill_step_size", "9", 9),
-        ("adapter_path", "/x", "/x"),
-        ("min_tokens_to_keep", "2", 2),
-        ("xtc_probability", "0.5", 0.5),
-        ("xtc_threshold", "0.2", 0.2),
-        ("presence_penalty", "-1", -1.0),
-        ("frequency_penalty", "1.5", 1.5),
-        ("repetition_context_size", "64", 64),
-        ("stop", "\n\n", ["\n\n"]),
-        ("logit_bias", "5:-1.5, 6:2", ["5:-1.5", "6:2"]),
-        ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
-    ],
-)
+# What each setting is given, and what the file brings back.
+GIVEN: list[tuple[str, str, object]] = [
+    ("model", "org/name", "org/name"),
+    ("temp", "1", 1.0),
+    ("top_p", "0.9", 0.9),
+    ("top_k", "40", 40),
+    ("min_p", "0.05", 0.05),
+    ("repetition_penalty", "1.1", 1.1),
+    ("seed", "7", 7),
+    ("max_tokens", "9", 9),
+    ("think", "off", False),
+    ("cache", "no", False),
+    ("typeahead", "TRUE", True),
+    ("cache_limit", "5GiB", "5GiB"),
+    ("sessions", "/x", "/x"),
+    ("panel", "off", "off"),
+    ("memory_limit", "12 GB", "12 GB"),
+    ("recompute_seconds", "0.5", 0.5),
+    ("max_kv_size", "64", 64),
+    ("kv_bits", "8", 8),
+    ("kv_group_size", "32", 32),
+    ("prefill_step_size", "9", 9),
+    ("adapter_path", "/x", "/x"),
+    ("min_tokens_to_keep", "2", 2),
+    ("xtc_probability", "0.5", 0.5),
+    ("xtc_threshold", "0.2", 0.2),
+    ("presence_penalty", "-1", -1.0),
+    ("frequency_penalty", "1.5", 1.5),
+    ("repetition_context_size", "64", 64),
+    ("stop", "\n\n", ["\n\n"]),
+    ("logit_bias", "5:-1.5, 6:2", ["5:-1.5", "6:2"]),
+    ("system", 'two\nlines "and" \\ ünï', 'two\nlines "and" \\ ünï'),
+    ("think_budget", "500", 500),
+    ("pipeline", "on", True),
+    ("draft_model", "org/name", "org/name"),
+    ("num_draft_tokens", "3", 3),
+]
+
+
+@pytest.mark.parametrize(("key", "word", "value"), GIVEN)
 def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word: str, value: object) -> None:
     path = tmp_path / "config.toml"
     given = config_file.setting_of(key).check_word(word, key)
@@ -115,3 +121,7 @@ def test_every_setting_comes_back_as_it_was_given(tmp_path: Path, key: str, word
     assert {key: value} == config_file.read(path).values
     assert config_file.change(path, key, None)
     assert {} == config_file.read(path).values
+
+
+def test_no_setting_is_left_out_of_that() -> None:
+    assert {*SETTINGS} == {key for key, _, _ in GIVEN}
