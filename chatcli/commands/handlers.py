@@ -91,6 +91,7 @@ def help_(chat: LiveChat, argument: str) -> Result:
     group="Sessions",
     details="Continue a saved session. Without a name, choose from a list.",
     example="/resume trip-to-lisbon",
+    aliases=("list", "sessions"),
     complete=_session_names,
 )
 def resume(chat: LiveChat, argument: str) -> Result:

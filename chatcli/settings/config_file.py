@@ -99,7 +99,9 @@ def key_of(given: str) -> str:
     key = given.replace("-", "_").lower()
     key = RENAMED.get(key, key)
     if key not in SETTINGS:
-        raise UsageError(f"There is no setting '{shorten(given, 40)}'{_did_you_mean(given)}.")
+        raise UsageError(
+            f"There is no setting '{shorten(given, 40)}'{_did_you_mean(given)}. To list them: chatcli config"
+        )
     return key
 
 

@@ -24,6 +24,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.margins import ConditionalMargin, ScrollbarMargin
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
@@ -131,11 +132,14 @@ class Shell:
         waiting = Window(FormattedTextControl(self._queue_text), dont_extend_height=True)
         menu = CompletionsMenu(MENU_ROWS, scroll_offset=1, extra_filter=has_focus(self._composer.buffer))
 
-        def menu_height() -> int:
+        def choices() -> int:
             state = self._composer.buffer.complete_state
-            return min(len(state.completions), MENU_ROWS) if state else 0
+            return len(state.completions) if state else 0
 
-        menu.content.height = menu_height  # type: ignore[attr-defined]
+        menu.content.height = lambda: min(choices(), MENU_ROWS)  # type: ignore[attr-defined]
+        # Beside choices that are all shown a scrollbar would say nothing.
+        scrollbar = ConditionalMargin(ScrollbarMargin(), Condition(lambda: choices() > MENU_ROWS))
+        menu.content.right_margins = [scrollbar]  # type: ignore[attr-defined]
         below = HSplit(
             [
                 ConditionalContainer(Window(height=1), is_streaming),
@@ -252,7 +256,7 @@ class Shell:
         if self._busy:
             self._composer.show_notice(text)
         else:
-            self._screen.print(text, "yellow")
+            self._screen.print(f"{text}\n", "yellow")
 
     def _expand(self, text: str) -> mentions.ExpandedMessage:
         return mentions.expand(text, Path.cwd(), self._composer.paste_texts)

@@ -70,7 +70,8 @@ def test_anything_else_is_a_message(line: str) -> None:
 
 
 def test_every_name_and_alias_that_is_found_is_a_command() -> None:
-    for name in ["h", "?", "exit", "q", "bye", "fork", *(known.name for known in all_commands())]:
+    aliases = ["h", "?", "exit", "q", "bye", "fork", "list", "sessions"]
+    for name in [*aliases, *(known.name for known in all_commands())]:
         assert find(name) in all_commands()
         assert is_command(f"/{name}"), name
 

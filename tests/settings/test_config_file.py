@@ -42,7 +42,7 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path: Path, text: str, clue: str
     ("key", "word", "clue"),
     [
         ("tmp", "1", "no setting 'tmp' (did you mean 'temp'?)"),
-        ("zzz", "1", "no setting 'zzz'."),
+        ("zzz", "1", "no setting 'zzz'. To list them: chatcli config"),
         ("temp", "hot", "temp must be a number ≥ 0, not 'hot'"),
         ("temp", "nan", "temp must be"),
         ("temp", "inf", "temp must be"),

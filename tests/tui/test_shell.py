@@ -172,13 +172,23 @@ def test_control_c_stops_a_reply_clears_a_line_and_leaves(models: Path, tmp_path
     assert ["tell me everything"] == [turn["user"] for turn in turns_of(program, "talk")]
 
 
+def scrollbar(terminal: Terminal) -> list[int]:
+    """The rows with a cell of the menu's scrollbar."""
+    rows = range(terminal.screen.lines)
+    return [y for y in rows if "brightblack" in {cell.bg for cell in terminal.screen.buffer[y].values()}]
+
+
 @pytest.mark.slow
 def test_the_menu_of_commands_and_a_second_line(chatcli: Program) -> None:
     with open_shell(chatcli, "-m", chatcli.model, "-S", "lines", "-n", "4") as terminal:
         terminal.wait_for(lambda: ready(terminal))
-        terminal.send("/re")
-        terminal.wait_for("continue a saved session")
+        terminal.send("/")
+        terminal.wait_for("more with /help COMMAND")
+        terminal.wait_for(lambda: scrollbar(terminal))
+        terminal.send("re")
+        terminal.wait_for(lambda: "/rewind" in terminal.text() and "/branch" not in terminal.text())
         assert "/resume" in terminal.text() and "/rename" in terminal.text()
+        assert not scrollbar(terminal)
         terminal.send("n")
         terminal.wait_for(lambda: "/resume" not in terminal.text())
         terminal.send(TAB)
