@@ -40,7 +40,7 @@ from chatcli.exchange import importing
 from chatcli.model import hub, vision
 from chatcli.session import compaction
 from chatcli.session.live_chat import LiveChat
-from chatcli.settings.values import IN_SHELL, NO_MODEL, PANELS, POCKET, aliased
+from chatcli.settings.values import BY_MODEL, IN_SHELL, NO_MODEL, PANELS, POCKET, Sampling, aliased
 from chatcli.store.sessions import search as searching
 from chatcli.store.sessions.images import Gallery
 from chatcli.text import shorten
@@ -395,19 +395,23 @@ def set_(chat: LiveChat, argument: str) -> Result:
     if not argument:
         sampling = chat.model.sampling
         width = max(map(len, IN_SHELL))
-        return PlainText("\n".join(f"{key:{width}}  {_shown(getattr(sampling, key))}" for key in IN_SHELL))
+        return PlainText("\n".join(f"{key:{width}}  {_shown(key, sampling)}" for key in IN_SHELL))
     key, _, word = re.sub("[ =]+", " ", argument, count=1).partition(" ")
     if key not in IN_SHELL:
         raise UsageError(f"There is no setting '{key}': there are {', '.join(IN_SHELL)}.")
     if word := word.strip():
         chat.set(key, None if word in ("off", "default") else IN_SHELL[key].check_word(word, key))
-    return PlainText(f"{key} is {_shown(getattr(chat.model.sampling, key))}.")
+    return PlainText(f"{key} is {_shown(key, chat.model.sampling)}.")
 
 
-def _shown(value: object) -> str:
+def _shown(key: str, sampling: Sampling) -> str:
+    """A setting's value. Off is what neither the model's makers nor anybody else has set."""
+    value = getattr(sampling, key)
     if isinstance(value, tuple):
         return ", ".join(map(repr, value))
-    return "off" if value is None else str(value)
+    if value is None:
+        return "off" if IN_SHELL[key].unset == BY_MODEL else IN_SHELL[key].unset
+    return str(value)
 
 
 @command(

@@ -249,6 +249,7 @@ def test_off_goes_back_to_the_models_own(shell: LiveChat) -> None:
     assert "presence_penalty is 0.5." == say(shell, "/set presence_penalty off")
     assert "top_k is 2000." == say(shell, "/set top_k 2000")
     assert "top_k is off." == say(shell, "/set top_k off")
+    assert "repetition_context_size is 20, as in mlx-lm." == say(shell, "/set repetition_context_size off")
 
 
 def test_a_stop_text_is_set_and_unset(shell: LiveChat) -> None:
