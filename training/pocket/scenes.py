@@ -1008,6 +1008,72 @@ def kinship(source: Source) -> Passage:
     return Passage("kinship", pieces, asks, slots, extra=f"{result} family")
 
 
+def household(source: Source) -> Passage:
+    """The people of the user's home, each with a name, and how many they are."""
+    rng = source.rng
+    count = rng.choice([2, 2, 3, 4])
+    nouns = rng.sample(
+        [
+            "wife",
+            "son",
+            "daughter",
+            "mother",
+            "father",
+            "sister",
+            "brother",
+            "grandmother",
+            "aunt",
+            "uncle",
+            "cousin",
+            "niece",
+        ],
+        count,
+    )
+    slots = dict(zip("abcd", distinct(source, "name", count), strict=False))
+    parts = [f"my {noun} [{slot}]" for noun, slot in zip(nouns, "abcd", strict=False)]
+    whole = NUMBERS[count + 1]
+    start = rng.choice(
+        [
+            f"we are a family of {whole}: me, ",
+            f"we are {whole} at home: me, ",
+            "my family: ",
+            "I live with ",
+            "at home I have ",
+            f"there are {whole} of us: me, ",
+        ]
+    )
+    said = start + rng.choice([together(parts), ", ".join(parts)])
+    claims = [f"your {noun} is called [{slot}]" for noun, slot in zip(nouns, "abcd", strict=False)]
+    asks: list[Question] = []
+    for noun, slot, claim in zip(nouns, "abcd", claims, strict=False):
+        asks += [
+            Question(
+                f"what is my {noun} called?;what's my {noun}'s name?;what is the name of my {noun}?;who is my {noun}?;my {noun}'s name?;and my {noun}?;do you know my {noun}'s name?",
+                f"your {noun}'s name",
+                f"[{slot}]",
+                claim,
+            ),
+            Question(
+                f"who is [{slot}]?;who's [{slot}]?;do you know who [{slot}] is?;and who is [{slot}]?",
+                f"who [{slot}] is",
+                f"your {noun}",
+                f"[{slot}] is your {noun}",
+            ),
+        ]
+    if whole in start:
+        asks += [
+            Question(
+                "how many people are in my family?;how many people live in my home?;how many are we?;how big is my family?;how many of us are there?",
+                "how many people are in your family",
+                whole,
+                f"there are {whole} people in your family",
+            )
+        ] * 2
+    return Passage(
+        "kinship", [(said, together(claims))], asks, slots, extra="family live home people relatives"
+    )
+
+
 def theirs(source: Source) -> Passage:
     """Somebody of the user's, and somebody or something of theirs."""
     rng = source.rng
@@ -1252,6 +1318,118 @@ def owned(source: Source) -> Passage:
             if "from" not in question.topic and "where" not in question.topic and "when" not in question.topic
         ]
     return retold(Passage("it", pieces, asks, slots, missing, extra=noun), source, 0.25)
+
+
+FODDER = [food for food in w.FOODS if food not in ("pollen", "dust", "penicillin", "gluten")]
+
+
+def animal(source: Source) -> Passage:
+    """A pet, its name, and what is told of it by "he", "she" or "it"."""
+    rng = source.rng
+    noun = rng.choice(
+        [each for each in w.ANIMALS if each not in ("pet", "sheep", "fish", "goldfish", "cattle")]
+    )
+    he, his = rng.choice([("he", "his"), ("she", "her"), ("it", "its")])
+    it, your = f"my {noun}", f"your {noun}"
+    slots = {
+        "v": distinct(source, "pet", 1)[0],
+        "c": rng.choice(w.COLOURS),
+        "k": str(rng.randint(1, 30)),
+        "f": rng.choice(FODDER),
+        "s": rng.choice(["in", "under", "behind", "next to"]) + f" the {rng.choice(w.SPOTS[:24])}",
+    }
+    both = [it, it, "[v]"]
+    options = {
+        "c": (
+            f"{he} is [c]",
+            f"{your} is [c]",
+            "what colour is {};what color is {};which colour is {};what colour does {} have",
+            f"the colour of {your}",
+        ),
+        "k": (
+            rng.choice([f"{he} is [k] years old", f"{he} is [k]"]),
+            f"{your} is [k] years old",
+            "how old is {};what is the age of {};do you know how old {} is",
+            f"how old {your} is",
+        ),
+        "f": (
+            rng.choice([f"{he} eats [f]", f"{he} only eats [f]"]),
+            f"{your} eats [f]",
+            "what does {} eat;what do I feed {};what food does {} eat;do you know what {} eats",
+            f"what {your} eats",
+        ),
+        "s": (
+            f"{he} sleeps [s]",
+            f"{your} sleeps [s]",
+            "where does {} sleep;in which place does {} sleep;do you know where {} sleeps",
+            f"where {your} sleeps",
+        ),
+    }
+    picked = rng.sample(list(options), rng.choice([1, 1, 2, 3]))
+    start = rng.choice(["I have", "I've got", "we have", "I own", "I got"])
+    named = rng.random() < 0.8
+    pieces = [(f"{start} {a(noun)}", f"you have {a(noun)}")]
+    asks, missing = [], []
+    called = Question(
+        f"what is {it} called?;what's the name of {it}?;what is {it}'s name?;name of {it}?;what did I name {it}?;do you know {it}'s name?",
+        f"the name of {your}",
+        "[v]",
+        f"{your} is called [v]",
+    )
+    if named:
+        claim = f"{your} is called [v]"
+        if rng.random() < 0.5:
+            pieces = [(f"{start} {a(noun)} {rng.choice(['called', 'named'])} [v]", claim)]
+        else:
+            pieces.append(
+                (
+                    rng.choice(
+                        [f"{his} name is [v]", f"{he} is called [v]", f"{he}'s called [v]", "the name is [v]"]
+                    ),
+                    claim,
+                )
+            )
+        asks += [called] * 2
+        asks.append(
+            Question(
+                "who is [v]?;what is [v]?;who's [v]?;what sort of animal is [v]?;what kind of animal is [v]?",
+                "who [v] is",
+                your,
+                f"[v] is {your}",
+            )
+        )
+    else:
+        missing.append(called)
+    for slot, (said, claim, frames, topic) in options.items():
+        names = both if named else [it]
+        question = Question(
+            ";".join(f"{frame.format(rng.choice(names))}?" for frame in frames.split(";"))
+            + f";~{frames.split(';')[0].format(he)}?",
+            topic,
+            f"[{slot}]",
+            claim,
+        )
+        if slot in picked:
+            pieces.append((said, claim))
+            asks += [question] * 2
+        else:
+            missing.append(question)
+    asks.append(
+        Question(
+            "what animal do I have?;which animal do I have?;which pet do I have?;what pet do I have?",
+            "which animal you have",
+            a(noun),
+            pieces[0][1] if not named else f"you have {a(noun)} called [v]",
+        )
+    )
+    unused = {slot for slot in options if slot not in picked} | (set() if named else {"v"})
+    slots = {slot: value for slot, value in slots.items() if slot not in unused}
+    missing = [
+        question
+        for question in missing
+        if not any(f"[{slot}]" in question.frames + question.topic for slot in unused)
+    ]
+    return Passage("it", pieces, asks, slots, missing[:2], extra=f"{noun} pet pets animal animals")
 
 
 # Who does what.
@@ -2430,8 +2608,8 @@ FAMILIES: dict[str, tuple[tuple[Callable[[Source], Passage], float], ...]] = {
     "list": ((start_list, 1),),
     "not": ((lacking, 2), (disliking, 2), (able, 1), (rather, 2)),
     "compare": ((comparison, 3), (ages, 1)),
-    "kinship": ((kinship, 1), (theirs, 1.5)),
-    "it": ((owned, 4), (nested, 1)),
+    "kinship": ((kinship, 2), (theirs, 3), (household, 1.5)),
+    "it": ((owned, 4), (animal, 3), (nested, 1)),
     "numbers": ((counts, 2), (debt, 1)),
     "roles": ((roles, 4), (ways, 1)),
     "event": ((event, 1),),

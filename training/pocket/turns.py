@@ -384,7 +384,7 @@ class Desk:
 
     def tell(self, most: int = 4) -> Turn:
         """The user tells new facts, in as many sentences as come."""
-        left = min(most, self.rng.choice([1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4]))
+        left = min(most, self.rng.choice([1, 1, 1, 1, 2, 2, 2, 3, 3, 4]))
         lower = self.lower()
         sentences: list[str] = []
         fresh: list[Known] = []
