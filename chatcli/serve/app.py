@@ -34,7 +34,7 @@ from chatcli.errors import (
     UsageError,
 )
 from chatcli.events import TurnRecord
-from chatcli.serve import anthropic, openai
+from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, Guard
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import Exchange, Json, parse
@@ -106,6 +106,7 @@ class Api:
         routes = (
             ("POST", "/v1/chat/completions", self._answer(openai.ChatCompletion)),
             ("POST", "/v1/completions", self._answer(openai.Completion)),
+            ("POST", "/v1/responses", self._answer(responses.Responses)),
             ("POST", "/v1/messages", self._answer(anthropic.Messages)),
             ("POST", "/v1/messages/count_tokens", self._answer(anthropic.TokenCount)),
             ("GET", "/v1/models", self._models),
@@ -242,6 +243,8 @@ class Api:
             f"{record.generated_tokens:,} generated",
             duration(time.monotonic() - began),
         ]
+        if exchange.left_out:
+            parts.append(f"tools left out: {', '.join(exchange.left_out)}")
         if record.miss_reason:
             parts.append(record.miss_reason)
         self.log(scope, record.finish_reason, ", ".join(parts))

@@ -46,6 +46,7 @@ SAMPLING = {
     "seed": "seed",
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
     "thinking_budget": "think_budget",
 }
 # As OpenAI's.
@@ -182,9 +183,7 @@ class ChatCompletion(Completion):
             body.refuse(key, f"{CANNOT}: use tools")
         for key in ("audio", "prediction", "web_search_options"):
             body.refuse(key, CANNOT)
-        form = body.object("response_format")
-        if form is not None and form.get("type", str) not in (None, "text"):
-            raise form.wrong("type", "must be 'text': replies are not forced into a form")
+        refuse_form(body.object("response_format"))
         top = None
         if body.get("logprobs", bool):
             top = body.get("top_logprobs", int) or 0
@@ -192,7 +191,7 @@ class ChatCompletion(Completion):
                 raise body.wrong("top_logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
         messages, images = read_messages(body)
         arguments = body.template_arguments("chat_template_kwargs")
-        think, effort = read_thinking(body, arguments)
+        think, effort = read_thinking(body, arguments, body.get("reasoning_effort", str))
         return ReplyRequest(
             messages=messages,
             tools=read_tools(body),
@@ -292,7 +291,15 @@ def read_sampling(body: Fields) -> Sampling:
     return body.sampling(SAMPLING, logit_bias=biases)
 
 
-def read_thinking(body: Fields, arguments: dict[str, Any]) -> tuple[bool | None, str | None]:
+def refuse_form(form: Fields | None) -> None:
+    """Raise `BadRequest` if a reply is to have a form."""
+    if form is not None and form.get("type", str) not in (None, "text"):
+        raise form.wrong("type", "must be 'text': replies are not forced into a form")
+
+
+def read_thinking(
+    body: Fields, arguments: dict[str, Any], effort: str | None
+) -> tuple[bool | None, str | None]:
     """Whether to think and how much, taken out of the template's `arguments` too. Raises `BadRequest`."""
     think = body.get("enable_thinking", bool)
     own = Fields(arguments, "chat_template_kwargs")
@@ -300,10 +307,9 @@ def read_thinking(body: Fields, arguments: dict[str, Any]) -> tuple[bool | None,
         switch = own.get(key, bool)
         think = switch if switch is not None else think
         arguments.pop(key, None)
-    effort = body.get("reasoning_effort", str) or None
     if effort == "none":
         return (False if think is None else think), None
-    return think, effort
+    return think, effort or None
 
 
 def read_tools(body: Fields) -> tuple[Json, ...]:
@@ -314,6 +320,11 @@ def read_tools(body: Fields) -> tuple[Json, ...]:
             raise tool.wrong("type", "must be 'function'")
         function = Fields(tool.need("function", dict), tool.name("function"))
         tools.append(tool_object(function, "parameters"))
+    return chosen(body, tools)
+
+
+def chosen(body: Fields, tools: Sequence[Json]) -> tuple[Json, ...]:
+    """The tools, unless the request wants none to be called. Raises `BadRequest`."""
     match body.values.get("tool_choice"):
         case None | "auto":
             return tuple(tools)
@@ -346,7 +357,7 @@ def read_messages(body: Fields) -> tuple[tuple[Message, ...], tuple[Image, ...]]
 def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
     for fields in given:
         role = fields.need("role", str)
-        texts, own = _read_content(fields)
+        texts, own = read_content(fields, "content")
         images |= {image.picture.sha256: image for image in own}
         pictures = tuple(image.picture for image in own)
         match role:
@@ -362,41 +373,48 @@ def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Me
             case "assistant":
                 content = "".join(texts)
                 thinking = fields.get("reasoning_content", str) or fields.get("reasoning", str) or ""
-                calls = tuple(_read_call(call, len(content)) for call in fields.objects("tool_calls"))
-                yield Message("assistant", content, thinking, tool_calls=calls)
+                calls = []
+                for each in fields.objects("tool_calls"):
+                    function = Fields(each.need("function", dict), each.name("function"))
+                    calls.append(read_call(function, each.get("id", str) or "", len(content)))
+                yield Message("assistant", content, thinking, tool_calls=tuple(calls))
             case _:
                 raise fields.wrong("role", "must be system, developer, user, assistant or tool")
 
 
-def _read_content(fields: Fields) -> tuple[list[str], list[Image]]:
-    """The texts and the images of a message."""
-    content = fields.values.get("content")
+def read_content(fields: Fields, key: str) -> tuple[list[str], list[Image]]:
+    """The texts and the images of a message's field. Raises `BadRequest` and `NotAnImage`."""
+    content = fields.values.get(key)
     if content is None or isinstance(content, str):
         return [content or ""], []
     texts, images = [], []
-    for part in fields.objects("content"):
+    for part in fields.objects(key):
         match part.need("type", str):
-            case "text":
+            case "text" | "input_text" | "output_text":
                 texts.append(part.need("text", str))
             case "refusal":
                 texts.append(part.need("refusal", str))
             case "image_url":
-                holder = Fields(part.need("image_url", dict), part.name("image_url"))
-                url = holder.need("url", str)
-                if not url.startswith("data:") or ";base64," not in url:
-                    raise holder.wrong("url", "must be a data: URL in base64: images are not fetched")
-                images.append(read_image(holder.name("url"), url.partition(";base64,")[2]))
+                images.append(_read_url(Fields(part.need("image_url", dict), part.name("image_url")), "url"))
+            case "input_image":
+                images.append(_read_url(part, "image_url"))
             case _:
-                raise part.wrong("type", "must be text or image_url: no other content is read")
+                raise part.wrong("type", "must be a text or an image: no other content is read")
     return texts, images
 
 
-def _read_call(call: Fields, at: int) -> ToolCall:
-    """A call that an assistant's message makes after `at` characters of its text."""
-    function = Fields(call.need("function", dict), call.name("function"))
+def _read_url(holder: Fields, key: str) -> Image:
+    url = holder.need(key, str)
+    if not url.startswith("data:") or ";base64," not in url:
+        raise holder.wrong(key, "must be a data: URL in base64: images are not fetched")
+    return read_image(holder.name(key), url.partition(";base64,")[2])
+
+
+def read_call(function: Fields, call_id: str, at: int) -> ToolCall:
+    """A call that a reply makes after `at` characters of its text. Raises `BadRequest`."""
     arguments = function.get("arguments", str) or "{}"
     try:
         json.loads(arguments)
     except (ValueError, RecursionError):
         raise function.wrong("arguments", "must be JSON") from None
-    return ToolCall(function.need("name", str), arguments, call.get("id", str) or "", at, at)
+    return ToolCall(function.need("name", str), arguments, call_id, at, at)

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -147,8 +147,8 @@ def read_image(where: str, data: str) -> Image:
         raise BadRequest(f"{where} is no base64.", where) from None
 
 
-def in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages as every chat template takes them. Raises `BadRequest`.
+def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Message, ...]:
+    """The messages as every chat template takes them; `field` has them. Raises `BadRequest`.
 
     Those of the system that come first are one. A later one, which many templates refuse, is the user's,
     in tags that tell it apart. Messages of the user that follow each other are one.
@@ -166,8 +166,8 @@ def in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
             runs.append([message])
     if not runs or runs[-1][0].role not in ("user", "tool"):
         raise BadRequest(
-            "messages must end with a user's message or a tool's result: an assistant's is not gone on with.",
-            "messages",
+            f"{field} must end with a user's message or a tool's result: an assistant's is not gone on with.",
+            field,
         )
     return tuple(
         replace(
@@ -195,6 +195,8 @@ class Exchange(ABC):
 
     stream: bool
     request: ReplyRequest
+    # Types of tools that the request brings and the model is not shown.
+    left_out: Sequence[str] = ()
 
     def __init__(self, model: str) -> None:
         self.model = model

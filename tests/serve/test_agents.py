@@ -1,6 +1,6 @@
 """Coding agents, where they are installed: they run a tool, and what comes after it reuses what came before.
 
-npm install -g @anthropic-ai/claude-code opencode-ai @mariozechner/pi-coding-agent
+npm install -g @anthropic-ai/claude-code opencode-ai @mariozechner/pi-coding-agent @openai/codex
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from tests.support.waiting import wait_until
 # The tool that runs a command, and how to ask each agent a question. Their settings are the documentation's.
 AGENTS = {
     "claude": ("Bash", ["-p", "Run it.", "--max-turns", "3", "--allowedTools", "Bash(touch:*)"]),
+    "codex": (
+        "exec_command",
+        ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "Run it."],
+    ),
     "opencode": ("bash", ["run", "Run it."]),
     "pi": ("bash", ["--provider", "chatcli", "--model", "any", "-p", "Run it."]),
 }
@@ -33,7 +38,12 @@ PAGE = (ROOT / "docs" / "serve.md").read_text()
 
 def configure(home: Path, work: Path, url: str) -> dict[str, str]:
     """Write the settings that the documentation shows, and return an agent's environment."""
-    pi, opencode = re.findall(r"```json\n(.*?)```", PAGE.replace("http://127.0.0.1:8080", url), re.DOTALL)
+    page = PAGE.replace("http://127.0.0.1:8080", url)
+    (codex,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    pi, opencode = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    (home / ".codex").mkdir(parents=True)
+    # The tiny model's tokens are mostly single bytes: Codex is not to make a summary yet.
+    (home / ".codex" / "config.toml").write_text(codex.replace("32000", "256000"))
     (home / ".pi" / "agent").mkdir(parents=True)
     (home / ".pi" / "agent" / "models.json").write_text(pi)
     permissions = {"permission": {"bash": "allow"}, "autoupdate": False}
@@ -53,7 +63,8 @@ def test_an_agent_runs_a_tool_and_its_next_request_reuses_the_last(agent: str, t
     tool, arguments = AGENTS[agent]
     call: dict[str, Any] = {
         "name": tool,
-        "arguments": {"command": "touch ran.txt", "description": "Touch"},
+        # Codex calls it cmd.
+        "arguments": {"command": "touch ran.txt", "cmd": "touch ran.txt", "description": "Touch"},
     }
     # As a model may write it, and no library does.
     written = json.dumps(call, separators=(" ,  ", " : "))
@@ -71,11 +82,13 @@ def test_an_agent_runs_a_tool_and_its_next_request_reuses_the_last(agent: str, t
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
             try:
                 wait_until(lambda: len(started.called) > 1)
             finally:
-                process.kill()
+                # What npm installs starts the program as another process.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     assert (work / "ran.txt").exists()
     first, second = started.called[:2]

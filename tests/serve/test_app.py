@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 ENGINE = ScriptedEngine()
 SLOW = pytest.mark.slow
-ROUTES = {"/v1/chat/completions", "/v1/messages"}
+ROUTES = {"/v1/chat/completions", "/v1/messages", "/v1/responses"}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_an_address_that_others_reach_needs_a_key(host: str, names: list[str], o
 
 
 def test_an_unknown_route_says_what_there_is(url: str) -> None:
-    status, body = answer(url, "POST", "/v1/responses", {})
+    status, body = answer(url, "POST", "/v1/embeddings", {})
     assert 404 == status and all(route in body["error"]["message"] for route in ROUTES)
     assert 404 == answer(url, "GET", "/v1/messages/batches")[0]
     assert 405 == answer(url, "GET", "/v1/messages")[0]

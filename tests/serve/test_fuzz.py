@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from chatcli.errors import ChatcliError
 from chatcli.serve import anthropic, openai
 from chatcli.serve.app import status_of
+from chatcli.serve.responses import Responses
 from chatcli.serve.wire import parse
-from tests.serve import test_anthropic, test_openai
+from tests.serve import test_anthropic, test_openai, test_responses
 from tests.support.serving import SCRIPT
 
 # Fields and values that requests have, so that what is drawn comes far.
@@ -26,6 +27,7 @@ NAMES = sorted(
         *("thinking", "budget_tokens", "tool_choice", "input_schema", "input", "id", "tool_use_id", "stream"),
         *("stream_options", "include_usage", "chat_template_kwargs", "output_config", "effort", "prompt"),
         *("logit_bias", "logprobs", "top_logprobs", "n", "response_format", "is_error", "max_tokens"),
+        *("input", "instructions", "reasoning", "call_id", "output", "namespace", "summary"),
         *openai.SAMPLING,
         *anthropic.SAMPLING,
     }
@@ -33,6 +35,7 @@ NAMES = sorted(
 WORDS = [
     *("user", "assistant", "system", "tool", "text", "image_url", "image", "tool_use", "tool_result"),
     *("function", "base64", "enabled", "auto", "none", "thinking", "custom", "data:image/png;base64,aaaa"),
+    *("function_call", "function_call_output", "reasoning", "message", "input_text", "namespace"),
     *("{}", "", "\ud800", "\0", "1"),
 ]
 SCALARS = (
@@ -48,7 +51,11 @@ VALUES = st.recursive(
 )
 BODIES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 MESSAGES = st.lists(
-    st.dictionaries(st.sampled_from(["role", "content", "tool_calls", "tool_call_id"]), VALUES, max_size=4),
+    st.dictionaries(
+        st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "type", "output"]),
+        VALUES,
+        max_size=4,
+    ),
     max_size=3,
 )
 
@@ -56,10 +63,13 @@ MESSAGES = st.lists(
 @pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(body=BODIES, messages=MESSAGES, ends_well=st.booleans())
-@pytest.mark.parametrize("exchange", [openai.ChatCompletion, openai.Completion, anthropic.Messages])
+@pytest.mark.parametrize(
+    "exchange", [openai.ChatCompletion, openai.Completion, anthropic.Messages, Responses]
+)
 def test_any_body_is_read_or_refused(exchange: Any, body: Any, messages: Any, ends_well: bool) -> None:
     if messages:
-        body["messages"] = [*messages, *([{"role": "user", "content": "chat"}] if ends_well else [])]
+        messages = [*messages, *([{"role": "user", "content": "chat"}] if ends_well else [])]
+        body["input" if exchange is Responses else "messages"] = messages
     data = json.dumps(body).encode("utf-8", "surrogatepass")
     try:
         read = exchange(parse(data), "tiny")
@@ -144,12 +154,28 @@ ANTHROPIC = {
     "stop_sequences": ["a"],
     "temperature": 1,
 }
+RESPONSES = {
+    "instructions": "a",
+    "input": [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
+        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "b"}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "c"}]},
+        {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}", "namespace": "memo"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "d"}]},
+        {"role": "user", "content": [{"type": "input_image", "image_url": f"data:;base64,{PNG}"}]},
+    ],
+    "tools": [test_responses.TOOL, test_responses.NAMESPACE],
+    "tool_choice": "auto",
+    "reasoning": {"effort": "high"},
+    "text": {"format": {"type": "text"}},
+    "max_output_tokens": 1,
+}
 
 
 @pytest.mark.parametrize(
     ("exchange", "body"),
-    [(openai.ChatCompletion, OPENAI), (anthropic.Messages, ANTHROPIC)],
-    ids=["openai", "anthropic"],
+    [(openai.ChatCompletion, OPENAI), (anthropic.Messages, ANTHROPIC), (Responses, RESPONSES)],
+    ids=["openai", "anthropic", "responses"],
 )
 def test_a_value_of_a_wrong_kind_anywhere_is_refused_by_name(exchange: Any, body: Any) -> None:
     exchange(parse(json.dumps(body).encode()), "tiny")

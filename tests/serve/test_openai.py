@@ -197,7 +197,7 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
         ("messages", [{"role": "user"}, {"role": "assistant", "content": "a"}], "end with"),
         ("messages", [{"role": "king", "content": "a"}], "role"),
         ("messages", [{"role": "user", "content": 5}], "list"),
-        ("messages", [{"role": "user", "content": [{"type": "input_audio"}]}], "text or image_url"),
+        ("messages", [{"role": "user", "content": [{"type": "input_audio"}]}], "text or an image"),
         (
             "messages",
             [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}],

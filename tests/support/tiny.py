@@ -209,7 +209,7 @@ def write_reciter(folder: Path, template: str, words: Sequence[str]) -> Path:
     It is a real one whose layers add nothing, so that each token alone says which one follows: after all
     others the first word.
     """
-    special = [*SPECIAL, *words]
+    special = list(dict.fromkeys([*SPECIAL, *words]))
     write_model(folder, "gpt_oss", template=template, special=special)
     # Ordinary text, unlike the tokens of a template.
     tokenizer_file = folder / "tokenizer.json"

@@ -1,0 +1,271 @@
+"""OpenAI's own client against /v1/responses: items in and out, streams, tools, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from chatcli.conversation.tree import Message
+from chatcli.errors import ChatcliError
+from chatcli.events import TextDelta, ToolCall
+from chatcli.serve.request import CallsMade, ReplyDone
+from chatcli.serve.responses import Responses
+from chatcli.serve.wire import parse
+from tests.serve.test_openai import png
+from tests.support.asking import Served
+from tests.support.serving import MATCHED, RECORD, SCRIPT, ScriptedEngine, Started, serving
+from tests.support.templates import QWEN3_TOOLS
+from tests.support.tiny import write_reciter
+
+ENGINE = ScriptedEngine(
+    {
+        **SCRIPT,
+        "cut": [MATCHED, TextDelta("And "), ReplyDone(replace(RECORD, finish_reason="length"))],
+        "recall": [MATCHED, CallsMade((ToolCall("memo__recall", "{}", "call_4"),)), ReplyDone(RECORD)],
+    }
+)
+TOOL = {
+    "type": "function",
+    "name": "read",
+    "description": "Reads.",
+    "parameters": {"type": "object", "properties": {}},
+}
+NAMESPACE = {"type": "namespace", "name": "memo", "tools": [{"type": "function", "name": "recall"}]}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[openai.OpenAI]:
+    with serving(ENGINE) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def ask(client: openai.OpenAI, text: Any = "chat", **more: Any) -> Any:
+    return client.responses.create(model="whatever", input=text, **more)
+
+
+def test_a_response_has_its_thinking_before_it_and_counts_what_was_cached(client: openai.OpenAI) -> None:
+    response = ask(client, instructions="Be brief.", metadata={"a": "b"})
+    thinking, message = response.output
+    assert ("reasoning", "Hm, é.") == (thinking.type, thinking.content[0].text)
+    assert ("message", "Yes, indeed.", "completed") == (message.type, response.output_text, response.status)
+    assert (ENGINE.model, "Be brief.", {"a": "b"}) == (
+        response.model,
+        response.instructions,
+        response.metadata,
+    )
+    usage = response.usage
+    assert (40, 5, 45) == (usage.input_tokens, usage.output_tokens, usage.total_tokens)
+    assert (32, 2) == (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens)
+    assert (Message("system", "Be brief."), Message("user", "chat")) == ENGINE.requests[-1].messages
+
+
+def test_a_stream_has_its_events_in_order_and_numbered(client: openai.OpenAI) -> None:
+    events = list(ask(client, stream=True))
+    text = ["output_item.added", "content_part.added"], ["content_part.done", "output_item.done"]
+    expected = [
+        *("created", "in_progress"),
+        *text[0],
+        *["reasoning_text.delta"] * 2,
+        "reasoning_text.done",
+        *text[1],
+        *text[0],
+        *["output_text.delta"] * 2,
+        "output_text.done",
+        *text[1],
+        "completed",
+    ]
+    assert [f"response.{name}" for name in expected] == [event.type for event in events]
+    assert list(range(len(events))) == [event.sequence_number for event in events]
+    assert ["Hm, ", "é.", "Yes, ", "indeed."] == [e.delta for e in events if e.type.endswith("delta")]
+
+
+@pytest.mark.parametrize("text", ["chat", "call"])
+def test_a_stream_becomes_the_same_response(client: openai.OpenAI, text: str) -> None:
+    with client.responses.stream(model="any", input=text) as stream:
+        list(stream)
+        streamed = stream.get_final_response()
+    whole = ask(client, text)
+    dumps = [each.model_dump(exclude={"id", "created_at"}) for each in (whole, streamed)]
+    for item in dumps[0]["output"] + dumps[1]["output"]:
+        del item["id"]
+        item.pop("parsed_arguments", None)
+        for part in item.get("content") or []:
+            part.pop("parsed", None)
+    assert dumps[0] == dumps[1]
+
+
+def test_calls_are_items_and_those_of_a_namespace_say_so(client: openai.OpenAI) -> None:
+    message, *calls = ask(client, "call", tools=[TOOL]).output
+    assert "I look." == message.content[0].text
+    assert [("call_1", "read", '{"path": "a"}', None), ("call_2", "list", "{}", None)] == [
+        (call.call_id, call.name, call.arguments, call.namespace) for call in calls
+    ]
+    arguments = [e.arguments for e in ask(client, "call", stream=True) if e.type.endswith("arguments.done")]
+    assert ['{"path": "a"}', "{}"] == arguments
+    (call,) = ask(client, "recall", tools=[NAMESPACE]).output
+    assert ("memo", "recall") == (call.namespace, call.name)
+    assert ["memo__recall"] == [tool["function"]["name"] for tool in ENGINE.requests[-1].tools]
+    ask(client, [{"role": "user", "content": "call"}, call, {**answer_to(call), "output": "blue"}])
+    assert "memo__recall" == ENGINE.requests[-1].messages[1].tool_calls[0].name
+
+
+def answer_to(call: Any) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call.call_id, "output": "a cat"}
+
+
+def test_tools_that_no_template_shows_are_left_out_and_logged(
+    client: openai.OpenAI, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(client, tools=[TOOL, {"type": "web_search"}, {"type": "custom", "name": "apply_patch"}])
+    assert ["read"] == [tool["function"]["name"] for tool in ENGINE.requests[-1].tools]
+    assert "tools left out: web_search, custom" in capsys.readouterr().err
+    ask(client, tools=[TOOL], tool_choice="none")
+    assert () == ENGINE.requests[-1].tools
+
+
+def test_a_conversation_of_an_agent_reaches_the_engine(client: openai.OpenAI) -> None:
+    image = {
+        "type": "input_image",
+        "image_url": f"data:image/png;base64,{base64.b64encode(png()).decode()}",
+    }
+    call = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": '{"b":1,"a":2}'}
+    thought = {"type": "reasoning_text", "text": "Hm."}
+    ask(
+        client,
+        [
+            {"role": "developer", "content": [{"type": "input_text", "text": "And kind."}]},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "See"}, image]},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "content": [thought]},
+            {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "abc"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            call,
+            {**call, "call_id": "c2"},
+            {"type": "function_call_output", "call_id": "c1", "output": "red"},
+            {"type": "function_call_output", "call_id": "c2", "output": [image]},
+            {"role": "system", "content": "Two minutes are left."},
+        ],
+        instructions="Be brief.",
+    )
+    request = ENGINE.requests[-1]
+    picture = request.images[0].picture
+    calls = tuple(ToolCall("read", '{"b":1,"a":2}', each, 7, 7) for each in ("c1", "c2"))
+    assert (
+        Message("system", "Be brief.\n\nAnd kind."),
+        Message("user", "See", images=(picture,)),
+        Message("assistant", "I look.", "Hm.", tool_calls=calls),
+        Message("tool", "red", tool_call_id="c1"),
+        Message("tool", "", images=(picture,), tool_call_id="c2"),
+        Message("user", "<system>\nTwo minutes are left.\n</system>"),
+    ) == request.messages
+
+
+def test_what_a_request_says_about_sampling_and_thinking_reaches_the_engine(client: openai.OpenAI) -> None:
+    given: dict[str, Any] = {"max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9}
+    response = ask(client, reasoning={"effort": "high", "summary": "auto"}, store=False, **given)
+    request = ENGINE.requests[-1]
+    said = {key: value for key, value in vars(request.sampling).items() if value is not None}
+    assert {"max_tokens": 9, "temp": 0.5, "top_p": 0.9} == said
+    assert (None, "high") == (request.think, request.effort)
+    assert given == {key: getattr(response, key) for key in given}
+    ask(client, reasoning={"effort": "none"})
+    assert (False, None) == (ENGINE.requests[-1].think, ENGINE.requests[-1].effort)
+
+
+def test_a_reply_that_was_cut_is_incomplete(client: openai.OpenAI) -> None:
+    *_, done, end = ask(client, "cut", stream=True)
+    assert ("response.output_item.done", "incomplete") == (done.type, done.item.status)
+    for response in (end.response, ask(client, "cut")):
+        assert ("incomplete", "max_output_tokens") == (response.status, response.incomplete_details.reason)
+    assert "response.incomplete" == end.type
+
+
+def test_an_error_within_a_stream_is_its_last_event(client: openai.OpenAI) -> None:
+    *_, end = ask(client, "broken", stream=True)
+    assert ("response.failed", "failed") == (end.type, end.response.status)
+    assert ("server_error", "No disk is left.") == (end.response.error.code, end.response.error.message)
+    with pytest.raises(openai.InternalServerError, match=r"No disk is left\."):
+        ask(client, "broken")
+    with pytest.raises(openai.BadRequestError) as refused:
+        ask(client, "full", stream=True)
+    assert "context_length_exceeded" == refused.value.code
+
+
+def test_a_stream_that_waits_has_events_all_the_same() -> None:
+    exchange = Responses(parse(b'{"input": "slow", "stream": true}'), "tiny")
+    data = exchange.keep_alive() + exchange.take(MATCHED) + exchange.keep_alive()
+    data += exchange.error_frame(ChatcliError("No disk is left."), 500)
+    events = [line for line in data.decode().splitlines() if line.startswith("event: ")]
+    names = ["created", "in_progress", "in_progress", "failed"]
+    assert [f"event: response.{name}" for name in names] == events
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("input", None, "missing"),
+        ("input", 5, "list"),
+        ("input", [], "end with"),
+        ("input", [{"role": "king", "content": "a"}], "role"),
+        ("input", [{"type": "item_reference", "id": "a"}], "function_call"),
+        ("input", [{"role": "user", "content": [{"type": "input_file"}]}], "text or an image"),
+        ("input", [{"role": "user", "content": [{"type": "input_image", "image_url": "http://a"}]}], "data:"),
+        ("input", [{"type": "function_call", "name": "a", "arguments": "{}"}], "call_id"),
+        ("input", [{"type": "function_call", "call_id": "c", "name": "a", "arguments": "{"}], "JSON"),
+        ("input", [{"type": "function_call_output", "output": "a"}], "call_id"),
+        ("instructions", 5, "string"),
+        ("previous_response_id", "resp_1", "whole conversation"),
+        ("background", True, "not supported"),
+        ("top_logprobs", 2, "chat/completions"),
+        ("tools", [{"type": "file_search"}], "function"),
+        ("tools", [{"type": "function"}], "missing"),
+        ("tool_choice", "required", "auto"),
+        ("text", {"format": {"type": "json_object"}}, "text"),
+        ("reasoning", {"effort": 3}, "string"),
+        ("max_output_tokens", 0, "≥ 1"),
+    ],
+)
+def test_a_request_that_cannot_be_answered_says_which_field_is_wrong(
+    client: openai.OpenAI, field: str, value: Any, word: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.post("/responses", body={"input": "chat", field: value}, cast_to=object)
+    error = refused.value.body
+    assert isinstance(error, dict) and word in error["message"], error
+    assert error["param"].startswith(field) and "invalid_request_error" == error["type"]
+
+
+def test_a_tools_loop_prefills_the_result_alone_also_in_the_next_process(tmp_path: Path) -> None:
+    # JSON as a model may write it, and no library does.
+    written = '{"name":"read",  "arguments":{"at":"caf\\u00e9"}}'
+    words = ["<think>", "\nHm.\n", "</think>", "\n\n", "<tool_call>", written, "</tool_call>"]
+    model = write_reciter(tmp_path / "model", QWEN3_TOOLS, words)
+    items: list[Any] = [{"role": "user", "content": "What is there? " * 30}]
+    tokens = 0
+    for number in range(2):
+        with (
+            Served(model, tmp_path / "saved") as served,
+            serving(Started(served.engine)) as url,
+            openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client,
+            client.responses.stream(model="any", input=items, tools=[TOOL]) as stream,  # type: ignore[list-item]
+        ):
+            list(stream)
+            response = stream.get_final_response()
+            assert response.usage is not None
+            cached = response.usage.input_tokens_details.cached_tokens
+            assert cached >= tokens if number else cached == 0
+            assert response.usage.output_tokens_details.reasoning_tokens > 0
+            tokens = response.usage.total_tokens - 1  # the last one ends the reply
+            thinking, call = response.output
+            assert "reasoning" == thinking.type and "function_call" == call.type
+            sent = call.model_dump(include={"type", "call_id", "name"})
+            # As some clients do, the arguments are parsed and written anew.
+            sent["arguments"] = json.dumps(json.loads(call.arguments), indent=1)
+            items += [thinking.model_dump(exclude_none=True), sent, answer_to(call)]
+            served.rest()
