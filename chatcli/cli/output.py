@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
@@ -50,7 +52,8 @@ def confirm(question: str, unasked: str) -> None:
         raise UsageError(f"There is no terminal to ask for a yes. To go on without a question: {unasked}")
     # The prompt of a chat that could have come next has switched the echo off.
     startup.restore()
-    print(clean(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    columns = max(shutil.get_terminal_size().columns - 1, 1)
+    print(textwrap.fill(clean(f"{question} [y/N]"), columns), end=" ", file=sys.stderr, flush=True)
     try:
         answer = sys.stdin.readline().strip().lower()
     except KeyboardInterrupt:
