@@ -11,7 +11,7 @@ from training.pocket.conversations import Difficulty, conversation
 from training.pocket.passages import Passage
 from training.pocket.phrases import fill
 from training.pocket.scenes import CHAINS, FAMILIES, ListState
-from training.pocket.turns import Desk, Turn
+from training.pocket.turns import Desk, Turn, value_text
 from training.pocket.values import Source
 
 SEEDS = range(150)
@@ -242,3 +242,25 @@ def test_how_many_is_the_number_that_stood_before_the_thing() -> None:
                 assert said in turn.reply.lower()
                 numbers += 1
     assert numbers > 200
+
+
+def test_all_that_is_known_is_said_once_in_the_order_in_which_it_was_told() -> None:
+    several = 0
+    for seed in range(300):
+        desk = Desk(Source(Random(seed)))
+        for _ in range(2):
+            desk.record(desk.tell(2))
+            desk.tell_passage()
+        turn = desk.record(desk.know())
+        if turn.sort != "know":
+            continue
+        places = []
+        for fact in desk.told[:6]:
+            says = (fact.claims() if isinstance(fact, Passage) else value_text(fact).split(" ")[0]).lower()
+            assert says.replace("my", "your") in turn.reply.lower().replace("my", "your")
+            if isinstance(fact, Passage):
+                assert turn.reply.lower().count(says) == 1
+                places.append(turn.reply.lower().find(says))
+                several += 1
+        assert sorted(places) == places
+    assert several > 300

@@ -34,7 +34,7 @@ ME = {
     "we": "you",
     "us": "you",
 }
-WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?|\[[a-z]+\]|[^A-Za-z\[]+|\[")
+WORD = re.compile(r"\w+(?:'[a-z]+)?|\[[a-z]+\]|[^\w\[]+|\[")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,12 @@ def about(text: str, person: Person) -> str:
 def yours(text: str) -> str:
     """What the user says of themselves, as said to them: "I keep my bees" is "you keep your bees"."""
     out: list[str] = []
-    for part in pieces(text):
+    parts = pieces(text)
+    for i, part in enumerate(parts):
+        # "me" in an address or a code is no pronoun.
+        if (i and parts[i - 1][-1] not in " (") or (i + 1 < len(parts) and parts[i + 1][0] not in " ,.;:!?)"):
+            out.append(part)
+            continue
         after_you = out[-2:-1] == ["you"]
         if part == "was" and after_you:
             out.append("were")

@@ -524,6 +524,14 @@ def helpers(verb: tuple[str, str, str], aux: str, form: str) -> tuple[str, str]:
     return do, f"{aux} {lemma}".strip()
 
 
+def in_time(source: Source, aux: str) -> str:
+    """A day or an hour that fits the tense."""
+    while True:
+        time = source.draw("when")
+        if aux not in ("past", "used to") or not re.search(r"next|tomorrow|tonight", time):
+            return time
+
+
 def alone(source: Source, who: Who, aux: str) -> Statement:
     """A statement with a verb that takes no object."""
     rng = source.rng
@@ -537,7 +545,7 @@ def alone(source: Source, who: Who, aux: str) -> Statement:
         made.place = rng.choice(spots)
     if rng.random() < 0.5 or not made.place:
         when = BEFORE if aux in ("past", "used to") else EVERY if aux in ("", "love to") else AFTER
-        made.time = rng.choice(when) if rng.random() < 0.5 else source.draw("when")
+        made.time = rng.choice(when) if rng.random() < 0.5 else in_time(source, aux)
     if rng.random() < 0.15:
         made.company = f"with {source.draw('name') if rng.random() < 0.5 else 'my ' + rng.choice(w.PEOPLE)}"
     made.value = (made.place or made.time).split(" ", 1)[-1]
@@ -562,7 +570,7 @@ def draw_statement(source: Source, who: Who) -> Statement:
         when = BEFORE if aux in ("past", "used to") else EVERY if aux in ("", "love to") else AFTER
         made.time = rng.choice(when)
         if rng.random() < 0.3 and aux in ("past", "will", "going to", "ing", "have to"):
-            made.time = source.draw("when")
+            made.time = in_time(source, aux)
     if rng.random() < 0.12 and pool != "people":
         made.company = f"with {source.draw('name') if rng.random() < 0.5 else 'my ' + rng.choice(w.PEOPLE)}"
     if rng.random() < 0.13 and aux != "used to" and not many:

@@ -844,7 +844,7 @@ class Desk:
         else:
             self.latest = tuple(values) if apart and len(fresh) < 4 else ()
         said = stated(fresh)
-        topics = "; ".join(fact.label() if isinstance(fact, Statement) else fact.topic() for fact in fresh)
+        topics = topics_of(fresh)
         sort = "correct" if changed else "tell" if len(fresh) == 1 else "tell more"
         if changed:
             return Turn(text, f"Changed: {topics}.", f"Got it, now {said}.", sort)
@@ -1164,7 +1164,8 @@ class Desk:
         text = roughen(self.rng, expand(self.rng, self.rng.choice(ABOUT)), self.lower())
         text = fill(text, x=who.mention(self.rng))
         said = stated(self._facts_of(who))
-        return Turn(text, f"Asked: all about {who.full()}.", f"You told me: {said}.", "know")
+        topics = topics_of(self._facts_of(who))
+        return Turn(text, f"Asked: all about {who.full()}. Told: {topics}.", f"You told me: {said}.", "know")
 
     def _facts_of(self, who: Who) -> list[Known]:
         return [
@@ -1188,7 +1189,8 @@ class Desk:
         reply_ = f"You told me: {stated(self.told[:MANY_TOLD])}.{more}"
         if len(reply_) > MANY_LETTERS:
             return self.ask()
-        return Turn(text, "Asked: all that I was told.", reply_, "know")
+        thinking = f"Asked: all that I was told. Told: {topics_of(self.told[:MANY_TOLD])}."
+        return Turn(text, thinking, reply_, "know")
 
     def kin(self) -> Turn:
         """The user asks for their pets, or for their family and friends."""
@@ -1318,6 +1320,18 @@ def alike(fact: Deed | Statement, other: Deed | Statement) -> bool:
 def doubtful(fact: Fact | Deed) -> bool:
     """Whether "is it so?" makes a sentence of the fact."""
     return isinstance(fact, Deed) or fact.kind not in (EVENT, MEET, PLACED, MANY)
+
+
+def topics_of(facts_: list[Known]) -> str:
+    """What facts are about, each in a few words."""
+    return "; ".join(
+        ABOUT_PASSAGE[fact.family]
+        if isinstance(fact, Passage)
+        else fact.label()
+        if isinstance(fact, Statement)
+        else fact.topic()
+        for fact in facts_
+    )
 
 
 def answer(fact: Known) -> str:
