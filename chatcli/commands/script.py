@@ -45,10 +45,11 @@ def run(lines: Iterable[str], chat: LiveChat, display: Display) -> None:
             return
 
 
-def run_line(line: str, chat: LiveChat, display: Display) -> bool:
+def run_line(line: str, chat: LiveChat, display: Display, *, attaches_texts: bool = False) -> bool:
     """One message or command; True to leave. Raises `KeyboardInterrupt` if its reply is stopped.
 
-    Raises `NotAnImage` or `ImagesRefused` for an image that a message names.
+    The images that a message mentions go with it. Its text files do only if it `attaches_texts`: what a
+    program writes may have an `@` before anything. Raises as `mentions.expand` does.
     """
     line = handlers.as_command(chat, line)
     if registry.is_command(line):
@@ -56,8 +57,13 @@ def run_line(line: str, chat: LiveChat, display: Display) -> bool:
         result = registry.run(chat, line)
     else:
         text = line.rstrip("\n")
-        images = mentions.mentioned_images(text, Path.cwd()) if "@" in text else ()
-        result = Stream(lambda cancelled: chat.take(text, cancelled, images=images))
+        if attaches_texts:
+            message = mentions.expand(text, Path.cwd())
+        else:
+            message = mentions.ExpandedMessage(text, images=mentions.mentioned_images(text, Path.cwd()))
+        result = Stream(
+            lambda cancelled: chat.take(message.text, cancelled, title=text, images=message.images)
+        )
     if isinstance(result, Quit):
         return True
     if isinstance(result, Stream):

@@ -30,7 +30,7 @@ class LineDisplay(Pipe):
 def run(chat: LiveChat, first_message: str = "") -> None:
     """The conversation until the person leaves. Raises `ModelError` if there is no model."""
     display = LineDisplay(context=chat.model.context_size)
-    print("chatcli: type a message and press Enter; /help shows the commands, Ctrl-D leaves.")
+    print("chatcli: type a message, press Enter. /help shows the commands, Ctrl-D leaves.")
     if (file := chat.session.file) is not None:
         display.result(results.Opened(file.name, file.conversation, chat.notes()))
     for download in chat.model.downloads(threading.Event()):
@@ -44,7 +44,7 @@ def run(chat: LiveChat, first_message: str = "") -> None:
             print()
             break
         try:
-            if line.strip() and script.run_line(line, chat, display):
+            if line.strip() and script.run_line(line, chat, display, attaches_texts=True):
                 break
         except ChatcliError as error:
             print(clean(str(error)))

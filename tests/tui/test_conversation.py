@@ -334,16 +334,21 @@ def test_a_summary_goes_on_in_another_session(chatcli: Program) -> None:
 
 @pytest.mark.slow
 def test_line_by_line_without_drawing(chatcli: Program) -> None:
+    (chatcli.home / "notes.txt").write_text("a note\n")
     with open_shell(chatcli, "--plain", "-m", chatcli.model, "-S", "talk", "-n", "4") as terminal:
         terminal.wait_for(lambda: terminal.text().rstrip().endswith(">"))
-        terminal.send(f"hello there{ENTER}")
+        assert "/help shows the commands, Ctrl-D leaves.\n" in terminal.text()
+        terminal.send(f"read @missing.txt{ENTER}")
+        terminal.wait_for("There is no file @missing.txt")
+        terminal.send(f"read @notes.txt{ENTER}")
         terminal.wait_for("% reused · ")
         terminal.send(f"/hlep{ENTER}")
         terminal.wait_for("did you mean /help?")
         terminal.send(CTRL_D)
         assert 0 == terminal.wait_for_exit()
         assert b"\x1b" not in terminal.raw
-    assert ["hello there"] == [turn["user"] for turn in turns_of(chatcli, "talk")]
+    sent = "## notes.txt\n\n```text\na note\n```\n\nread @notes.txt"
+    assert [sent] == [turn["user"] for turn in turns_of(chatcli, "talk")]
 
 
 @pytest.mark.slow
