@@ -35,8 +35,3 @@ def advice(name: str, value: str, todo: str, **data: Any) -> Finding:
 def problem(name: str, value: str, todo: str = "", **data: Any) -> Finding:
     """Something does not work."""
     return Finding(name, "problem", value, todo, data)
-
-
-def count(number: int, noun: str) -> str:
-    """1 file, 2 files."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from chatcli.doctor import disk
-from chatcli.doctor.finding import Finding, advice, count, ok, problem
+from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.model import hub
-from chatcli.text import file_size
+from chatcli.text import count, file_size
 
 SET_HF_HOME = "Set HF_HOME to a folder that can be written."
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
@@ -45,7 +45,7 @@ def _filled(folder: Path, models: int, size: int, broken: int) -> Finding:
     if not os.access(folder, os.W_OK):
         return advice("models", value, SET_HF_HOME, **data)
     if broken:
-        todo = f"{count(broken, 'folder')} not whole: delete it or download the model again."
+        todo = f"{count('folder', broken)} not whole: delete it or download the model again."
         return advice("models", value, todo, **data)
     return ok("models", value, **data)
 

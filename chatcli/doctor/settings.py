@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from chatcli.doctor.finding import Finding, advice, count, ok, problem
+from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.settings.config_file import Remembered
 from chatcli.settings.values import RENAMED, SETTINGS
+from chatcli.text import count
 
 PREFIX = "CHATCLI_"
 OTHERS = ("API_KEY", "CONFIG", "DEBUG")
@@ -22,7 +23,7 @@ def file(path: Path, remembered: Remembered) -> Iterator[Finding]:
         yield advice("config file", sentence, MEND)
     if not remembered.problems and not remembered.unknown:
         number, aliases = len(remembered.values), len(remembered.models)
-        contents = f"{count(number, 'setting')}, {aliases} {'alias' if aliases == 1 else 'aliases'}"
+        contents = f"{count('setting', number)}, {count('alias', aliases, 'aliases')}"
         yield ok(
             "config file",
             f"{path} ({contents if path.exists() else 'not there: the defaults apply'})",

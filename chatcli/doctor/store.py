@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from chatcli.doctor.finding import Finding, advice, count, ok, problem
+from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.errors import SegmentDamaged
 from chatcli.files import Location
 from chatcli.store import maintenance
@@ -19,7 +19,7 @@ from chatcli.store.segments.container import Container
 from chatcli.store.segments.eviction import Removal
 from chatcli.store.segments.inventory import Item, Problem
 from chatcli.store.sessions.folder import SessionFolder
-from chatcli.text import file_size
+from chatcli.text import count, file_size
 
 # How many headers of each model are read. Names are hashes, so the first are a random sample.
 SAMPLE_FILES = 2000
@@ -38,7 +38,7 @@ def sessions(folder: SessionFolder, whole: bool) -> Iterator[Finding]:
         todo = f"The first: {damaged[0]} To see each: {folder.command('cache verify')}"
         yield problem(
             "sessions",
-            f"{number:,}; damage in {count(len(damaged), 'place')}",
+            f"{number:,}; damage in {count('place', len(damaged))}",
             todo,
             sessions=number,
             damaged=damaged,
@@ -55,7 +55,7 @@ def checkpoints(folder: Path, limit_bytes: int | None) -> Iterator[Finding]:
     segments = sum(usage.segments for usage in usages)
     value = (
         f"{file_size(used)} of at most {file_size(limit_bytes)}: "
-        f"{count(segments, 'segment')} for {count(len(usages), 'model')}"
+        f"{count('segment', segments)} for {count('model', len(usages))}"
     )
     data = {"bytes": used, "limit_bytes": limit_bytes, "segments": segments, "models": len(usages)}
     if (folder / "kv").exists() and not (folder / "kv").is_dir():
@@ -127,4 +127,4 @@ def leftovers(sessions: SessionFolder) -> Iterator[Finding]:
 
 def _reasons(removals: Sequence[Removal]) -> str:
     counts = Counter(removal.reason for removal in removals)
-    return "; ".join(f"{count(number, 'file')}: {reason}" for reason, number in counts.items())
+    return "; ".join(f"{count('file', number)}: {reason}" for reason, number in counts.items())

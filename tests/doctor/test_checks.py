@@ -17,6 +17,7 @@ from chatcli.doctor import checkup, child, disk, settings
 from chatcli.doctor import terminal as terminal_checks
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding
+from chatcli.settings import config_file
 from tests.support.program import folder_contents
 
 MOUNTED = [("/", "ext4"), ("/home", "xfs"), ("/home/me/far away", "nfs4"), ("/home", "btrfs")]
@@ -204,3 +205,10 @@ def test_the_variables_that_are_no_settings_are_known() -> None:
     assert ["ok"] == [finding.status for finding in settings.environment(given, [])]
     wrong = settings.environment({**given, "CHATCLI_KEY": "x"}, [])
     assert [("advice", "CHATCLI_KEY not known")] == [(finding.status, finding.value) for finding in wrong]
+
+
+def test_the_settings_file_and_its_aliases_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('temp = 1\n[models]\nfast = "org/fast"\nsmall = "org/small"\n')
+    (finding,) = settings.file(path, config_file.read(path))
+    assert ("ok", f"{path} (1 setting, 2 aliases)") == (finding.status, finding.value)
