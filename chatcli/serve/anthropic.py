@@ -241,7 +241,7 @@ def _read_tools(body: Fields) -> tuple[Json, ...]:
     tools = []
     for tool in body.objects("tools"):
         if tool.get("type", str) not in (None, "custom"):
-            raise tool.wrong("type", "must be 'custom': tools that a server runs are not here")
+            raise tool.wrong("type", "must be custom: tools that a server runs are not here")
         tool.need("input_schema", dict)
         tools.append(tool_object(tool, "input_schema"))
     choice = body.object("tool_choice")

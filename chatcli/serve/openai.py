@@ -294,7 +294,7 @@ def read_sampling(body: Fields) -> Sampling:
 def refuse_form(form: Fields | None) -> None:
     """Raise `BadRequest` if a reply is to have a form."""
     if form is not None and form.get("type", str) not in (None, "text"):
-        raise form.wrong("type", "must be 'text': replies are not forced into a form")
+        raise form.wrong("type", "must be text: replies are not forced into a form")
 
 
 def read_thinking(
@@ -317,7 +317,7 @@ def read_tools(body: Fields) -> tuple[Json, ...]:
     tools = []
     for tool in body.objects("tools"):
         if tool.need("type", str) != "function":
-            raise tool.wrong("type", "must be 'function'")
+            raise tool.wrong("type", "must be function")
         function = Fields(tool.need("function", dict), tool.name("function"))
         tools.append(tool_object(function, "parameters"))
     return chosen(body, tools)
@@ -330,7 +330,7 @@ def chosen(body: Fields, tools: Sequence[Json]) -> tuple[Json, ...]:
             return tuple(tools)
         case "none":
             return ()
-    raise body.wrong("tool_choice", "must be 'auto' or 'none': a model cannot be forced to call a tool here")
+    raise body.wrong("tool_choice", "must be auto or none: a model cannot be forced to call a tool here")
 
 
 def tool_object(function: Fields, parameters: str) -> Json:

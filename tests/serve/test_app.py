@@ -208,7 +208,9 @@ def test_the_log_has_no_message_unless_it_is_asked_for(capsys: pytest.CaptureFix
         with serving(ENGINE, log_messages=log_messages) as url:
             answer(url, "POST", "/v1/chat/completions", message("tell nobody"))
             answer(url, "POST", "/v1/chat/completions", message("chat", temperature="tell nobody"))
+            answer(url, "POST", "/v1/chat/completions", message("chat", tool_choice="required"))
         log = capsys.readouterr().err
         assert "32 of 40 tokens reused, 8 prefilled, 5 generated" in log and "temperature must be" in log
+        assert "tool_choice must be auto or none" in log
         assert log_messages == ("tell nobody" in log)
         assert (2 if log_messages else 0) == log.count("tell nobody")
