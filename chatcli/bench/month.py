@@ -87,11 +87,15 @@ class SimulatedSession:
 
 @dataclass
 class Way:
-    """What one way of keeping caches takes. `lost` counts sessions whose last turn cannot be restored."""
+    """What one way of keeping caches takes. `lost` counts sessions whose last turn cannot be restored.
+
+    `most` is the most that lay on disk at once, where a process had ended.
+    """
 
     name: str
     written: int = 0
     kept: int = 0
+    most: int = 0
     evicted: int = 0
     prefilled: int = 0
     again: int = 0
@@ -249,6 +253,7 @@ class Simulation:
             store.tidy()
         store.close()
         month.ours.written += store.written_bytes * self._scale
+        month.ours.most = max(month.ours.most, inventory.total_bytes(self._folder) * self._scale)
 
     def _restore(self, store: SegmentStore, session: SimulatedSession, in_memory: Sequence[str]) -> int:
         """How many segments of the session are there. The rest is computed again."""
@@ -307,6 +312,7 @@ class Simulation:
             month.snapshots.kept += path.end * model.row_bytes + model.growth.state_bytes
         for way in (month.ours, month.snapshots, month.everything):
             way.evicted = way.written - way.kept
+            way.most = max(way.most, way.kept)
 
 
 def _array(rows: int, row_bytes: int) -> Tensor:
@@ -335,6 +341,7 @@ def table(month: Month) -> Table:
             way.name,
             file_size(way.written),
             file_size(way.kept),
+            file_size(way.most),
             file_size(way.evicted),
             f"{way.again:,} ({way.again / way.prefilled:.1%})",
             str(month.sessions - way.lost),
@@ -342,7 +349,7 @@ def table(month: Month) -> Table:
         for way in (month.ours, month.snapshots, month.everything)
     ]
     notes = list(_notes(month))
-    columns = ("", "written", "kept", "gone again", "tokens computed again", "sessions that go on")
+    columns = ("", "written", "kept", "at most", "gone again", "tokens computed again", "sessions that go on")
     return Table(f"{month.turns:,} turns in {count('session', month.sessions)}", columns, rows, notes)
 
 

@@ -18,6 +18,7 @@ def test_a_month_writes_and_keeps_less_than_the_other_ways() -> None:
     assert ours.prefilled == snapshots.prefilled == everything.prefilled > 40 * 48
     assert 0 == everything.again <= ours.again < ours.prefilled
     assert ours.written - ours.kept == ours.evicted
+    assert ours.kept <= ours.most <= ours.written
     assert "chatcli" == month.table(simulated).rows[0][0]
 
 
