@@ -14,23 +14,12 @@ from training.pocket.phrases import capital, expand, fill, framed, roughen
 from training.pocket.values import Source, place
 
 WOMEN = frozenset(
-    """
-    sister;mother;mum;mom;aunt;niece;grandmother;grandma;wife;girlfriend;daughter;twin sister;big sister
-    younger sister;stepmother
-    """.strip()
-    .replace("\n", ";")
-    .replace("; ", ";")
-    .replace("    ", "")
-    .split(";")
+    "sister;mother;mum;mom;aunt;niece;grandmother;grandma;wife;girlfriend;daughter;twin sister;big sister;"
+    "younger sister;stepmother".split(";")
 )
 MEN = frozenset(
-    """
-    brother;father;dad;uncle;nephew;grandfather;grandpa;husband;boyfriend;son;little brother
-    older brother;godfather;landlord
-    """.strip()
-    .replace("\n", ";")
-    .replace("    ", "")
-    .split(";")
+    "brother;father;dad;uncle;nephew;grandfather;grandpa;husband;boyfriend;son;little brother;"
+    "older brother;godfather;landlord".split(";")
 )
 SHARED = tuple(k for k in SELF if k is not NAME)
 SHARED_WEIGHTS = [k.weight for k in SHARED]

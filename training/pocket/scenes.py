@@ -15,16 +15,23 @@ from random import Random
 from training.pocket import words as w
 from training.pocket.grammar import about, singular, yours
 from training.pocket.passages import Passage, Question, distinct, slotted
-from training.pocket.people import Who, gender
+from training.pocket.people import MEN, WOMEN, Who, gender
 from training.pocket.statements import plural
 from training.pocket.values import Source, clock, short_code
 
-RELATIONS = [noun for noun in w.PEOPLE if gender(Random(0), f"my {noun}", False) in ("she", "he")]
-RELATIONS = [
-    noun
-    for noun in RELATIONS
-    if gender(Random(1), f"my {noun}", False) == gender(Random(2), f"my {noun}", False)
-]
+# Those whose pronoun is known, and others.
+RELATIONS = [noun for noun in w.PEOPLE if noun in WOMEN or noun in MEN]
+PEERS = "boss;neighbour;teacher;doctor;dentist;colleague;flatmate;coach;cousin;friend;partner;manager".split(
+    ";"
+)
+
+
+def relatives(rng: Random, count: int) -> list[str]:
+    """Relations that no mention confuses: not both "sister" and "big sister"."""
+    while True:
+        nouns = rng.sample(RELATIONS + PEERS, count)
+        if len({noun.split(" ")[-1] for noun in nouns}) == count:
+            return nouns
 
 
 def somebody(source: Source) -> tuple[Who, str]:
@@ -744,11 +751,7 @@ def rather(source: Source) -> Passage:
         [
             f"I {negated} [x], I {mine} [y]",
             f"I {negated} [x]. I {mine} [y]",
-            f"I {negated} [x] but{tail} [y]"
-            if head == "am"
-            else f"I {negated} [x], but{tail.replace(' ', ' ') or ''} [y]"
-            if False
-            else f"I {mine} [y], not{tail} [x]",
+            f"I {negated} [x] but{tail} [y]" if head == "am" else f"I {mine} [y], not{tail} [x]",
             f"people think that I {mine} [x] but I {mine} [y]",
             f"I {negated} [x], people always get that wrong, I {mine} [y]",
             f"I {mine} [y] and not{tail} [x]",
@@ -790,11 +793,10 @@ def comparison(source: Source) -> Passage:
     rng = source.rng
     more, most, less, least = rng.choice(DEGREES)
     count = rng.choice([2, 3, 3])
-    mine: list[str] = []
     slots = dict(zip("abc", distinct(source, "name", count), strict=False))
     mine = [f"[{slot}]" for slot in "abc"[:count]]
     if rng.random() < 0.35:
-        for i, noun in enumerate(rng.sample(RELATIONS, count)):
+        for i, noun in enumerate(relatives(rng, count)):
             mine[i] = f"my {noun}"
             slots.pop("abc"[i])
     theirs = [yours(each) for each in mine]
@@ -856,7 +858,7 @@ def ages(source: Source) -> Passage:
     x, y = rng.sample(range(3, 95), 2)
     mine = ["[a]", "[b]"]
     if rng.random() < 0.4:
-        for i, noun in enumerate(rng.sample(RELATIONS, 2)):
+        for i, noun in enumerate(relatives(rng, 2)):
             mine[i] = f"my {noun}"
         slots = {}
     theirs = [yours(each) for each in mine]
@@ -1472,7 +1474,7 @@ def roles(source: Source) -> Passage:
     if not same and len({verb for verb, _, _ in drawn}) < count:
         drawn = [drawn[0]] * count
         same = True
-    nouns = rng.sample(RELATIONS, count)
+    nouns = relatives(rng, count)
     called = distinct(source, "name", count)
     slots: dict[str, str] = {}
     people: list[tuple[str, str, str]] = []
@@ -2471,7 +2473,7 @@ def ways(source: Source) -> Passage:
     rng = source.rng
     count = rng.choice([2, 2, 3])
     people = rng.sample(
-        [("I", "you"), *((f"my {noun}", f"your {noun}") for noun in rng.sample(RELATIONS, 4))], count
+        [("I", "you"), *((f"my {noun}", f"your {noun}") for noun in relatives(rng, 4))], count
     )
     how = rng.sample(WAYS, count)
     goal = [rng.choice(["work", "school", "town", "the office", "the gym"])] * count
