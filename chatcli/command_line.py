@@ -1,9 +1,10 @@
-"""Command lines of chatcli for a person to paste: quoted for the shell, with the folder they need."""
+"""Command lines of chatcli and pip for a person to paste, quoted for the shell."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import sys
 
 # What stands before a command line in a sentence, which ends with it.
 COLON = ": "
@@ -26,6 +27,11 @@ def command_line(command: str, *names: str, sessions: str | None = None) -> str:
     return " ".join([*words, *map(quoted, names)])
 
 
+def pip(words: str) -> str:
+    """`PYTHON -m pip WORDS` for the Python that runs this. In a sentence it stands as `command_line` does."""
+    return f"{quoted(sys.executable)} -m pip {words}"
+
+
 def quoted(word: str) -> str:
     """One word for the shell. printf spells what no screen shows as it is: control characters, bad bytes."""
     if word.isprintable():
@@ -38,5 +44,8 @@ def quoted(word: str) -> str:
 
 def split_sentence(line: str) -> tuple[str, str]:
     """A line's words and the command line that it ends with, which is empty if there is none."""
-    words, colon, command = line.partition(f"{COLON}chatcli")
-    return (f"{words}:", f"{colon.removeprefix(COLON)}{command}") if colon else (line, "")
+    for start in ("chatcli", pip("")):
+        words, colon, command = line.partition(f"{COLON}{start}")
+        if colon:
+            return f"{words}:", f"{colon.removeprefix(COLON)}{command}"
+    return line, ""

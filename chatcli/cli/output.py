@@ -53,7 +53,8 @@ def confirm(question: str, unasked: str) -> None:
     # The prompt of a chat that could have come next has switched the echo off.
     startup.restore()
     columns = max(shutil.get_terminal_size().columns - 1, 1)
-    print(textwrap.fill(clean(f"{question} [y/N]"), columns), end=" ", file=sys.stderr, flush=True)
+    lines = textwrap.wrap(clean(f"{question} [y/N]"), columns, break_on_hyphens=False)
+    print("\n".join(lines), end=" ", file=sys.stderr, flush=True)
     try:
         answer = sys.stdin.readline().strip().lower()
     except KeyboardInterrupt:

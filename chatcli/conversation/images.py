@@ -9,7 +9,6 @@ import contextlib
 import functools
 import hashlib
 import io
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from chatcli import files
+from chatcli.command_line import pip
 from chatcli.conversation.tree import Picture
 from chatcli.errors import ChatcliError, ImagesRefused, NotAnImage
 from chatcli.text import clean_line, decodable, file_size
@@ -121,7 +121,7 @@ def _opened(name: str, data: bytes) -> Iterator[Any]:
     try:
         from PIL import Image as Pillow
     except ImportError as error:
-        raise ImagesRefused(f"Images need Pillow: run {sys.executable} -m pip install pillow") from error
+        raise ImagesRefused(f"Images need Pillow. To install it: {pip('install pillow')}") from error
     try:
         with warnings.catch_warnings():
             # Pillow warns of sizes below `MAX_PIXELS`.

@@ -8,10 +8,11 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+from chatcli.command_line import pip
 from chatcli.doctor import child
 from chatcli.doctor.child import ChildFailed
 from chatcli.doctor.finding import Finding, advice, ok, problem
-from chatcli.doctor.versions import mlx_package, pip
+from chatcli.doctor.versions import mlx_package
 from chatcli.text import file_size
 
 # The first import after an installation reads hundreds of megabytes, and may compile kernels.
@@ -51,7 +52,7 @@ def works() -> Iterator[Finding]:
     try:
         measured: dict[str, Any] = json.loads(child.python(PROBE, TIMEOUT_SECONDS))
     except ChildFailed as error:
-        todo = f"Install it again: {pip(f'install --force-reinstall {mlx_package()}')}."
+        todo = f"Install it again: {pip(f'install --force-reinstall {mlx_package()}')}"
         yield problem("device", f"MLX does not work: {error}", todo)
         return
     yield _device(measured)
@@ -65,8 +66,8 @@ def _device(measured: dict[str, Any]) -> Finding:
         return ok("device", value, **measured)
     if platform.system() == "Linux" and shutil.which("nvidia-smi"):
         todo = (
-            "There seems to be an NVIDIA GPU: to use it, remove mlx-cpu and run "
-            f"{pip('install')} 'mlx[cuda13]' ('mlx[cuda12]' for an older driver)."
+            "There seems to be an NVIDIA GPU. To use it, remove mlx-cpu and install MLX for it "
+            f"('mlx[cuda12]' for an older driver): {pip('install')} 'mlx[cuda13]'"
         )
         return advice("device", value, todo, **measured)
     return ok("device", value, **measured)
@@ -80,7 +81,7 @@ def _result(measured: dict[str, Any]) -> Finding:
     )
     if measured["right"]:
         return ok("matmul", value)
-    todo = f"The result is wrong; install MLX again: {pip(f'install -U {mlx_package()}')}."
+    todo = f"The result is wrong; install MLX again: {pip(f'install -U {mlx_package()}')}"
     return problem("matmul", value, todo)
 
 
@@ -98,7 +99,7 @@ def mlx_lm() -> Iterator[Finding]:
     try:
         seconds = float(child.python(PROBE_LM, TIMEOUT_SECONDS))
     except ChildFailed as error:
-        todo = f"Install it again: {pip('install --force-reinstall mlx-lm')}."
+        todo = f"Install it again: {pip('install --force-reinstall mlx-lm')}"
         yield problem("mlx-lm", f"cannot be imported: {error}", todo)
     else:
         yield ok("mlx-lm", f"import {seconds:.1f} s", import_seconds=seconds)

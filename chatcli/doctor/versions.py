@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from chatcli import __version__
+from chatcli.command_line import pip
 from chatcli.doctor.finding import Finding, ok, problem
 
 # MLX's builds, and the extra of mlx that installs each on Linux.
@@ -32,11 +33,6 @@ def version(package: str) -> str | None:
 def backends() -> dict[str, str]:
     """MLX's builds that are installed, with their versions."""
     return {name: number for name in BACKENDS if (number := version(name)) is not None}
-
-
-def pip(words: str) -> str:
-    """A command that a person can copy, for this Python."""
-    return f"{sys.executable} -m pip {words}"
 
 
 def mlx_package() -> str:
@@ -77,9 +73,10 @@ def _todo(number: str | None, builds: dict[str, str]) -> str:
             "'mlx[cpu]' (or 'mlx[cuda13]', 'mlx[cuda12]' for an NVIDIA GPU)."
         )
     if number is None or (not builds and platform.system() == "Linux"):
-        return f"Run {pip('install')} {mlx_package()} ('mlx[cuda13]' or 'mlx[cuda12]' for an NVIDIA GPU)."
+        install = f"{pip('install')} {mlx_package()}"
+        return f"To install it ('mlx[cuda13]' or 'mlx[cuda12]' on an NVIDIA GPU): {install}"
     if any(build != number for build in builds.values()):
-        return f"Both must have the same version: {pip('install -U')} {mlx_package()}."
+        return f"Both must have the same version: {pip('install -U')} {mlx_package()}"
     return ""
 
 
@@ -88,7 +85,7 @@ def libraries() -> Iterator[Finding]:
     value = ", ".join(f"{name} {number or '(missing)'}" for name, number in versions.items())
     missing = [name for name, number in versions.items() if number is None]
     if missing:
-        todo = f"Run {pip('install')} {' '.join(missing)}."
+        todo = f"To install what is missing: {pip('install')} {' '.join(missing)}"
         yield problem("libraries", value, todo, versions=versions)
     else:
         yield ok("libraries", value, versions=versions)

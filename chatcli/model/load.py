@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chatcli.command_line import pip
 from chatcli.errors import (
     BackendMissing,
     ChatcliError,
@@ -24,8 +24,8 @@ try:
     import mlx.core as mx
 except ImportError as error:
     raise BackendMissing(
-        f"MLX is not installed for this machine: run {sys.executable} -m pip install 'mlx[cpu]' "
-        "(or 'mlx[cuda13]', 'mlx[cuda12]' for an NVIDIA GPU)."
+        "MLX is not installed for this machine. To install it ('mlx[cuda13]' or 'mlx[cuda12]' on an NVIDIA "
+        f"GPU): {pip('install')} 'mlx[cpu]'"
     ) from error
 
 import mlx_lm

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass
@@ -17,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from chatcli.command_line import pip
 from chatcli.conversation import images
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message, Picture
@@ -203,7 +203,7 @@ def check(vision: Vision | None, model: str) -> Vision:
     if vision is not None:
         return vision
     if not inspect.processors():
-        raise ImagesRefused(f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm")
+        raise ImagesRefused(f"Images need a newer mlx-lm. To install it: {pip('install -U mlx-lm')}")
     raise ImagesRefused(
         f"The model '{Path(model).name}' cannot see images: leave them out, or choose one that can, "
         "as listed by: chatcli models"

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from chatcli.command_line import command_line
+from chatcli.command_line import command_line, pip
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.tui.render.screen import Screen
+from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.text.console import open_console
 from tests.support.program import Program
 from tests.support.shell import leave, open_shell, ready
@@ -153,6 +154,13 @@ def test_the_command_of_the_welcome_is_in_one_piece_in_a_narrow_window(tmp_path:
     output = io.StringIO()
     Screen(open_console(output, width=40)).welcome("pocket", None, 0, tmp_path)
     assert "\nchatcli -m HUB-NAME-OR-FOLDER\n" in output.getvalue()
+
+
+def test_a_command_of_pip_is_in_one_piece_too() -> None:
+    output = io.StringIO()
+    sentence = f"Images need Pillow, which is not here. To install it: {pip('install pillow')}"
+    open_console(output, width=60).print(Sentence(sentence), crop=False)
+    assert output.getvalue().endswith(f"\n{sys.executable} -m pip install pillow\n")
 
 
 def test_a_folder_from_the_environment_is_not_named(chatcli: Program) -> None:

@@ -270,7 +270,7 @@ def test_an_older_mlx_lm_is_refused_with_an_upgrade_command(tmp_path: Path) -> N
     process = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True
     )
-    expected = f"Images need a newer mlx-lm: run {sys.executable} -m pip install -U mlx-lm\n"
+    expected = f"Images need a newer mlx-lm. To install it: {sys.executable} -m pip install -U mlx-lm\n"
     assert expected == process.stdout.decode()
 
 
@@ -347,5 +347,5 @@ def test_without_pillow_one_sentence_says_what_to_install(program: Program) -> N
     env = image_environment(program)
     env["PYTHONPATH"] = f"{hidden.parent}:{env['PYTHONPATH']}"
     errors = program.run("ask", QUESTION, "--image", "cat.png", expect=1, env=env).errors
-    assert f"chatcli: Images need Pillow: run {sys.executable} -m pip install pillow\n" == errors
+    assert f"chatcli: Images need Pillow. To install it: {sys.executable} -m pip install pillow\n" == errors
     assert program.run("ask", "Hello.", env=env).out
