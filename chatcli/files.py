@@ -73,7 +73,7 @@ def check_writable(path: Path) -> None:
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise FolderError(
             f"The sessions folder {path} cannot be read and written: "
-            "mend its permissions or choose another with --sessions DIR."
+            "fix its permissions or choose another with --sessions DIR."
         )
 
 

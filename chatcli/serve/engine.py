@@ -64,7 +64,7 @@ COUNTS = (
     "settled_tokens",
     "generated_tokens",
 )
-ENDING = "The server is ending: ask again when it runs."
+ENDING = "The server is stopping: ask again when it runs."
 BROKEN = "The server failed on this request; its log says where."
 
 logger = logging.getLogger("chatcli.serve")

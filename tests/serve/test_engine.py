@@ -279,7 +279,7 @@ def test_closing_ends_a_prefill_and_refuses_what_waits(recurrent: Path, tmp_path
     assert served.engine.close() is None
     assert "cancelled" == long.done().record.finish_reason
     for refused in (waiting, served.submit(question(MESSAGES[0]))):
-        with pytest.raises(ChatcliError, match="ending"):
+        with pytest.raises(ChatcliError, match="stopping"):
             refused.done()
 
 

@@ -43,7 +43,7 @@ EDIT_HINT = "Change the message and press Enter: the old one stays in /tree."
 # The keys that /help shows, as short as its commands, and those of /help keys.
 MAIN_KEYS = (
     ("Alt-Enter", "new line (also \\ Enter)"),
-    ("Esc", "stop a reply, call off"),
+    ("Esc", "stop a reply, cancel"),
     ("Esc Esc", "clear; open the tree"),
     ("Up", "what you wrote before"),
     ("Ctrl-D", "leave"),
@@ -52,7 +52,7 @@ KEYS = (
     ("Enter", "send; run the chosen command"),
     ("Alt-Enter, Ctrl-J", "new line, as \\ before Enter"),
     ("Tab", "complete a command, its argument or a file's name"),
-    ("Esc", "stop a reply, call off an edit, close the menu"),
+    ("Esc", "stop a reply, cancel an edit, close the menu"),
     ("Esc Esc", "clear the box; with an empty box, open the tree"),
     ("Ctrl-C", "as Esc; clear the box; twice, leave"),
     ("Ctrl-D", "leave"),

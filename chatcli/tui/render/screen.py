@@ -72,7 +72,7 @@ class Screen:
         if model == "pocket":
             hints.append("pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER")
         if saved and not session:
-            hints.append(f"{saved} saved conversation{'s'[: saved > 1]}: /resume continues one.")
+            hints.append(f"{saved} saved session{'s'[: saved > 1]}: /resume continues one.")
         if not saved:
             hints.append(f"Conversations are saved in {clean_line(files.with_tilde(folder))}")
         self.console.print(Sentence("\n".join(hints), DIM), crop=False)
