@@ -345,7 +345,8 @@ class SegmentStore:
         if rows_missing is None:
             rows_missing = len(checkpoint.path) in self.missing(checkpoint.path)
         size = self._queue(checkpoint, "rows") if rows_missing else 0
-        if checkpoint.state and not self.has_state(checkpoint.segment.id):
+        is_queued = checkpoint.segment.id in self._queued["state"]
+        if checkpoint.state and not is_queued and not self.has_state(checkpoint.segment.id):
             size += self._queue(checkpoint, "state")
         return size
 

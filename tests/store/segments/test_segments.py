@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import struct
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,18 @@ def test_a_checkpoint_is_read_back_as_it_was_put(store: SegmentStore) -> None:
     assert paths == [*rows_files(store), *state_files(store)]
     assert size == sum(path.stat().st_size for path in paths)
     assert {0o600} == {path.stat().st_mode & 0o777 for path in paths}
+
+
+def test_what_is_queued_already_is_not_counted_twice(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    store = SegmentStore(tmp_path, FINGERPRINT, lambda *_: go_on.wait(10) and None)
+    try:
+        sizes = [store.put(checkpoint(ONE_SEGMENT, state=True)) for _ in range(2)]
+        assert [] == state_files(store)
+    finally:
+        go_on.set()
+        store.close()
+    assert [store.written_bytes, 0] == sizes
 
 
 def test_the_rows_of_a_path_are_read_joined(store: SegmentStore) -> None:
