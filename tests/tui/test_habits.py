@@ -76,7 +76,7 @@ def test_the_notice_of_control_c_goes_when_typing_begins(chatcli: Program) -> No
 def test_exit_leaves_in_its_place_in_the_queue_and_with_a_space_it_is_a_message(
     models: Path, tmp_path: Path
 ) -> None:
-    with speaking(models, tmp_path, 1000) as (program, terminal):
+    with speaking(models, tmp_path, 400) as (program, terminal):
         send_message(terminal, " exit")
         terminal.line("first")
         terminal.wait_for(BUSY)
