@@ -113,7 +113,7 @@ class BackgroundWork:
         from chatcli.turn.typeahead import typeahead
 
         for progress in typeahead(ready, decodable(text), stop, images):
-            self._report_ahead(f"{count('token', progress.tokens)} read while typing")
+            self._report_ahead(f"{count('token', progress.tokens)} typed ahead")
         refresh()
 
     def clear_typeahead(self) -> None:

@@ -163,7 +163,7 @@ def test_in_the_shell_replies_and_prefills_stop_and_typeahead_runs(
         other = pair.ranks[1].start(*args, env=follower, **PIPES)
         terminal.wait_for(lambda: ready(terminal))
         terminal.send(LINES[1])
-        terminal.wait_for("tokens read while typing")
+        terminal.wait_for("tokens typed ahead")
         terminal.send(ENTER)
         terminal.wait_for(lambda: terminal.count(r"(?m)^  \S") > 4)
         terminal.send(ESCAPE)

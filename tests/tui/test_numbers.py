@@ -18,7 +18,7 @@ def type_and_send(window: Window, message: str) -> None:
     """Send a message once it was read while it was typed."""
     seen = window.count(PANEL)
     window.send(message)
-    window.wait_for("tokens read while typing")
+    window.wait_for("tokens typed ahead")
     window.send(ENTER)
     window.wait_for(lambda: window.count(PANEL) > seen and ready(window))
     window.wait_for("next turn ready")

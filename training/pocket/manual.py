@@ -508,7 +508,7 @@ what (is|does) the (panel|box|bar) (show|tell me|say)(| me)?
     topic(
         "tokens typed ahead",
         "Typeahead: chatcli runs your message through the model while you type it, so that the reply begins sooner. --no-typeahead turns it off.",
-        what="typed ahead;(typeahead|the typeahead|typing ahead);(tokens typed ahead|prefill while typing);tokens read while typing",
+        what="typed ahead;(typeahead|the typeahead|typing ahead);(tokens typed ahead|prefill while typing)",
         do="(turn off|disable|switch off|stop) (the |)typeahead;(stop|keep) you (reading|from reading) while I type;use chatcli without typeahead",
         asks="do you (read|see) what I type before I send it?;why does it say typed ahead?;why is it busy while I type?;what does (--no-typeahead|--typeahead) do?",
     ),

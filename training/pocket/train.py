@@ -106,7 +106,7 @@ def loss_of(net: Network, batch: dict[str, Any], device: str) -> tuple[Tensor, l
     """The weighted loss, and for each row whether its last turn is all right."""
     ids = torch.from_numpy(batch["ids"].astype(np.int64)).to(device)
     marks = torch.from_numpy(batch["marks"]).to(device)[:, 1:]
-    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+    with torch.autocast(device, torch.bfloat16):
         hidden = net(ids)[:, :-1][marks > 0]
         logits = net.logits(hidden).float()
     kept, goal = marks[marks > 0], ids[:, 1:][marks > 0]
@@ -266,7 +266,8 @@ class Run:
 def fit(options: argparse.Namespace) -> None:
     """Train for so many seconds, saving as it goes. Of several trials the best goes on."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.set_float32_matmul_precision("high")
+    # On a CPU with bfloat16 units "medium" uses them.
+    torch.set_float32_matmul_precision("high" if device == "cuda" else "medium")
     folder, out = Path(options.tokenizer), Path(options.out)
     queue, level, long, workers = start_workers(options)
     size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
