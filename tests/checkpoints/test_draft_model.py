@@ -573,26 +573,36 @@ def test_without_its_checkpoints_the_draft_model_alone_prefills(family: Path, tm
     assert records[-1].reused_tokens == last.reused_tokens and last.miss_reason is None
 
 
-def test_a_stopped_reply_continues_and_a_stop_text_cuts(family: Path, tmp_path: Path) -> None:
-    def run(sessions: str, **options: Any) -> tuple[list[int], list[int], TurnRecord]:
+def test_a_stopped_reply_continues(family: Path, tmp_path: Path) -> None:
+    def run(sessions: str, **options: Any) -> tuple[list[int], list[int]]:
         with Harness(family / "open", tmp_path / sessions, **options) as harness:
             chat = harness.chat("talk")
             chat.sampling = replace(chat.sampling, logit_bias=((SPECIAL.index("<|im_end|>"), -100.0),))
             # Generation runs ahead of its reader: a reply this long has not ended when it is stopped.
             patient = replace(chat, sampling=replace(chat.sampling, max_tokens=3000))
             stopped = finish(until(turn.take, patient, MESSAGES[0], 9))
-            continued = finish(regenerate.go_on(chat, NOT_CANCELLED))
-            for _ in turn.settle(chat, NOT_CANCELLED):
-                pass
-            chat.sampling = replace(chat.sampling, think_budget=0)
-            answer = finish(turn.take(chat, MESSAGES[1], NOT_CANCELLED))
-            chat.sampling = replace(chat.sampling, stop=(answer.text[4:6],))
-            return stopped.tokens, continued.tokens, finish(regenerate.regenerate(chat, NOT_CANCELLED))
+            return stopped.tokens, finish(regenerate.go_on(chat, NOT_CANCELLED)).tokens
 
-    stopped, continued, cut = run("with", draft_model=family / "kindred")
+    stopped, continued = run("with", draft_model=family / "kindred")
     assert stopped == continued[: len(stopped)] and len(stopped) < len(continued)
-    _, plain, expected = run("without")
-    assert plain == continued
+    _, plain = run("without")
+    # How far it ran before it was stopped is chance.
+    shared = min(len(plain), len(continued))
+    assert plain[:shared] == continued[:shared] and shared > 24
+
+
+def test_a_stop_text_cuts(family: Path, tmp_path: Path) -> None:
+    def run(sessions: str, **options: Any) -> TurnRecord:
+        with Harness(family / "open", tmp_path / sessions, **options) as harness:
+            chat = harness.chat("talk")
+            chat.sampling = replace(chat.sampling, think_budget=0)
+            answer = harness.say(chat, MESSAGES[0])
+            chat.sampling = replace(chat.sampling, stop=(answer.text[4:6],))
+            cut = finish(regenerate.regenerate(chat, NOT_CANCELLED))
+            assert len(cut.text) < len(answer.text)
+            return cut
+
+    cut, expected = run("with", draft_model=family / "kindred"), run("without")
     assert (expected.text, expected.tokens) == (cut.text, cut.tokens)
     assert "stop" == cut.finish_reason and cut.generated_tokens == len(cut.tokens)
     assert cut.draft_accepted_tokens <= cut.generated_tokens
