@@ -36,8 +36,8 @@ from chatcli.store.segments.inventory import (
 )
 
 # The states at a path's end that stay however quickly they are computed again: so many, and of small ones as
-# many as take so many bytes. Of those that so many fit, there is one at every boundary.
-NEWEST_STATES, NEWEST_BYTES, SMALL_STATES = 4, NEWEST_STATE_BYTES, 16
+# many as take `NEWEST_STATE_BYTES`. Of those that `SMALL_STATES` fit there, there is one at every boundary.
+NEWEST_STATES, SMALL_STATES = 4, 16
 # After a week without use, a checkpoint is worth half.
 HALF_LIFE_SECONDS = 7 * 24 * 3600.0
 # A running process names its newest segments in its transcript only when the turn ends.
@@ -64,7 +64,7 @@ class Removal:
     keep: int = 0
 
 
-def newest_states(size: int, newest_bytes: int = NEWEST_BYTES) -> int:
+def newest_states(size: int, newest_bytes: int = NEWEST_STATE_BYTES) -> int:
     """How many states of so many bytes stay at a path's end."""
     return max(NEWEST_STATES, newest_bytes // max(size, 1))
 
@@ -263,7 +263,7 @@ class Tree:
         yield from (Removal(item.path, _size(item.path), "damaged") for item in self._damaged)
         yield from (Removal(item.path, item.size, REDUNDANT) for item in self._redundant.values())
 
-    def thinned(self, seconds: float, *, newest_bytes: int = NEWEST_BYTES) -> list[Item]:
+    def thinned(self, seconds: float, *, newest_bytes: int = NEWEST_STATE_BYTES) -> list[Item]:
         """States without which all up to the next are computed within `seconds` from the last that stays.
 
         Not the newest ones.

@@ -23,6 +23,7 @@ import numpy as np
 from chatcli import files
 from chatcli.errors import SegmentDamaged
 from chatcli.files import Location
+from chatcli.settings.values import NEWEST_STATE_BYTES
 from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import (
     TOKENS,
@@ -43,7 +44,7 @@ from chatcli.store.segments.container import (
     pieces,
     size_of,
 )
-from chatcli.store.segments.eviction import NEWEST_BYTES, SMALL_STATES, newest_states
+from chatcli.store.segments.eviction import SMALL_STATES, newest_states
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
 from chatcli.threads.executor import SerialExecutor
@@ -86,7 +87,7 @@ class SegmentStore:
         fingerprint: str,
         written: Callable[[int, TokenPath], None] | None = None,
         recompute_seconds: float = 0.0,
-        newest_bytes: int = NEWEST_BYTES,
+        newest_bytes: int = NEWEST_STATE_BYTES,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """`recompute_seconds` is how long computing a state again may take that is not kept.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from chatcli.files import Location
+from chatcli.settings.values import NEWEST_STATE_BYTES
 from chatcli.store import maintenance
 from chatcli.store.segments import budget, catalog, eviction, inventory
 from chatcli.store.segments.budget import Budget
@@ -176,7 +177,7 @@ def test_a_branch_at_a_thinned_turn_has_a_short_gap(tmp_path: Path) -> None:
 
 def test_what_gc_thins_follows_from_the_rows_on_the_ways_to_states(tmp_path: Path) -> None:
     """It reads no others: the same states go as by reading every file."""
-    tokens, floats = tokens_of(1, 30), eviction.NEWEST_BYTES // eviction.NEWEST_STATES // 4
+    tokens, floats = tokens_of(1, 30), NEWEST_STATE_BYTES // eviction.NEWEST_STATES // 4
     folder = Location.of(tmp_path / "kv" / FINGERPRINT)
     path = put_conversation(tmp_path, tokens, seconds=0.2, state_floats=floats)
     put_conversation(tmp_path, tokens_of(2, 9, prefix=tokens[:12]), seconds=0.3, state_floats=floats)
