@@ -109,7 +109,7 @@ class Responses(Exchange):
                 self.left_out = [*self.left_out, kind]
             else:
                 raise tool.wrong(
-                    "type", "must be 'function' or 'namespace': tools that a server runs are not here"
+                    "type", "must be function or namespace: tools that a server runs are not here"
                 )
 
     def frames(self, event: ReplyEvent) -> bytes:
