@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from chatcli import files
 from chatcli.conversation import attachments, images
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError, UsageError
-from chatcli.text import clean_line, file_size
+from chatcli.text import clean_line, count, file_size
 
 # A larger file is no context for one message.
 MAX_TEXT_BYTES = 2_000_000
@@ -102,16 +102,16 @@ def expand(message: str, folder: Path, quoted: Iterable[str] = ()) -> ExpandedMe
     typed = message
     for text in quoted:
         typed = typed.replace(text, " ")
-    for word, exact in attachments.mentioned(typed):
-        *_, name = [word] if exact else attachments.readings(word)
-        if _existing(word, exact, folder) is None and _names_file(name, folder):
+    found = list(_named(typed, folder))
+    for name, mention in found:
+        if mention is None and _names_file(name, folder):
             raise UsageError(
                 f"There is no file @{clean_line(name)}: correct its name, or put a space after the @ to mean "
                 "no file."
             )
     texts: list[Attachment] = []
     pictures: list[Image] = []
-    for mention in find(typed, folder):
+    for mention in _distinct(mention for _, mention in found):
         if images.is_image(mention.path):
             pictures.append(images.read(mention.path))
         else:
@@ -128,20 +128,31 @@ def mentioned_images(message: str, folder: Path) -> tuple[Image, ...]:
 
 def find(message: str, folder: Path) -> list[Mention]:
     """The files and folders that `message` mentions, each once, in its order."""
-    by_path: dict[Path, Mention] = {}
+    return _distinct(mention for _, mention in _named(message, folder))
+
+
+def _named(message: str, folder: Path) -> Iterator[tuple[str, Mention | None]]:
+    """What stands after each `@`, and the file or folder of that name, or of the name that is in it.
+
+    A name has no punctuation at its end, unless a file or folder does.
+    """
     for word, exact in attachments.mentioned(message):
-        if (mention := _existing(word, exact, folder)) is not None:
+        name = word
+        for name in [word] if exact else attachments.readings(word):
+            path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
+            if _is_file_or_folder(path):
+                yield name, Mention(name, path)
+                break
+        else:
+            yield name, None
+
+
+def _distinct(mentions: Iterable[Mention | None]) -> list[Mention]:
+    by_path: dict[Path, Mention] = {}
+    for mention in mentions:
+        if mention is not None:
             by_path.setdefault(mention.path, mention)
     return list(by_path.values())
-
-
-def _existing(word: str, exact: bool, folder: Path) -> Mention | None:
-    """The file or folder that a word after an `@` names, or that it names without punctuation at its end."""
-    for name in [word] if exact else attachments.readings(word):
-        path = folder / os.path.expanduser(name)  # noqa: PTH111 (it never raises)
-        if _is_file_or_folder(path):
-            return Mention(name, path)
-    return None
 
 
 def _names_file(name: str, folder: Path) -> bool:
@@ -292,7 +303,7 @@ class SizeLabels:
         except UsageError:
             return "is not text"
         try:
-            count = self._count_tokens(text)
+            tokens = self._count_tokens(text)
         except ChatcliError:
             return None
-        return None if count is None else f"{count:,} token{'s'[: count != 1]}"
+        return None if tokens is None else count("token", tokens)

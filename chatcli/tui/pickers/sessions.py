@@ -20,7 +20,7 @@ from chatcli.store import maintenance
 from chatcli.store.sessions import search
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.listing import Summary
-from chatcli.text import clean_line
+from chatcli.text import clean_line, count
 from chatcli.tui.pickers.debounce import DebouncedQuery
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, question_rows, reply_rows
@@ -105,7 +105,7 @@ class SessionRows(PickerRows[str]):
         busy = "searching… · " if self._searcher.busy else ""
         if self._query.strip():
             return f"{busy}{len(self._shown):,} of {total:,} sessions"
-        return f"{total:,} session{'s' * (total != 1)}"
+        return count("session", total)
 
     def empty_text(self, query: str) -> str:
         if not query.strip():

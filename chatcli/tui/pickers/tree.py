@@ -13,7 +13,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from chatcli.conversation import finish
 from chatcli.conversation.tree import ROLE_NAMES, Conversation, Entry, Role
-from chatcli.text import clean_line
+from chatcli.text import clean_line, count
 from chatcli.tui.pickers.picker import Action, Matcher, Picker, PickerRows, Question, ago
 from chatcli.tui.saved import layout_console, portable_entry, reply_rows
 from chatcli.tui.text.fit import first_words, fit, wrapped
@@ -120,7 +120,7 @@ class TreeRows(PickerRows[ChosenEntry]):
             return f"{sum(not row.is_hint for row in self._rows):,} of {total:,} messages"
         branches = 1 + sum(len(node.side_branches) for node in self._nodes)
         forks = f" · {branches:,} branches" if branches > 1 else ""
-        return f"{total:,} message{'s' * (total != 1)}{forks}"
+        return f"{count('message', total)}{forks}"
 
     def empty_text(self, query: str) -> str:
         if query.strip():

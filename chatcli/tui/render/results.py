@@ -249,8 +249,8 @@ def _(result: results.DiskUse) -> RenderableType:
     for column in ("segments", "rows", "states"):
         table.add_column(column, justify="right", no_wrap=True)
 
-    def files(count: int, size: int) -> str:
-        return f"{count:,} file{'s' * (count != 1)}, {file_size(size)}"
+    def files(number: int, size: int) -> str:
+        return f"{count('file', number)}, {file_size(size)}"
 
     for usage in result.usages:
         name = result.names.get(usage.fingerprint)
