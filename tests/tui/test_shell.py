@@ -250,17 +250,18 @@ def test_a_model_that_cannot_be_loaded_ends_with_one_clear_line(chatcli: Program
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("flag", "name", "sentence"),
     [
-        ("nope", "There is no model folder 'nope'"),
-        pytest.param(".", "The folder '/", marks=pytest.mark.slow),
-        pytest.param("org/nope", "'org/nope' is not on this machine", marks=pytest.mark.slow),
+        ("-m", "nope", "There is no model folder 'nope'"),
+        ("--draft-model", "nope", "--draft-model: There is no model folder 'nope'"),
+        pytest.param("-m", ".", "The folder '/", marks=pytest.mark.slow),
+        pytest.param("-m", "org/nope", "'org/nope' is not on this machine", marks=pytest.mark.slow),
     ],
 )
 def test_a_model_that_cannot_be_there_is_told_before_a_prompt(
-    chatcli: Program, name: str, sentence: str
+    chatcli: Program, flag: str, name: str, sentence: str
 ) -> None:
-    with open_shell(chatcli, "-m", name, HF_HUB_OFFLINE="1") as terminal:
+    with open_shell(chatcli, flag, name, HF_HUB_OFFLINE="1") as terminal:
         assert 1 == terminal.wait_for_exit()
         assert " ".join(terminal.all_text().split()).startswith(f"chatcli: {sentence}")
         assert "›" not in terminal.raw.decode()
