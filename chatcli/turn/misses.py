@@ -16,6 +16,7 @@ EVICTED_MESSAGE = f"the checkpoints are {GONE}"
 NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
 STOPPED = "the turn before was stopped"
+NOT_SETTLED = "the last reply was not yet run as the history has it"
 
 
 def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
@@ -46,8 +47,11 @@ def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
         return f"the checkpoint after token {path[depth - 1].end} is {GONE}" if depth else EVICTED_MESSAGE
     if expected is not None:
         newest = replies[-1].record
+        if not is_missing:
+            return None
         is_kept = last is newest and not newest.get("unrun_tokens")
-        return _why_nothing_was_kept(newest) if is_missing and not is_kept else None
+        # It is run again, without its thinking, between two messages: this one came first.
+        return NOT_SETTLED if is_kept else _why_nothing_was_kept(newest)
     run_by = last.get("settled_by", last.get("fingerprint"))
     if run_by is not None and run_by != chat.checkpoints.loaded.fingerprint:
         before = f" (before: {last['model']})" if last.get("model") else ""

@@ -12,7 +12,7 @@ from chatcli.conversation.tree import Message
 from chatcli.session import opening
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.turn import turn
-from chatcli.turn.misses import CACHE_WAS_OFF, EVICTED_MESSAGE, NEW_HERE
+from chatcli.turn.misses import CACHE_WAS_OFF, EVICTED_MESSAGE, NEW_HERE, NOT_SETTLED
 from chatcli.turn.prompt import TurnContext
 from tests.support import tiny
 from tests.support.harness import MESSAGES, SYSTEM, Harness
@@ -53,6 +53,16 @@ def import_messages(sessions: Path, name: str = "talk") -> None:
     with SessionFolder(sessions).create(name, model="m", system=SYSTEM) as session:
         question = session.append(Message("user", "My dog is called Biscuit."), None)
         session.append(Message("assistant", "A fine name."), question.id, finish_reason="stop")
+
+
+@pytest.mark.parametrize(("settled", "reason"), [(False, NOT_SETTLED), (True, None)])
+def test_a_message_that_comes_at_once_finds_the_reply_not_run(
+    model: Path, tmp_path: Path, settled: bool, reason: str | None
+) -> None:
+    with Harness(model, tmp_path, tokens=6) as harness:
+        chat = harness.chat("talk")
+        harness.say(chat, "My dog is called Biscuit.", settle=settled)
+        assert reason == harness.say(chat, "What is its name?", settle=settled).miss_reason
 
 
 def test_a_new_session_misses_nothing(model: Path, tmp_path: Path) -> None:
