@@ -1,6 +1,6 @@
 """The Python API: `from chatcli import Chat`.
 
-It reads neither the environment nor the settings file: what is not passed has its default.
+It reads neither the environment nor the config file: what is not passed has its default.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from chatcli.conversation import finish
 from chatcli.conversation.tree import Conversation, Turn, date_in_words
 from chatcli.exchange.contained import contained
-from chatcli.text import clean, clean_line
+from chatcli.text import clean, clean_line, count
 
 # What a link in a page may lead to.
 SAFE_LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
@@ -132,6 +132,5 @@ def _quoted(text: str) -> str:
 
 def _subtitle(conversation: Conversation) -> str:
     """Model, date and number of turns."""
-    turns = len(conversation.turns())
     model = [clean_line(conversation.model)] if conversation.model else []
-    return " · ".join([*model, date_in_words(conversation.date), f"{turns} turn{'s' * (turns != 1)}"])
+    return " · ".join([*model, date_in_words(conversation.date), count("turn", len(conversation.turns()))])

@@ -817,7 +817,7 @@ start with another model (every time|by default)
         weight=1.5,
     ),
     topic(
-        "the settings file",
+        "the config file",
         "It is config.toml in your configuration folder; chatcli config --edit opens it.",
         do="(open|edit|find|change|see) the (settings|config|configuration) file;edit (the config|config.toml|my settings) (by hand|in an editor)",
         asks="where is the (settings|config|configuration) file?;(what|which) file (has|holds) the settings?;what is config.toml?;where does chatcli (keep|save|store) (its|the|my) settings?",

@@ -16,7 +16,7 @@ from rich.text import Text
 from chatcli import __version__, files
 from chatcli.commands.results import PanelMode, Result
 from chatcli.events import Alternatives, Batched, Event, Notice, TurnDone
-from chatcli.text import clean_line
+from chatcli.text import clean_line, count
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.panel import hit_line, hit_panel
 from chatcli.tui.render.reply import Reply
@@ -72,7 +72,7 @@ class Screen:
         if model == "pocket":
             hints.append("pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER")
         if saved and not session:
-            hints.append(f"{saved} saved session{'s'[: saved > 1]}: /resume continues one.")
+            hints.append(f"{count('saved session', saved)}: /resume continues one.")
         if not saved:
             hints.append(f"Conversations are saved in {clean_line(files.with_tilde(folder))}")
         self.console.print(Sentence("\n".join(hints), DIM), crop=False)
