@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -71,18 +73,54 @@ def delta_rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> 
     sizes, length = [v.shape[-1], k.shape[-1]], q.shape[2]
     q, k, v = (x.unflatten(2, (length // CHUNK, CHUNK)) for x in (q, k, v))
     q, k, inside, system, right, keep = within(q, k, v, decay, beta)
-    solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
-    new, seen = solved.split(sizes, -1)
-    state = torch.zeros(*k.shape[:2], k.shape[-1], sizes[0], device=q.device)
-    outs = []
-    # One `unbind` each: an index's gradient would be a whole tensor of zeros for every chunk.
-    for query, key, own, value, known, rest in zip(
-        *(x.unbind(2) for x in (q, k, inside, new, seen, keep)), strict=True
-    ):
-        fresh = value - known @ state
-        outs.append(query @ state + own @ fresh)
-        state = state * rest + key.mT @ fresh
-    return torch.stack(outs, 2).flatten(2, 3)
+    new, seen = Solved.apply(system, right).split(sizes, -1)
+    own = torch.eye(k.shape[-1], device=k.device) * keep - k.mT @ seen
+    states = Scanned.apply(own, k.mT @ new)
+    return (q @ states + inside @ (new - seen @ states)).flatten(2, 3)
+
+
+class Solved(torch.autograd.Function):
+    """X of (I + L) X = R: [.., C, C], [.., C, D] to [.., C, D]. L is the matrix below its diagonal."""
+
+    @staticmethod
+    def forward(ctx: Any, system: Tensor, right: Tensor) -> Tensor:
+        unit = torch.eye(system.shape[-1], device=system.device).expand_as(system)
+        inverse = torch.linalg.solve_triangular(system, unit, upper=False, unitriangular=True)
+        solved = inverse @ right
+        ctx.save_for_backward(inverse, solved)
+        return solved
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        inverse, solved = ctx.saved_tensors
+        right = inverse.mT @ grad
+        return -(right @ solved.mT).tril(-1), right
+
+
+class Scanned(torch.autograd.Function):
+    """The states before each chunk, S' = A S + B from zeros: [B, H, N, K, K], [B, H, N, K, V] to the latter.
+
+    One product a chunk each way; all that does not depend on the chunk before is done for all chunks at once.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, change: Tensor, fresh: Tensor) -> Tensor:
+        steps, added = change.flatten(0, 1), fresh.flatten(0, 1)
+        states = torch.zeros_like(added)
+        for n in range(states.shape[1] - 1):
+            torch.baddbmm(added[:, n], steps[:, n], states[:, n], out=states[:, n + 1])
+        ctx.save_for_backward(steps, states)
+        return states.view_as(fresh)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        steps, states = ctx.saved_tensors
+        grads = grad.flatten(0, 1)
+        # What each chunk's own new state is worth to those after it.
+        after = torch.zeros_like(grads)
+        for n in range(states.shape[1] - 1, 0, -1):
+            torch.baddbmm(grads[:, n], steps[:, n].mT, after[:, n], out=after[:, n - 1])
+        return (after @ states.mT).view(*grad.shape[:-1], -1), after.view_as(grad)
 
 
 class GatedDelta(nn.Module):
