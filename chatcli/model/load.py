@@ -31,7 +31,6 @@ except ImportError as error:
 import mlx_lm
 from mlx_lm.utils import load_adapters, tree_flatten
 
-from chatcli import pocket
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.model import adapter, device, fingerprint, hub, inspect, locate, own_code, sharding, trust
@@ -144,9 +143,6 @@ def _load(
         adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))
     ):
         raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
-    if folder == pocket.FOLDER:
-        # Half precision is slower than float32 on a CPU, and pocket is small enough to widen.
-        model.set_dtype(mx.float32)
     if model_options.kv_bits is not None:
         prompt_cache.check_quantized(model, model_options)
     default_step = CPU_PREFILL_STEP if mx.default_device().type == mx.cpu else GPU_PREFILL_STEP

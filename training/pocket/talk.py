@@ -34,7 +34,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Engine:
-    """The model in float32, and its tokenizer."""
+    """The model as it ships, and its tokenizer."""
 
     model: Any
     tokenizer: Any
@@ -43,7 +43,6 @@ class Engine:
     def open(cls, folder: Path) -> Engine:
         """Load a folder."""
         model, tokenizer = load(str(folder))[:2]
-        model.set_dtype(mx.float32)
         return cls(model, tokenizer)
 
 
