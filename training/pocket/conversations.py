@@ -8,13 +8,16 @@ from functools import partial
 from random import Random
 
 from training.pocket import words as w
+from training.pocket.advert import says_advert
 from training.pocket.beside import BESIDE
 from training.pocket.facts import noun
+from training.pocket.passages import content
 from training.pocket.phrases import capital
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
 from training.pocket.values import Source, thing
+from training.pocket.written import library, rendered, stands_alone, words
 
 DURING = {
     "tell": 34,
@@ -184,6 +187,8 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     def say(maker: Callable[[Desk], Turn]) -> Turn:
         known = list(desk.told)
         turn = desk.record(maker(desk))
+        if turn.sort.startswith(("ask", "unknown", "talk", "self", "help")) and rng.random() < 0.01:
+            return shouted(desk, turn)
         return slip(desk, turn, slips, known) if slips else turn
 
     def passage(family: str) -> list[Turn]:
@@ -250,9 +255,96 @@ def slip(desk: Desk, turn: Turn, rate: float, known: list[Known]) -> Turn:
     return replace(turn, user=user)
 
 
+def shouted(desk: Desk, turn: Turn) -> Turn:
+    """The turn as one types it who has hit the wrong key, or is angry."""
+    user = turn.user.upper()
+    if desk.said and desk.said[-1] is turn.user:
+        desk.said[-1] = user
+    return replace(turn, user=user)
+
+
 def cut(rng: Random, turn: Turn) -> Turn:
     """The turn, its reply now and then empty or broken off."""
     if rng.random() > 0.025 or not turn.reply:
         return turn
     reply = turn.reply[: rng.choice([0, rng.randrange(len(turn.reply))])].rstrip()
     return Turn(turn.user, turn.thinking, reply, turn.sort, cut=True)
+
+
+def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
+    """A conversation of dialogues that were written by hand, with generated talk before and between them."""
+    rng = source.rng
+    desk = Desk(source)
+    slips = rng.choice(SLIPS)
+    dialogues, weights = library()
+    if rng.random() < 0.2:
+        return Conversation(system_prompt(rng), ended(rng, mingled(source, desk, slips)))
+    turns: list[Turn] = []
+    used: frozenset[str] = frozenset()
+    for number in range(rng.choice([1, 1, 2, 2, 3, 4])):
+        dialogue = rng.choices(dialogues, cum_weights=weights)[0]
+        if dialogue.alone and number:
+            continue
+        told = rendered(source, dialogue, slips)
+        if used & words(told) and (dialogue.tells or dialogue.lacks):
+            continue
+        if not number and not dialogue.alone and rng.random() < 0.4:
+            before = conversation(source, difficulty).turns[: rng.randint(1, 8)]
+            free = not dialogue.lacks and not any(words(told) & content(turn.user) for turn in before)
+            turns += before if free else []
+            used |= frozenset().union(*(content(turn.user) for turn in turns))
+            desk.advert = not any(says_advert(turn.reply) for turn in turns)
+        used |= words(told)
+        for place, (exchange, turn) in enumerate(told):
+            if place and exchange.asks and not exchange.bound and not dialogue.alone:
+                while rng.random() < 0.15:
+                    turns.append(cut(rng, desk.record(beside(desk))))
+            turns.append(desk.record(turn))
+        if dialogue.alone or len(turns) >= difficulty.turns:
+            break
+    return Conversation(system_prompt(rng) if rng.random() < 0.5 else None, ended(rng, turns))
+
+
+def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
+    """Dialogues written by hand one after the other, of which no two share a word; much is asked late."""
+    rng = source.rng
+    dialogues, weights = library()
+    turns: list[Turn] = []
+    used: frozenset[str] = frozenset()
+    late: list[Turn] = []
+    most = rng.randint(3, 10)
+    taken = 0
+    for dialogue in rng.choices(dialogues, cum_weights=weights, k=4 * most):
+        if taken == most:
+            break
+        if dialogue.alone or (not dialogue.tells and rng.random() < 0.5):
+            continue
+        told = rendered(source, dialogue, slips)
+        own = words(told)
+        if used & own:
+            continue
+        used |= own
+        taken += 1
+        # What is asked once all is told may be asked at any time after it.
+        end = max((place for place, (each, _) in enumerate(told) if not each.asks), default=-1)
+        known = frozenset().union(*(content(turn.reply) for each, turn in told if not each.asks))
+        for place, (exchange, turn) in enumerate(told):
+            if place > end and stands_alone(exchange, turn, known) and rng.random() < 0.8:
+                late.append(turn)
+            else:
+                turns.append(desk.record(turn))
+        while rng.random() < 0.1:
+            turns.append(desk.record(beside(desk)))
+        while late and rng.random() < 0.15:
+            turns.append(desk.record(late.pop(rng.randrange(len(late)))))
+    rng.shuffle(late)
+    return turns + [desk.record(turn) for turn in late[: rng.randint(2, 10)]]
+
+
+def ended(rng: Random, turns: list[Turn]) -> list[Turn]:
+    """Turns up to one of those written by hand: only the last one thinks, and mostly it is a question."""
+    ends = [place for place, turn in enumerate(turns) if turn.sort.startswith("written")]
+    asked = ("written ask", "written unknown")
+    chances = [place + 1 if turns[place].sort.startswith(asked) else 0.5 * (place + 1) for place in ends]
+    last = rng.choices(ends, chances)[0]
+    return [cut(rng, turn) for turn in turns[:last]] + [turns[last]]

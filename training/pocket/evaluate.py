@@ -134,6 +134,8 @@ def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Ite
         talk = Talk(engine, think)
         for _ in range(desk.rng.choice([0, 1, 3])):
             talk.say(desk.tell(2).user)
+        for told in desk.tell_passage() if kind == "ask passage" else ():
+            talk.say(told.user)
         turn = MAKERS[kind](desk)
         yield turn, talk.say(turn.user)
 
@@ -156,6 +158,10 @@ KINDS: dict[str, tuple[str, Callable[[Turn, Answer], bool]]] = {
     "what it is": ("self", lambda turn, answer: answer.text == turn.reply),
     "small talk": ("talk", lambda turn, answer: answer.text == turn.reply),
     "acknowledging facts": ("tell", lambda turn, answer: answer.text == turn.reply),
+    "lists, negation, appointments and the like": (
+        "ask passage",
+        lambda turn, answer: answer.text == turn.reply,
+    ),
     "what do you know about me": ("know", lambda turn, answer: answer.text == turn.reply),
 }
 

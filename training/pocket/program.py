@@ -20,7 +20,7 @@ FILE = Path(__file__).parent / "program.json"
 # What may follow the program's name, or that of a command, in a sentence and is no name itself.
 WORDS_AFTER = (
     "is keeps saves runs never restores computes does has shows asks makes works knows itself and with "
-    "settles counts prints trained takes"
+    "settles counts prints trained takes can wrote project"
 ).split()
 
 

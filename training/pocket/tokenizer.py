@@ -16,10 +16,10 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from training.pocket.conversations import Conversation, Difficulty, conversation
+from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
 from training.pocket.values import Source
 
-SIZE = 2560
+SIZE = 4096
 CAPITAL = "\x0e"
 SPACED = """
 a about all also am an and any are as ask asked at be but by call called can could did do does for
@@ -52,8 +52,8 @@ HISTORY, LAST = 1, 2
 def texts(seed: int, count: int) -> Iterator[str]:
     """Everything said in made-up conversations."""
     source = Source(Random(seed))
-    for _ in range(count):
-        talk = conversation(source, Difficulty(turns=8))
+    for number in range(count):
+        talk = (by_hand if number % 2 else conversation)(source, Difficulty(turns=8))
         yield talk.system or ""
         for turn in talk.turns:
             yield from (turn.user, turn.thinking, turn.reply)

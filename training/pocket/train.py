@@ -1,4 +1,7 @@
-"""Trains pocket on an endless stream of generated conversations, and exports it."""
+"""Trains pocket on an endless stream of generated conversations, and exports it.
+
+Under torchrun every GPU learns from conversations of its own and all take the mean of their gradients.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -22,7 +26,7 @@ from torch.nn import functional
 from chatcli.pocket import FOLDER
 from training.pocket import tokenizer as words
 from training.pocket.configuration import Shape, export_configuration
-from training.pocket.conversations import Difficulty, conversation
+from training.pocket.conversations import Difficulty, by_hand, conversation
 from training.pocket.network import CHUNK, GatedDelta, Network
 from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
 from training.pocket.values import Source
@@ -68,8 +72,10 @@ class Pool:
         return {"ids": ids, "marks": marks, "sorts": [row.sort for row in rows]}
 
 
-def produce_batches(seed: int, folder: str, tokens: int, level: Any, long: Any, out: Any) -> None:
-    """A worker process: put endless batches on the queue."""
+def produce_batches(
+    seed: int, folder: str, tokens: int, hand: float, level: Any, long: Any, out: Any
+) -> None:
+    """A worker process: put endless batches on the queue; `hand` is the share of those written by hand."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     source, coder = (
@@ -80,7 +86,10 @@ def produce_batches(seed: int, folder: str, tokens: int, level: Any, long: Any, 
     while True:
         # `long` is the share of tokens that long conversations get; each has about twenty times as many.
         far = source.rng.random() < long.value / 16
-        talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
+        if not far and source.rng.random() < hand:
+            talk = by_hand(source, LEVELS[level.value])
+        else:
+            talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
         batch = pool.add(coder.sample(talk, source.rng.random() >= NO_THINKING))
         if batch is not None:
             out.put(batch)
@@ -106,7 +115,7 @@ def loss_of(net: Network, batch: dict[str, Any], device: str) -> tuple[Tensor, l
     """The weighted loss, and for each row whether its last turn is all right."""
     ids = torch.from_numpy(batch["ids"].astype(np.int64)).to(device)
     marks = torch.from_numpy(batch["marks"]).to(device)[:, 1:]
-    with torch.autocast(device, torch.bfloat16):
+    with torch.autocast(device.split(":")[0], torch.bfloat16):
         hidden = net(ids)[:, :-1][marks > 0]
         logits = net.logits(hidden).float()
     kept, goal = marks[marks > 0], ids[:, 1:][marks > 0]
@@ -224,7 +233,15 @@ def start_workers(options: argparse.Namespace) -> tuple[Any, Any, Any, list[Any]
     workers = [
         spawn.Process(
             target=produce_batches,
-            args=(options.seed * 1000 + i, options.tokenizer, options.tokens, level, long, queue),
+            args=(
+                options.seed * 1000 + rank() * 100 + i,
+                options.tokenizer,
+                options.tokens,
+                options.hand,
+                level,
+                long,
+                queue,
+            ),
             daemon=True,
         )
         for i in range(options.workers)
@@ -232,6 +249,32 @@ def start_workers(options: argparse.Namespace) -> tuple[Any, Any, Any, list[Any]
     for worker in workers:
         worker.start()
     return queue, level, long, workers
+
+
+def rank() -> int:
+    """Which of the processes that train together this is."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def share_gradients(net: Network) -> None:
+    """Replace the gradients by their mean over all processes."""
+    if not dist.is_initialized():
+        return
+    grads = [p.grad for p in net.parameters() if p.grad is not None]
+    flat = torch.cat([grad.flatten() for grad in grads])
+    dist.all_reduce(flat, dist.ReduceOp.SUM)
+    flat /= dist.get_world_size()
+    parts = flat.split([grad.numel() for grad in grads])
+    torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
+
+
+def agreed(value: float, device: str) -> float:
+    """The first process's value: rates must be the same everywhere, and clocks are not."""
+    if not dist.is_initialized():
+        return value
+    shared = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.broadcast(shared, 0)
+    return float(shared.item())
 
 
 @dataclass
@@ -254,6 +297,7 @@ class Run:
         for each in self.optimizers:
             each.zero_grad(set_to_none=True)
         loss.backward()
+        share_gradients(self.net)
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         for each in self.optimizers:
             each.step()
@@ -265,9 +309,13 @@ class Run:
 
 def fit(options: argparse.Namespace) -> None:
     """Train for so many seconds, saving as it goes. Of several trials the best goes on."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+    if "RANK" in os.environ:
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    if device != "cpu":
+        torch.cuda.set_device(device)
     # On a CPU with bfloat16 units "medium" uses them.
-    torch.set_float32_matmul_precision("high" if device == "cuda" else "medium")
+    torch.set_float32_matmul_precision("medium" if device == "cpu" else "high")
     folder, out = Path(options.tokenizer), Path(options.out)
     queue, level, long, workers = start_workers(options)
     size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
@@ -278,7 +326,7 @@ def fit(options: argparse.Namespace) -> None:
     for each in options.trials:
         interval, muon = int(each.split(":")[0]), float(each.split(":")[1])
         torch.manual_seed(options.seed)
-        shape = Shape(size, options.width, options.width * 2, options.layers, interval)
+        shape = Shape(size, options.width, options.feed, options.layers, interval)
         net = Network(shape).to(device)
         if options.resume:
             load(net, Path(options.resume))
@@ -292,7 +340,10 @@ def fit(options: argparse.Namespace) -> None:
     train(run, options, queue, level, long, device, options.seconds - (time.time() - begun), out)
     for worker in workers:
         worker.terminate()
-    export(run.net, out)
+    if rank() == 0:
+        export(run.net, out)
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def train(
@@ -310,14 +361,14 @@ def train(
     begun = saved = time.time()
     wait = average = last = 0.0
     seen = run.seen
-    while (now := time.time()) - begun < seconds:
-        progress = (now - begun) / seconds
+    while (progress := agreed((time.time() - begun) / max(seconds, 1e-9), device)) < 1:
+        now = time.time()
         if out is not None:
             long.value = options.long if progress >= options.long_from else 0.0
         batch = queue.get(timeout=PATIENCE)
         wait += time.time() - now
         average += run.learn(batch, device, rate(progress, options.hold) if out else 1.0)
-        if run.step % options.every == 0:
+        if run.step % options.every == 0 and rank() == 0:
             took, last = time.time() - begun, average / options.every
             print(
                 f"{took:.0f}s step {run.step} loss {last:.4f} level {level.value} "
@@ -326,7 +377,7 @@ def train(
             )
             average = 0.0
         raise_level(run.score, level, int(progress * 12) if out else 0)
-        if out is not None and time.time() - saved > 120:
+        if out is not None and rank() == 0 and time.time() - saved > 120:
             export(run.net, out)
             saved = time.time()
     run.level = level.value
@@ -352,6 +403,8 @@ def main() -> None:
     parser.add_argument("--trial", type=float, default=40, help="seconds of each of several trials")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--feed", type=int, default=640, help="width of the feed-forward part")
+    parser.add_argument("--hand", type=float, default=0.5, help="share of dialogues written by hand")
     parser.add_argument("--long", type=float, default=0.3, help="share of tokens in long conversations")
     parser.add_argument("--long-from", type=float, default=0.6, help="where they begin")
     parser.add_argument("--hold", type=float, default=0.7, help="where the rate begins to fall")
