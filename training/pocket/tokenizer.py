@@ -59,7 +59,7 @@ def texts(seed: int, count: int) -> Iterator[str]:
             yield from (turn.user, turn.thinking, turn.reply)
 
 
-def train(seed: int = 1, count: int = 12000) -> Tokenizer:
+def train(seed: int = 1, count: int = 24000) -> Tokenizer:
     """A byte-pair tokenizer of SIZE tokens: words in small letters, and single marks and digits."""
     capitals = [(chr(code), CAPITAL + chr(code + 32)) for code in range(65, 91)]
     spaced = "|".join([*SPACED.split(), f"{CAPITAL}i"])
