@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 
 class ChatcliError(Exception):
     """Base of every error whose text may be shown as it is."""
@@ -69,6 +72,15 @@ class NotImportable(SessionError):
 
 class ModelError(ChatcliError):
     pass
+
+
+@contextlib.contextmanager
+def of_draft_model() -> Iterator[None]:
+    """Say of what is wrong with a draft model that it is the flag's, or the setting's of that name."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"--draft-model: {error}") from error
 
 
 class BackendMissing(ModelError):

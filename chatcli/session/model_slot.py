@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chatcli import files
-from chatcli.errors import ChatcliError, ModelNotFound, RankLost, UsageError
+from chatcli.errors import ChatcliError, RankLost, UsageError, of_draft_model
 from chatcli.events import Download
 from chatcli.files import Location
 from chatcli.model import locate
@@ -118,10 +118,8 @@ class ModelSlot:
         """Raises `ModelNotFound` if it is known without loading that a model or draft model is not there."""
         locate.check(self.name, from_session=self._from_session)
         if self.settings.draft_model is not None:
-            try:
+            with of_draft_model():
                 locate.check(self.settings.draft_model)
-            except ModelNotFound as error:
-                raise ModelNotFound(f"--draft-model: {error}") from error
 
     def load(self) -> None:
         """Begin to load the model, if that was put off."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import reduce
@@ -19,7 +18,7 @@ from chatcli.checkpoints.draft_model import Speculation
 from chatcli.conversation.tree import Conversation
 from chatcli.engine.sampling import check_logit_bias
 from chatcli.engine.speculative import speculation_limits
-from chatcli.errors import DraftModelRefused, ModelError
+from chatcli.errors import DraftModelRefused, of_draft_model
 from chatcli.files import Location
 from chatcli.kv import growth
 from chatcli.kv.memory_limit import MemoryLimit
@@ -36,15 +35,6 @@ from chatcli.store.sessions.folder import SessionFile
 from chatcli.store.sessions.images import Gallery
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn.prompt import TurnContext
-
-
-@contextlib.contextmanager
-def _from_flag() -> Iterator[None]:
-    """Say of what is wrong with a draft model that it is the flag's, or the setting's of that name."""
-    try:
-        yield
-    except ModelError as error:
-        raise type(error)(f"--draft-model: {error}") from error
 
 
 class Runtime:
@@ -80,7 +70,7 @@ class Runtime:
             self._check_may_speculate()
             # It is small: an error in it comes before the wait for the other model.
             loading(settings.draft_model)
-            with _from_flag():
+            with of_draft_model():
                 draft_model = worker.call(self._load_draft_model, settings.draft_model, progress, downloading)
         renderer.start()
         loading(name)
@@ -109,7 +99,7 @@ class Runtime:
         worker.at_end(worker.call(device.hold, settings.memory_limit))
         self.checkpoints = distributed.open_checkpoints(ranks, worker, self.loaded, self._store)
         self._speculation: Speculation | None = None
-        with _from_flag():
+        with of_draft_model():
             self._speculate_with(draft_model)
 
     def _open_store(self, loaded: LoadedModel) -> SegmentStore | None:

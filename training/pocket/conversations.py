@@ -188,7 +188,7 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         known = list(desk.told)
         turn = desk.record(maker(desk))
         if turn.sort.startswith(("ask", "unknown", "talk", "self", "help")) and rng.random() < 0.01:
-            return shouted(desk, turn)
+            return retyped(desk, turn, turn.user.upper())
         return slip(desk, turn, slips, known) if slips else turn
 
     def passage(family: str) -> list[Turn]:
@@ -250,14 +250,11 @@ def slip(desk: Desk, turn: Turn, rate: float, known: list[Known]) -> Turn:
     if not values and not turn.sort.startswith(("ask", "unknown", "know", "who", "quote")):
         text = turn.reply
     user = slipped(desk.rng, turn.user, rate, words_of(text))
-    if desk.said and desk.said[-1] is turn.user:
-        desk.said[-1] = user
-    return replace(turn, user=user)
+    return retyped(desk, turn, user)
 
 
-def shouted(desk: Desk, turn: Turn) -> Turn:
-    """The turn as one types it who has hit the wrong key, or is angry."""
-    user = turn.user.upper()
+def retyped(desk: Desk, turn: Turn, user: str) -> Turn:
+    """The turn with its message typed otherwise, which is what the desk quotes then."""
     if desk.said and desk.said[-1] is turn.user:
         desk.said[-1] = user
     return replace(turn, user=user)
