@@ -10,6 +10,7 @@ from random import Random
 from training.pocket import words as w
 from training.pocket.advert import says_advert
 from training.pocket.beside import BESIDE
+from training.pocket.clauses import composed
 from training.pocket.facts import noun
 from training.pocket.passages import content
 from training.pocket.phrases import capital
@@ -17,7 +18,7 @@ from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
 from training.pocket.values import Source, thing
-from training.pocket.written import library, rendered, stands_alone, words
+from training.pocket.written import Written, library, rendered, stands_alone, words
 
 DURING = {
     "tell": 34,
@@ -67,6 +68,8 @@ LAST = {
 }
 # The share of common words that a conversation's user slips on; most never do.
 SLIPS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.15, 0.35)
+# The share of dialogues that are composed, among those written by hand.
+COMPOSED = 0.22
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -268,18 +271,24 @@ def cut(rng: Random, turn: Turn) -> Turn:
     return Turn(turn.user, turn.thinking, reply, turn.sort, cut=True)
 
 
+def drawn_dialogues(rng: Random, count: int) -> list[Written]:
+    """Dialogues that were written by hand, and composed ones among them."""
+    dialogues, weights = library()
+    found = rng.choices(dialogues, cum_weights=weights, k=count)
+    return [composed(rng) if rng.random() < COMPOSED else each for each in found]
+
+
 def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     """A conversation of dialogues that were written by hand, with generated talk before and between them."""
     rng = source.rng
     desk = Desk(source)
     slips = rng.choice(SLIPS)
-    dialogues, weights = library()
     if rng.random() < 0.2:
         return Conversation(system_prompt(rng), ended(rng, mingled(source, desk, slips)))
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
     for number in range(rng.choice([1, 1, 2, 2, 3, 4])):
-        dialogue = rng.choices(dialogues, cum_weights=weights)[0]
+        (dialogue,) = drawn_dialogues(rng, 1)
         if dialogue.alone and number:
             continue
         told = rendered(source, dialogue, slips)
@@ -305,13 +314,12 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
 def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
     """Dialogues written by hand one after the other, of which no two share a word; much is asked late."""
     rng = source.rng
-    dialogues, weights = library()
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
     late: list[Turn] = []
     most = rng.randint(3, 10)
     taken = 0
-    for dialogue in rng.choices(dialogues, cum_weights=weights, k=4 * most):
+    for dialogue in drawn_dialogues(rng, 4 * most):
         if taken == most:
             break
         if dialogue.alone or (not dialogue.tells and rng.random() < 0.5):

@@ -43,7 +43,7 @@ def frame_held_out(text: str) -> bool:
     return crc32(re.sub(r"[^a-z\[\]]", "", text.lower()).encode()) % 10 == 3
 
 
-def fill(text: str, **slots: str) -> str:
+def fill(text: str, /, **slots: str) -> str:
     """The text with ``[name]`` replaced, "a" before a vowel becoming "an"."""
     for name, value in slots.items():
         text = text.replace(f"[{name}]", value)

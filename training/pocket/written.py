@@ -165,6 +165,7 @@ KEPT = frozenset(
     found lost left sold bought went told moved live lives lived work works worked died born plays play
     owns eats drinks loves hates because until since while about over under between behind beside
     without year years old days weeks month months hours minutes times once twice first second third
+    sorry actually correction scratch wait meant wrong hello thanks thank welcome guess listen okay
     last next left right one two three four five six seven eight nine ten eleven twelve
     """.split()
 ) | {word.lower() for word in (*w.DAYS, *w.MONTHS, *" ".join(w.PEOPLE).split())}
