@@ -46,7 +46,7 @@ TEMPLATE = """\
 {%- endif %}
 {%- endif %}
 """
-HISTORY, LAST = 1, 2
+HISTORY, LAST, THOUGHT = 1, 2, 3
 
 
 def texts(seed: int, count: int) -> Iterator[str]:
@@ -105,7 +105,7 @@ def save(tokenizer: Tokenizer, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """Token ids and, for each, whether it is learnt: 0, HISTORY or LAST. Both [T]."""
+    """Token ids and, for each, whether it is learnt: 0, HISTORY, LAST or THOUGHT. Both [T]."""
 
     ids: list[int]
     marks: list[int]
@@ -118,9 +118,13 @@ class Coder:
 
     tokenizer: Tokenizer
 
-    def sample(self, talk: Conversation, think: bool) -> Sample:
-        """The conversation with thinking, or the empty stub, in its last turn only."""
-        parts = self._history(talk)
+    def sample(self, talk: Conversation, think: bool, thought: bool = False) -> Sample:
+        """The conversation with thinking, or the empty stub, in its last turn only; or, `thought`, in all.
+
+        No conversation holds the thinking of earlier turns when pocket is used. A share of samples does,
+        as a sample that thinks in every turn teaches thinking several times for the same tokens.
+        """
+        parts = self._history(talk, thought)
         last = talk.turns[-1]
         parts += [(f"{START}user\n{last.user}{END}\n{START}assistant\n{THINK}\n", 0)]
         ending = f"{ENOUGH}\n\n{last.reply}{END}"
@@ -137,10 +141,12 @@ class Coder:
             marks += [mark] * len(code.ids)
         return Sample(ids, marks, last.sort if think else f"{last.sort}, no thinking")
 
-    def _history(self, talk: Conversation) -> list[tuple[str, int]]:
+    def _history(self, talk: Conversation, thought: bool) -> list[tuple[str, int]]:
         parts = [] if talk.system is None else [(f"{START}system\n{talk.system}{END}\n", 0)]
         for turn in talk.turns[:-1]:
             parts.append((f"{START}user\n{turn.user}{END}\n{START}assistant\n", 0))
+            if thought and not turn.cut:
+                parts += [(f"{THINK}\n", 0), (f"{turn.thinking}\n{ENOUGH}\n\n", THOUGHT)]
             parts.append((f"{turn.reply}{END}", 0 if turn.cut else HISTORY))
             parts.append(("\n", 0))
         return parts

@@ -41,6 +41,7 @@ LEVELS = [
 LONG = Difficulty(130, 60, least=40)
 HISTORY_WEIGHT = 0.4
 NO_THINKING = 0.2
+THOUGHT_THROUGHOUT = 0.3
 PATIENCE = 60
 LONGEST = 8192
 
@@ -90,7 +91,8 @@ def produce_batches(
             talk = by_hand(source, LEVELS[level.value])
         else:
             talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
-        batch = pool.add(coder.sample(talk, source.rng.random() >= NO_THINKING))
+        think, thought = source.rng.random() >= NO_THINKING, source.rng.random() < THOUGHT_THROUGHOUT
+        batch = pool.add(coder.sample(talk, think, thought))
         if batch is not None:
             out.put(batch)
 
