@@ -17,6 +17,7 @@ from training.pocket.kinds import EVENT, MANY, MEET, PERSON, PET, PLACED
 from training.pocket.passages import Passage, Question, content
 from training.pocket.people import ME, SHARED, Deed, Who, draw_deed, draw_who
 from training.pocket.phrases import capital, expand, fill, framed, listed, roughen
+from training.pocket.said_back import acknowledged
 from training.pocket.scenes import CHANGES, FAMILIES, draw_passage
 from training.pocket.statements import Statement, draw_statement, object_of, plural
 from training.pocket.values import Source, name, thing
@@ -848,7 +849,8 @@ class Desk:
         sort = "correct" if changed else "tell" if len(fresh) == 1 else "tell more"
         if changed:
             return Turn(text, f"Changed: {topics}.", f"Got it, now {said}.", sort)
-        return Turn(text, f"New: {topics}.", f"Got it: {said}.", sort)
+        thinking, reply = acknowledged(text, f"New: {topics}.", f"Got it: {said}.")
+        return Turn(text, thinking, reply, sort)
 
     def _distraction(self, fact: Fact | Deed, lower: bool) -> str:
         rng = self.rng
@@ -905,16 +907,9 @@ class Desk:
             text = "".join(texts)
             text = self._opened(text, lower)
             self.passage = passage
-            turns.append(
-                self.record(
-                    Turn(
-                        text,
-                        f"New: {ABOUT_PASSAGE[passage.family]}.",
-                        f"Got it: {listed(list(dict.fromkeys(claims)))}.",
-                        f"tell {passage.family}",
-                    )
-                )
-            )
+            said = f"Got it: {listed(list(dict.fromkeys(claims)))}."
+            thinking, reply = acknowledged(text, f"New: {ABOUT_PASSAGE[passage.family]}.", said)
+            turns.append(self.record(Turn(text, thinking, reply, f"tell {passage.family}")))
             texts, claims = [], []
         return turns
 

@@ -24,6 +24,7 @@ from training.pocket import words as w
 from training.pocket.advert import says_advert
 from training.pocket.passages import content
 from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, yours
+from training.pocket.said_back import acknowledged
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import Turn
 from training.pocket.values import SOURCES, Source
@@ -315,6 +316,9 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
     turns = []
     for exchange, text in typed:
         wording = replaced(text, other)
+        thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
+        if thinking.startswith("New"):
+            thinking, reply = acknowledged(wording, thinking, reply, names=False)
         if lower:
             wording = re.sub(
                 r"\[[^\[\]]*\]|[^\[]+", lambda m: m[0] if m[0][0] == "[" else m[0].lower(), wording
@@ -328,8 +332,7 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         user = user.upper() if loud or (exchange.asks and rng.random() < 0.01) else user
         # "Under my chair" is theirs when it is said back.
         said = {name: yours(text) if kind_of(name) == "spot" else text for name, text in slots.items()}
-        reply = fill(replaced(exchange.reply, other), **said)
-        thinking = fill(replaced(exchange.thinking, other), **said)
+        reply, thinking = fill(reply, **said), fill(thinking, **said)
         reply = reply if reply.startswith("chatcli ") else capital(reply)
         turns.append((exchange, Turn(user, thinking, reply, sort_of(exchange))))
     return turns

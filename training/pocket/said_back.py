@@ -1,0 +1,117 @@
+"""Says what a user tells back to them: word by word, but for "I", "my" and the like.
+
+A tiny model can copy, it cannot sum up: in its own words a sentence unlike those that it learnt becomes
+nonsense, which it believes from then on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from training.pocket import words as w
+from training.pocket.phrases import capital
+
+GREETINGS = "hi|hiya|hey|hello|yo|good (?:morning|evening|afternoon)"
+FILLERS = "ok|okay|so|well|oh|um|btw|by the way|fyi|also|anyway|listen|news|haha|lol|ugh|and|but"
+REQUESTS = (
+    "guess what|one more thing|just so you know|please|remember|keep in mind|note|note down|write down|"
+    "for the record"
+)
+OPENING = re.compile(
+    rf"\A(?:\b(?:{GREETINGS}|{FILLERS}|{REQUESTS})(?: there)?(?: that)?(?:\s*[,!.:;–—-]+\s*|\s+))+",
+    re.IGNORECASE,
+)
+CLOSING = re.compile(
+    r"(?:\s*(?::\(|:\)|:D|;\)|\blol|\bhaha|\bxd|<3|(?:please )?remember (?:that|this))|[\s.!,;…])+$",
+    re.IGNORECASE,
+)
+ADDRESSED = re.compile(r"\b(?:you|your|yours|yourself|u|ur|you're|youre)\b|\?", re.IGNORECASE)
+MINE = {
+    "i": "you",
+    "me": "you",
+    "we": "you",
+    "us": "you",
+    "my": "your",
+    "our": "your",
+    "mine": "yours",
+    "ours": "yours",
+    "myself": "yourself",
+    "ourselves": "yourselves",
+    "i'm": "you are",
+    "im": "you are",
+    "we're": "you are",
+    "i've": "you have",
+    "ive": "you have",
+    "we've": "you have",
+    "i'll": "you will",
+    "we'll": "you will",
+    "i'd": "you would",
+    "we'd": "you would",
+}
+BARE = "dont doesnt didnt cant couldnt wont wouldnt isnt arent werent wasnt hasnt havent hadnt".split()
+CONTRACTED = {"thats": "that's", "whats": "what's"} | {word: f"{word[:-1]}'t" for word in BARE}
+AFTER_YOU = {"am": "are", "was": "were", "wasn't": "weren't", "wasnt": "weren't"}
+SENTENCE = re.compile(r"[.!] $")
+TOKEN = re.compile(r"\[[^\[\]]*\]|[^\W\d_]+(?:['’][^\W\d_]+)?|[\W\d_]")
+# Words that have a capital only where a sentence begins.
+COMMON = frozenset(
+    """
+    i we my our the a an this these that those there it its it's he she they his her their in on at for from
+    since until after before when while because if with without of to by as not no never only just still every
+    each both all some any most many two three four five six seven eight nine ten last next today tonight
+    tomorrow yesterday now once got moved i'm i've i'll i'd we're we've im about mum dad
+    """.split()
+)
+PROPER = frozenset(word.lower() for word in (*w.DAYS, *w.MONTHS)) | {"mr", "mrs", "ms", "dr", "aunt", "uncle"}
+MOST = 60
+THINKING = "They tell me something: I say it back."
+
+
+def acknowledged(text: str, thinking: str, reply: str, names: bool = True) -> tuple[str, str]:
+    """The thinking and the reply to a message that tells: what is said back, or else those that are given."""
+    if "Got it: " not in reply:
+        return thinking, reply
+    before = reply.partition("Got it: ")[0]
+    if too_long(text):
+        return THINKING, f"{before}Got it, I keep all of that in mind."
+    said = said_back(text, names)
+    return (THINKING, f"{before}Got it: {said}.") if said else (thinking, reply)
+
+
+def said_back(text: str, names: bool = True) -> str | None:
+    """The message as it is said to who typed it, without its opening and its end.
+
+    None where it asks or addresses, or is longer than MOST words. It may begin with one of the `names`
+    that keep their capital.
+    """
+    text = CLOSING.sub("", OPENING.sub("", text.strip(), count=1))
+    if not text or ADDRESSED.search(text) or too_long(text):
+        return None
+    parts = TOKEN.findall(text.replace("\n", "; "))
+    out: list[str] = []
+    subject = ""
+    for place, part in enumerate(parts):
+        word = part.lower().replace("’", "'")
+        before = parts[place - 1][-1] if place else " "
+        after = parts[place + 1][0] if place + 1 < len(parts) else " "
+        following = parts[place + 2].lower() if place + 2 < len(parts) else ""
+        # "me" in an address or a code is no pronoun, "12 am" no verb and "US" no pronoun.
+        whole = before in " (\"'" and after in " ,.;:!)\"'" and part != "US"
+        if whole and word in MINE:
+            subject = MINE[word]
+            out.append(capital(subject) if SENTENCE.search("".join(out[-2:])) else subject)
+        elif whole and word in AFTER_YOU and (subject == "you" or following in ("i", "we")):
+            out.append(AFTER_YOU[word])
+        elif whole and word in CONTRACTED:
+            out.append(CONTRACTED[word])
+        else:
+            sentence = not place and part[1:].islower() and word.split("'")[0] not in PROPER
+            out.append(word if sentence and (word in COMMON or not names) else part)
+        if not part.isspace() and word not in MINE:
+            subject = ""
+    return "".join(out)
+
+
+def too_long(text: str) -> bool:
+    """Whether a message is only kept, not repeated."""
+    return len(text.split()) > MOST
