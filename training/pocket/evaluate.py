@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from random import Random
 import numpy as np
 
 from chatcli.pocket import FOLDER
-from training.pocket import freely, held_out, loops
+from training.pocket import freely, held_out, loops, written
 from training.pocket.conversations import rules
 from training.pocket.held_out import Dialogue
 from training.pocket.passages import Passage
@@ -247,6 +248,41 @@ def add_dialogues(table: Table, engine: Engine, options: argparse.Namespace, nam
         print(row.text(), flush=True)
 
 
+def add_written(table: Table, engine: Engine, options: argparse.Namespace) -> None:
+    """Rows of the dialogues by hand that are kept aside, file by file: what was asked, and what was told."""
+    for file, found in written.files().items():
+        asked, told = f"by hand, {file}: questions", f"by hand, {file}: said back"
+        for number, dialogue in enumerate(list(filter(written.kept_aside, found))[: options.count]):
+            talk = Talk(engine)
+            for exchange, turn in written.rendered(Source(Random(f"{options.seed} {number}")), dialogue, 0.0):
+                answer = talk.say(turn.user)
+                if exchange.asks:
+                    good = "not told" in answer.text
+                    if not turn.thinking.endswith("Not told."):
+                        value = turn.thinking.partition(" Told: ")[2].partition(". So ")[0]
+                        good = words_in(value) <= words_in(answer.text) or answer.text == turn.reply
+                    table.add(asked, good, answer)
+                elif turn.sort == "written new":
+                    good = answer.text == turn.reply
+                    table.add(told, good, answer)
+                else:
+                    continue
+                report(options.show and not good, turn.user, turn.reply, answer)
+        for name in (asked, told):
+            if name in table.rows:
+                print(table.rows[name].text(), flush=True)
+
+
+SMALL = frozenset(
+    "a an the is are was were of to at on in for by with it you your he she they his her their".split()
+)
+
+
+def words_in(text: str) -> set[str]:
+    """The words of a text in small letters, but the smallest."""
+    return set(re.findall(r"\w+", text.lower())) - SMALL
+
+
 def adverts_said(dialogue: Dialogue, talk: Talk) -> int | None:
     """How often the advert was said unasked; None where nothing asks for it twice and it was never said."""
     replies = [message["content"] for message in talk.messages if message["role"] == "assistant"]
@@ -299,6 +335,7 @@ ADDED: dict[str, Callable[[Table, Engine, argparse.Namespace], None]] = {
     "held-out": partial(add_dialogues, name="held-out", file=held_out.HELD_OUT),
     "development": partial(add_dialogues, name="development", file=held_out.DEVELOPMENT),
     "long": add_long,
+    "written": add_written,
     "generated": add_generated,
     "free": add_free,
 }

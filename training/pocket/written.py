@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 from training.pocket import words as w
 from training.pocket.advert import says_advert
@@ -238,12 +239,23 @@ def replaced(text: str, other: dict[str, str]) -> str:
     return WORD.sub(change, text)
 
 
+def files() -> dict[str, list[Written]]:
+    """The dialogues of each file, by its name."""
+    return {
+        path.stem: [each for each in parsed(path.read_text(encoding="utf-8")) if each.exchanges]
+        for path in sorted(FOLDER.glob("*.txt"))
+    }
+
+
+def kept_aside(dialogue: Written) -> bool:
+    """Whether a dialogue is never trained on, so that it can be asked in an evaluation: one in thirty."""
+    return crc32(dialogue.exchanges[0].wordings[0].encode()) % 30 == 7
+
+
 @lru_cache(1)
 def library() -> tuple[tuple[Written, ...], tuple[float, ...]]:
-    """All dialogues, and their cumulative weights: those with more wordings are drawn more often."""
-    found: list[Written] = []
-    for path in sorted(FOLDER.glob("*.txt")):
-        found += [each for each in parsed(path.read_text(encoding="utf-8")) if each.exchanges]
+    """All dialogues to learn from, with cumulative weights: those with more wordings are drawn more often."""
+    found = [each for file in files().values() for each in file if not kept_aside(each)]
     return tuple(found), tuple(
         accumulate(sum(len(each.wordings) for each in one.exchanges) ** 0.5 for one in found)
     )
