@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from random import Random
 from typing import Any
 
+from training.pocket import lexicon
 from training.pocket import words as w
 from training.pocket.advert import ending
 from training.pocket.frames import Frames, one
@@ -186,9 +188,49 @@ def again(rng: Random) -> str:
             * size
         )
     word = one(rng, w.NOUNS) if rng.random() < 0.6 else invented(rng)
-    if way < 0.9:
+    if way < 0.75:
         return one(rng, (" ", " ", ", ", "")).join([word] * (3 + size // 6))
-    return one(rng, ("\n", " ")).join([f"{word} {one(rng, w.NOUNS)} {invented(rng)}"] * (2 + size // 20))
+    pool = vocabulary() + SMALL_WORDS * 4
+    phrase = " ".join(one(rng, pool) for _ in range(2 + int(rng.random() * 3)))
+    return one(rng, ("\n", " ", ", ", "! ")).join([phrase] * (2 + int(rng.random() * one(rng, (4, 10, 25)))))
+
+
+# Small words, of which a message without sense is made as much as any.
+SMALL_WORDS = """
+a all and are as at because but by can do down for from has have how i if in is it just me my never no not of off
+old on or our out over she so some than that the their then there these they this to under up very was we what
+when where which who why will with without you your
+""".split()
+
+
+@lru_cache(1)
+def vocabulary() -> list[str]:
+    """Words of every kind."""
+    pools = (lexicon.THINGS, lexicon.QUALITIES, lexicon.STUFF, lexicon.ROLES, lexicon.MANNERS)
+    found = {word.lower() for pool in pools for text in pool for word in text.split()}
+    verbs = (lexicon.TRANSITIVE_THING, lexicon.ALONE, lexicon.SAYING)
+    found |= {word for pool in verbs for entry in pool for text in entry for word in text.split()}
+    return sorted(found)
+
+
+def salad(rng: Random) -> str:
+    """Words in no order, typed like a sentence."""
+    words = [
+        one(rng, SMALL_WORDS) if rng.random() < 0.35 else one(rng, vocabulary())
+        for _ in range(3 + int(rng.random() * one(rng, (5, 10, 25))))
+    ]
+    text = " ".join(words)
+    start = one(
+        rng, ("what is ", "who ", "where is my ", "my ", "is the ", "why ", "when did ", "how many ", "i ")
+    )
+    way = rng.random()
+    if way < 0.2:
+        return f"{text.capitalize()}."
+    if way < 0.4:
+        return text.upper()
+    if way < 0.7:
+        return f"{start}{text}{one(rng, ('?', '?', '', '.'))}"
+    return text + one(rng, ("", "", "?", "!"))
 
 
 NEARLY_EMPTY = ". - _ … , ; : * / \\ | ' \" ` ~ ^ + = & % $ # @ ( ) [ ] { } < > . .. ... .... -- --- ; ,, :: x z j v b ' ` !! ! \N{ZERO WIDTH SPACE} \N{EM DASH} \N{BULLET}".split(
@@ -200,12 +242,14 @@ def nonsense(source: Source, advert: bool) -> Turn:
     """Noise, which pocket did not understand."""
     rng = source.rng
     way = rng.random()
-    if way < 0.5:
+    if way < 0.35:
         text = mash(rng)
-    elif way < 0.75:
+    elif way < 0.58:
         text = again(rng)
-    elif way < 0.88:
+    elif way < 0.65:
         text = one(rng, NEARLY_EMPTY)
+    elif way < 0.92:
+        text = salad(rng)
     else:
         count = 2 + int(rng.random() * one(rng, (3, 6, 12)))
         pool = (w.NOUNS, w.ADJECTIVES, w.VERBS) if hasattr(w, "VERBS") else (w.NOUNS, w.ADJECTIVES)
@@ -716,7 +760,7 @@ def long_text(source: Source, advert: bool) -> Turn:
 MAKERS: dict[str, tuple[float, Callable[[Source, bool], Turn]]] = {
     "emoji": (2, emoji),
     "foreign script": (1, foreign),
-    "noise": (4.5, nonsense),
+    "noise": (7, nonsense),
     "question marks": (0.3, question_marks),
     "bare number": (0.5, bare_number),
     "key": (0.5, key),
