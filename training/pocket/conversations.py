@@ -283,7 +283,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     rng = source.rng
     desk = Desk(source)
     slips = rng.choice(SLIPS)
-    if rng.random() < 0.2:
+    if rng.random() < 0.25:
         return Conversation(system_prompt(rng), ended(rng, mingled(source, desk, slips)))
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
