@@ -12,6 +12,8 @@ from training.pocket.said_back import MOST, THINKING, acknowledged, said_back
     [
         ("Hey, I'm Ada and I was in Oslo with my aunt.", "you are Ada and you were in Oslo with your aunt"),
         ("my boss says he likes me :(", "your boss says he likes you"),
+        ("it was me, the dog was me too", "it was you, the dog was you too"),
+        ("the one who called me was Ada", "the one who called you was Ada"),
         ("They left. I stayed!", "they left. You stayed"),
         ("my mail is me@home.example", "your mail is me@home.example"),
         ("I get up at 5 am, in the US that is late", "you get up at 5 am, in the US that is late"),

@@ -98,8 +98,8 @@ def said_back(text: str, names: bool = True) -> str | None:
         # "me" in an address or a code is no pronoun, "12 am" no verb and "US" no pronoun.
         whole = before in " (\"'" and after in " ,.;:!)\"'" and part != "US"
         if whole and word in MINE:
-            subject = MINE[word]
-            out.append(capital(subject) if SENTENCE.search("".join(out[-2:])) else subject)
+            subject = MINE[word] if word in ("i", "we") else ""
+            out.append(capital(MINE[word]) if SENTENCE.search("".join(out[-2:])) else MINE[word])
         elif whole and word in AFTER_YOU and (subject == "you" or following in ("i", "we")):
             out.append(AFTER_YOU[word])
         elif whole and word in CONTRACTED:

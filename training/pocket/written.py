@@ -209,6 +209,10 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
         for word in plain_words(f"{wording} {exchange.thinking} {exchange.reply}"):
             forms.setdefault(word[:4], set()).add(word)
         said = set(plain_words(wording))
+        if not exchange.asks and not exchange.thinking.startswith(("New", "Changed", "Taken back")):
+            # Help and small talk are the same whatever was told.
+            guessed |= said | set(plain_words(exchange.reply))
+            continue
         answer = set(plain_words(exchange.reply)) | set(
             plain_words(exchange.thinking.partition(" Told: ")[2])
         )
