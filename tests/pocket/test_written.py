@@ -72,6 +72,12 @@ def test_slots_that_are_declared_together_are_drawn_together() -> None:
         assert ("dog" in told.reply) == ("barks" in told.reply) != ("meows" in told.reply)
 
 
+def test_what_a_slot_holds_is_said_back_as_theirs() -> None:
+    (dialogue,) = parsed("---\n@who = my aunt\n> I wrote to [who]\n= New: a letter.\n< Got it: a letter.")
+    ((_, turn),) = rendered(Source(Random(1)), dialogue, 0.0)
+    assert turn.reply == "Got it: you wrote to your aunt."
+
+
 def test_a_bound_question_stays_behind_its_own() -> None:
     (dialogue,) = parsed(DIALOGUE)
     orders = set()

@@ -87,7 +87,17 @@ def said_back(text: str, names: bool = True) -> str | None:
     text = CLOSING.sub("", OPENING.sub("", text.strip(), count=1))
     if not text or ADDRESSED.search(text) or too_long(text):
         return None
-    parts = TOKEN.findall(text.replace("\n", "; "))
+    first = TOKEN.match(text)
+    word = first[0] if first else ""
+    sentence = word[1:].islower() and word.lower().split("'")[0] not in PROPER
+    if sentence and (word.lower() in COMMON or not names):
+        text = word.lower() + text[len(word) :]
+    return turned(text.replace("\n", "; "))
+
+
+def turned(text: str) -> str:
+    """A text of "I" and "my" as one of "you" and "your"."""
+    parts = TOKEN.findall(text)
     out: list[str] = []
     subject = ""
     for place, part in enumerate(parts):
@@ -105,8 +115,7 @@ def said_back(text: str, names: bool = True) -> str | None:
         elif whole and word in CONTRACTED:
             out.append(CONTRACTED[word])
         else:
-            sentence = not place and part[1:].islower() and word.split("'")[0] not in PROPER
-            out.append(word if sentence and (word in COMMON or not names) else part)
+            out.append(part)
         if not part.isspace() and word not in MINE:
             subject = ""
     return "".join(out)

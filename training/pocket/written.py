@@ -25,7 +25,7 @@ from training.pocket import words as w
 from training.pocket.advert import says_advert
 from training.pocket.passages import content
 from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, yours
-from training.pocket.said_back import acknowledged
+from training.pocket.said_back import THINKING, acknowledged, turned
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import Turn
 from training.pocket.values import SOURCES, Source
@@ -93,6 +93,19 @@ class Written:
         return slots_of(
             [*self.texts, *(text for _, values in self.declared for each in values for text in each)]
         )
+
+    @cached_property
+    def turned(self) -> list[str]:
+        """Declared slots whose "my" is "your" when it is said back: those that no other reply repeats."""
+        others = slots_of(
+            [
+                text
+                for each in self.exchanges
+                if each.thinking[:3] != "New"
+                for text in (each.thinking, each.reply)
+            ]
+        )
+        return [name for names, _ in self.declared for name in names if name not in others]
 
     @cached_property
     def concludes(self) -> bool:
@@ -225,7 +238,7 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
 
 def moved(rng: Random, dialogue: Written, typed: list[tuple[Exchange, str]]) -> dict[str, str]:
     """Other words for some of the movable ones, so that what is said is repeated and not guessed."""
-    if not dialogue.tells or dialogue.concludes or rng.random() < 0.6:
+    if not dialogue.tells or dialogue.concludes or rng.random() < 0.75:
         return {}
     share = rng.choice([0.15, 0.3, 0.6])
     return {word: rng.choice(vocabulary()[ending(word)]) for word in movable(typed) if rng.random() < share}
@@ -348,6 +361,8 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         user = user.upper() if loud or (exchange.asks and rng.random() < 0.01) else user
         # "Under my chair" is theirs when it is said back.
         said = {name: yours(text) if kind_of(name) == "spot" else text for name, text in slots.items()}
+        if thinking == THINKING:
+            said |= {name: turned(slots[name]) for name in dialogue.turned}
         reply, thinking = fill(reply, **said), fill(thinking, **said)
         reply = reply if reply.startswith("chatcli ") else capital(reply)
         turns.append((exchange, Turn(user, thinking, reply, sort_of(exchange))))
