@@ -238,7 +238,8 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
 
 def moved(rng: Random, dialogue: Written, typed: list[tuple[Exchange, str]]) -> dict[str, str]:
     """Other words for some of the movable ones, so that what is said is repeated and not guessed."""
-    if not dialogue.tells or dialogue.concludes or rng.random() < 0.75:
+    # What is composed has no line, and words enough.
+    if not dialogue.line or not dialogue.tells or dialogue.concludes or rng.random() < 0.75:
         return {}
     share = rng.choice([0.15, 0.3, 0.6])
     return {word: rng.choice(vocabulary()[ending(word)]) for word in movable(typed) if rng.random() < share}
