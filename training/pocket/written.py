@@ -251,8 +251,10 @@ def replaced(text: str, other: dict[str, str]) -> str:
         return text
 
     def change(match: re.Match[str]) -> str:
-        word = other.get(match[0].lower(), match[0])
-        return word.capitalize() if match[0][0].isupper() and word is not match[0] else word
+        word = other.get(match[0].lower())
+        if word is None:
+            return match[0]
+        return word.capitalize() if match[0][0].isupper() else word
 
     return WORD.sub(change, text)
 
