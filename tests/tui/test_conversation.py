@@ -252,7 +252,7 @@ def test_the_thinking_of_all_turns_can_be_read(chatcli: Program) -> None:
     with open_shell(chatcli, "-S", "talk") as terminal:
         send_message(terminal, "My dog is called Biscuit.")
         terminal.send(CTRL_T)
-        terminal.wait_for("┊ New: the name of your dog.")
+        terminal.wait_for("┊ They tell me something")
         terminal.send("q")
         terminal.wait_for(lambda: ready(terminal))
         leave(terminal)

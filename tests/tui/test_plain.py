@@ -70,7 +70,7 @@ def test_pipes_get_plain_text_and_exit_codes(chatcli: Program) -> None:
     assert f"{ANSWER}\n" == files["asked"].decode()
     printed = files["said"].decode()
     assert printed.startswith(f"{ANSWER}\n") and "hit ratio" in printed and "◀ here" in printed
-    assert "the name of your dog" in files["thought"].decode()
+    assert "They tell me something" in files["thought"].decode()
     assert b"did you mean /help?" in files["wrong"] and 1 == files["wrong"].count(b"\n")
     for name in ("said", "asked", "thought", "closed", "wrong"):
         assert not any(mark in files[name] for mark in ESCAPES), name
