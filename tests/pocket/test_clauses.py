@@ -39,7 +39,7 @@ def test_a_statement_is_said_back_to_its_user() -> None:
     ],
 )
 def test_each_part_is_asked_for(role: str, direct: str, topic: str) -> None:
-    assert LENT.asking(Random(0), role, plain=True)[0] == direct
+    assert LENT.asking(role)[0] == direct
     assert LENT.topic(role) == topic
 
 

@@ -20,8 +20,7 @@ from training.pocket.values import invented
 from training.pocket.written import Exchange, Written
 
 Verb = tuple[str, ...]
-HABIT, PAST, COMING = ("", "love to", "have to"), ("past", "past", "past", "used to"), ("will", "going to")
-UNUSED = Random(0)
+HABIT, PAST = ("", "love to", "have to"), ("past", "used to")
 TENSES = (
     *[""] * 5,
     *["past"] * 8,
@@ -73,17 +72,13 @@ class Clause:
     negative: bool = False
     inner: Clause | None = None
 
-    def finite(self, form: str = "") -> str:
-        """The verb for the subject, or for who is asked for."""
-        return conjugated(self.verb, self.aux, form or self.subject.form, self.negative)
+    def finite(self) -> str:
+        """The verb as it follows the subject."""
+        return conjugated(self.verb, self.aux, self.subject.form, self.negative)
 
-    def rest(self, *without: str) -> str:
-        """What follows the verb."""
-        return " ".join(part.text for part in self.parts if part.role not in without)
-
-    def said(self, subject: bool = True) -> str:
+    def said(self) -> str:
         """The clause in its plain order, as the user says it."""
-        return f"{self.subject.text + ' ' if subject else ''}{self.finite()} {self.rest()}".strip()
+        return " ".join([self.subject.text, self.finite(), *(part.text for part in self.parts)])
 
     def told(self, rng: Random, subject: bool = True) -> str:
         """The clause in one of its orders."""
@@ -108,43 +103,43 @@ class Clause:
         text = (front + text).replace(" 'll", "'ll")
         return text.replace(" that ", " ", 1) if self.inner and rng.random() < 0.3 else text
 
-    def states(self, subject: bool = True) -> str:
+    def states(self) -> str:
         """The clause as the assistant repeats it."""
-        return yours(self.said(subject))
+        return yours(self.said())
 
-    def asking(self, rng: Random, role: str, plain: bool = False) -> tuple[str, str]:
-        """A question for a part, and the same as it follows "do you know"; `plain` with all names in full."""
-        subject = self.subject.text if plain else self.subject.mention(rng)
+    def asking(self, role: str, rng: Random | None = None) -> tuple[str, str]:
+        """A question for a part, and the same as it follows "do you know".
+
+        With `rng` as somebody asks it who need not say all of it again, else plainly, with all names in full.
+        """
+        subject = self.subject.mention(rng) if rng else self.subject.text
         part = next((each for each in self.parts if each.role == role), None)
-        core = " ".join(definite(p.text) for p in self.parts if p.core and p.role != role)
-        if not plain and rng.random() < 0.25:
-            extra = [p.text for p in self.parts if not p.core and p.role != role]
-            core = f"{core} {rng.choice(extra)}" if extra else core
+        others = [each for each in self.parts if each.role != role]
+        kept = [definite(each.text) for each in others if each.core or (rng and role == "whether")]
+        loose = [each.text for each in others if not each.core]
+        if rng and role != "whether" and loose and rng.random() < 0.25:
+            kept.append(rng.choice(loose))
+        core = " ".join(kept)
         if role == "who":
             word = "who" if self.subject.person else "what"
             asked = f"{word} {conjugated(self.verb, self.aux, 'she', False)} {core}".strip()
             return asked, asked
-        if role == "whether":
-            core = " ".join(definite(p.text) for p in self.parts if p.core or not plain)
-            helper, rest = asked_for(self.verb, self.aux, self.subject.form)
-            embedded = conjugated(self.verb, self.aux, self.subject.form, False)
-            return f"{helper} {subject} {rest} {core}".strip(), f"whether {subject} {embedded} {core}".strip()
-        word = (
-            (part.ask[0] if plain else rng.choice(part.ask))
-            if part and part.ask
-            else LACKING.get(role, "what")
-        )
-        tail = part.tail if part else ""
         helper, rest = asked_for(self.verb, self.aux, self.subject.form)
-        embedded = conjugated(self.verb, self.aux, self.subject.form, plain and self.negative)
-        return (
-            re.sub(" +", " ", f"{word} {helper} {subject} {rest} {core} {tail}").strip(),
-            re.sub(" +", " ", f"{word} {subject} {embedded} {core} {tail}").strip(),
-        )
+        negative = self.negative and not rng and role != "whether"
+        finite = conjugated(self.verb, self.aux, self.subject.form, negative)
+        tail = part.tail if part else ""
+        words = part.ask if part and part.ask else (LACKING.get(role, "what"),)
+        word = rng.choice(words) if rng else words[0]
+        if role == "whether":
+            direct, embedded = f"{helper} {subject} {rest} {core}", f"whether {subject} {finite} {core}"
+        else:
+            direct = f"{word} {helper} {subject} {rest} {core} {tail}"
+            embedded = f"{word} {subject} {finite} {core} {tail}"
+        return re.sub(" +", " ", direct).strip(), re.sub(" +", " ", embedded).strip()
 
     def topic(self, role: str) -> str:
         """What a question is for, as the assistant says it."""
-        return yours(self.asking(UNUSED, role, plain=True)[1])
+        return yours(self.asking(role)[1])
 
     def label(self) -> str:
         """What was told, in a few words."""
@@ -492,7 +487,7 @@ ENDS = (
     "...",
     ", just so you know",
     " :)",
-    ", can you believe it?",
+    ", believe it or not",
 )
 JOINS = (". ", ". ", ". ", " and ", ", and ", ", but ", "; ", ", ", ". also ", "\n", " while ")
 
@@ -514,24 +509,13 @@ def message(rng: Random, clauses: list[Clause]) -> str:
     return text + (end if end or rng.random() < 0.3 else ".")
 
 
-def kept(clauses: list[Clause]) -> str:
-    """Clauses as the assistant keeps them."""
-    said: list[str] = []
-    for number, clause in enumerate(clauses):
-        same = number and clause.subject == clauses[number - 1].subject
-        if same and len(clauses) == 2:
-            return f"Got it: {said[0]} and {clause.states(subject=False)}."
-        said.append(clause.states())
-    return f"Got it: {listed(said)}."
-
-
 AMOUNTS = {"from": ("was", "before"), "to": ("is", "now")}
 WRAPS = ("{}?", "{}?", "{}?", "{}?", "so {}?", "{} again?", "and {}?", "quick question: {}?", "hm, {}?", "{}")
 
 
 def question(rng: Random, clause: Clause, role: str) -> str:
     """One wording of a question."""
-    direct, embedded = clause.asking(rng, role)
+    direct, embedded = clause.asking(role, rng)
     if role in AMOUNTS and rng.random() < 0.6:
         word, is_, then = rng.choice(["what", "how much"]), *AMOUNTS[role]
         name = clause.subject.text
@@ -569,7 +553,7 @@ def doubted(rng: Random, clause: Clause) -> Exchange | None:
     if parts[at].text == clause.parts[at].text:
         return None
     wrong = replace(clause, parts=parts)
-    direct, embedded = wrong.asking(rng, "whether")
+    direct, embedded = wrong.asking("whether", rng)
     if parts[at].text not in direct and definite(parts[at].text) not in direct:
         return None
     right = yours(clause.parts[at].text)
@@ -639,7 +623,11 @@ def composed(rng: Random) -> Written:
         clauses = [each for i, each in enumerate(clauses) if each not in clauses[:i]]
         labels = "; ".join(dict.fromkeys(clause.label() for clause in clauses))
         wordings = tuple(message(rng, clauses) for _ in range(2))
-        exchanges.append(Exchange(wordings, f"New: {labels}.", kept(clauses)))
+        exchanges.append(
+            Exchange(
+                wordings, f"New: {labels}.", f"Got it: {listed([clause.states() for clause in clauses])}."
+            )
+        )
         change = corrected(rng, clauses[-1], len(clauses) == 1) if rng.random() < 0.12 else None
         if change:
             clauses[-1] = change[0]
