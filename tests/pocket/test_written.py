@@ -78,6 +78,13 @@ def test_what_a_slot_holds_is_said_back_as_theirs() -> None:
     assert turn.reply == "Got it: you wrote to your aunt."
 
 
+@pytest.mark.parametrize(("value", "said"), [("ada", "Ada is"), ("a.b@c.example", "a.b@c.example is")])
+def test_a_reply_begins_with_a_capital_unless_an_address_begins_it(value: str, said: str) -> None:
+    (dialogue,) = parsed(f"---\n@who = {value}\n> who is [who]\n= Asked: who. Told: me.\n< [who] is you.")
+    ((_, turn),) = rendered(Source(Random(1)), dialogue, 0.0)
+    assert turn.reply.startswith(said)
+
+
 def test_a_bound_question_stays_behind_its_own() -> None:
     (dialogue,) = parsed(DIALOGUE)
     orders = set()

@@ -367,7 +367,9 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         if thinking == THINKING:
             said |= {name: turned(slots[name]) for name in dialogue.turned}
         reply, thinking = fill(reply, **said), fill(thinking, **said)
-        reply = reply if reply.startswith("chatcli ") else capital(reply)
+        # A command, an address or a code keeps its first letter.
+        first = reply.split(" ", 1)[0].rstrip(".,:;")
+        reply = capital(reply) if first.replace("'", "").isalpha() and first != "chatcli" else reply
         turns.append((exchange, Turn(user, thinking, reply, sort_of(exchange))))
     return turns
 
