@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,7 @@ from training.pocket import program
 from training.pocket.conversations import Difficulty, by_hand
 from training.pocket.held_out import DEVELOPMENT, HELD_OUT, dialogues
 from training.pocket.values import Source
-from training.pocket.written import FOLDER, MalformedError, faults, library, parsed, rendered
+from training.pocket.written import FOLDER, MalformedError, faults, files, parsed, rendered
 
 FILES = sorted(FOLDER.glob("*.txt"))
 
@@ -44,7 +45,7 @@ def test_a_file_has_no_fault(path: Path) -> None:
 
 def test_every_reply_names_what_exists() -> None:
     live = program.live()
-    replies = {each.reply for one in library()[0] for each in one.exchanges}
+    replies = {each.reply for one in chain(*files().values()) for each in one.exchanges}
     assert [name for reply in replies for name in program.unknown_names(reply, live)] == []
 
 
@@ -58,7 +59,7 @@ def test_no_message_is_of_the_examination() -> None:
     }
     written = {
         wording.lower().strip(" .?!")
-        for one in library()[0]
+        for one in chain(*files().values())
         for each in one.exchanges
         for wording in each.wordings
     }
