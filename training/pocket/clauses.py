@@ -171,8 +171,7 @@ def conjugated(verb: Verb, aux: str, form: str, negative: bool) -> str:
 def asked_for(verb: Verb, aux: str, form: str) -> tuple[str, str]:
     """What comes before the subject of a question and after it."""
     if verb[0].split()[0] != "be":
-        helper, rest = helpers((verb[0], verb[1], verb[-1]), aux, form)
-        return helper, rest
+        return helpers((verb[0], verb[1], verb[-1]), aux, form)
     return conjugated(("be",), aux, form, False), verb[0][3:]
 
 
@@ -297,7 +296,7 @@ class Composer:
         pool = lex.REASONS if aux in PAST else lex.REASONS_NOW
         return Part("why", f"because {self.rng.choice(pool)}", ("why", "why", "for what reason", "how come"))
 
-    def loose(self, aux: str, most: int = 2) -> list[Part]:
+    def loose(self, aux: str, most: int) -> list[Part]:
         """Parts that any clause may have."""
         rng = self.rng
         found: list[Part] = []
@@ -326,9 +325,9 @@ class Composer:
             return self.why(aux)
         if chance < 0.7:
             return Part("goal", f"to {rng.choice(lex.GOALS)}", ("what for", "why"))
-        word = rng.choice(["if", "when", "as soon as", "until", "unless"]) if aux not in PAST else "when"
         if aux in PAST:
             return self.time(aux) if rng.random() < 0.5 else self.why(aux)
+        word = rng.choice(["if", "when", "as soon as", "until", "unless"])
         return Part("when", f"{word} {rng.choice(lex.CONDITIONS)}", ("when",))
 
     def deed(self) -> str:
@@ -387,7 +386,7 @@ class Composer:
             who, self.rng.choice(lex.SAYING), self.rng.choice(["", "past"]), (content,), inner=inner
         )
 
-    def asking(self, who: Noun, aux: str) -> Clause:
+    def requesting(self, who: Noun, aux: str) -> Clause:
         """Somebody asks somebody to do something."""
         rng = self.rng
         me = rng.random() < 0.55 and who.form != "I"
@@ -464,7 +463,7 @@ MAKERS: dict[Callable[[Composer, Noun, str], Clause], float] = {
     Composer.dealing: 9,
     Composer.giving: 9,
     Composer.being_about: 8,
-    Composer.asking: 8,
+    Composer.requesting: 8,
     Composer.wanting: 6,
     Composer.starting: 5,
     Composer.rising: 7,
@@ -541,25 +540,30 @@ def asked(rng: Random, clause: Clause, role: str) -> Exchange:
     return Exchange(wordings, f"Asked: {topic}. Told: {found}.", f"{reply}.")
 
 
-def doubted(rng: Random, clause: Clause) -> Exchange | None:
-    """A question that assumes what is not so."""
-    places = [i for i, part in enumerate(clause.parts) if part.again]
+def otherwise(rng: Random, clause: Clause) -> tuple[Clause, Part, Part] | None:
+    """The clause with another of one of its parts; that part as it was, and as it is."""
+    places = [(at, part.again) for at, part in enumerate(clause.parts) if part.again]
     if not places or clause.negative:
         return None
-    at = rng.choice(places)
-    other = clause.parts[at].again
-    assert other is not None
-    parts = (*clause.parts[:at], other(), *clause.parts[at + 1 :])
-    if parts[at].text == clause.parts[at].text:
+    at, again = rng.choice(places)
+    old, new = clause.parts[at], again()
+    if new.text == old.text:
         return None
-    wrong = replace(clause, parts=parts)
+    return replace(clause, parts=(*clause.parts[:at], new, *clause.parts[at + 1 :])), old, new
+
+
+def doubted(rng: Random, clause: Clause) -> Exchange | None:
+    """A question that assumes what is not so."""
+    made = otherwise(rng, clause)
+    if made is None:
+        return None
+    wrong, right, assumed = made
     direct, embedded = wrong.asking("whether", rng)
-    if parts[at].text not in direct and definite(parts[at].text) not in direct:
+    if assumed.text not in direct and definite(assumed.text) not in direct:
         return None
-    right = yours(clause.parts[at].text)
     return Exchange(
         (capital(direct) + "?", f"{direct}?"),
-        f"Asked: {yours(embedded)}. Told: {right}. So no.",
+        f"Asked: {yours(embedded)}. Told: {yours(right.text)}. So no.",
         f"No, {clause.states()}.",
     )
 
@@ -579,16 +583,10 @@ def missing(rng: Random, clause: Clause) -> Exchange | None:
 
 def corrected(rng: Random, clause: Clause, alone: bool) -> tuple[Clause, Exchange] | None:
     """The clause with a part put right in the next message; in a word, if it was told `alone`."""
-    places = [i for i, part in enumerate(clause.parts) if part.again]
-    if not places or clause.negative:
+    made = otherwise(rng, clause)
+    if made is None:
         return None
-    at = rng.choice(places)
-    old, again = clause.parts[at], clause.parts[at].again
-    assert again is not None
-    new = again()
-    if new.text == old.text:
-        return None
-    changed = replace(clause, parts=(*clause.parts[:at], new, *clause.parts[at + 1 :]))
+    changed, old, new = made
     forms = [
         f"correction: {changed.said()}",
         f"scratch that, {changed.said()}",
@@ -647,5 +645,4 @@ def composed(rng: Random) -> Written:
             exchanges.append(extra)
         if rng.random() < 0.12 and (doubt := doubted(rng, clause)):
             exchanges.append(doubt)
-    unique = {(each.wordings, each.thinking): each for each in exchanges}
-    return Written((), tuple(unique.values()), 0)
+    return Written((), tuple(exchanges), 0)

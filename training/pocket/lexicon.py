@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 
 
-def _lines(text: str) -> list[str]:
+def lines(text: str) -> list[str]:
     """The entries of text, which stand between semicolons and line ends."""
     return [line.strip() for line in re.split("[;\n]", text) if line.strip()]
 
 
-def _entries(text: str) -> list[tuple[str, ...]]:
+def entries(text: str) -> list[tuple[str, ...]]:
     """The entries of text, each split at spaces; a hyphen stands for a space inside a part."""
-    return [tuple(part.replace("-", " ") for part in line.split()) for line in _lines(text)]
+    return [tuple(part.replace("-", " ") for part in line.split()) for line in lines(text)]
 
 
 # Verbs: base, past, past participle, -ing.
-TRANSITIVE_THING = _entries(
+TRANSITIVE_THING = entries(
     """
 buy bought bought buying; sell sold sold selling; find found found finding; lose lost lost losing
 see saw seen seeing; take took taken taking; bring brought brought bringing; carry carried carried carrying
@@ -200,7 +200,7 @@ struggle-with struggled-with struggled-with struggling-with
 """
 )
 
-TRANSITIVE_PERSON = _entries(
+TRANSITIVE_PERSON = entries(
     """
 see saw seen seeing; meet met met meeting; visit visited visited visiting; call called called calling
 phone phoned phoned phoning; ring rang rung ringing; help helped helped helping
@@ -298,7 +298,7 @@ outwit outwitted outwitted outwitting; heckle heckled heckled heckling
 """
 )
 
-GIVING = _entries(
+GIVING = entries(
     """
 give gave given giving; lend lent lent lending; sell sold sold selling; show showed shown showing
 send sent sent sending; hand handed handed handing; bring brought brought bringing; take took taken taking
@@ -333,7 +333,7 @@ hand-down handed-down handed-down handing-down
 """
 )
 
-ALONE = _entries(
+ALONE = entries(
     """
 sleep slept slept sleeping; eat ate eaten eating; work worked worked working; rest rested rested resting
 sit sat sat sitting; stand stood stood standing; walk walked walked walking; run ran run running
@@ -416,7 +416,7 @@ dawdle dawdled dawdled dawdling
 """
 )
 
-THINGS_DO = _entries(
+THINGS_DO = entries(
     """
 break broke broken breaking; stop-working stopped-working stopped-working stopping-working
 break-down broke-down broken-down breaking-down; work worked worked working; leak leaked leaked leaking
@@ -469,7 +469,7 @@ clog-up clogged-up clogged-up clogging-up; steam-up steamed-up steamed-up steami
 """
 )
 
-SAYING = _entries(
+SAYING = entries(
     """
 say said said saying; think thought thought thinking; know knew known knowing; hope hoped hoped hoping
 believe believed believed believing; hear heard heard hearing; read read read reading; see saw seen seeing
@@ -497,7 +497,7 @@ recall recalled recalled recalling
 """
 )
 
-ASKING = _entries(
+ASKING = entries(
     """
 ask asked asked asking; tell told told telling; want wanted wanted wanting; help helped helped helping
 allow allowed allowed allowing; remind reminded reminded reminding; beg begged begged begging
@@ -517,7 +517,7 @@ trick tricked tricked tricking; inspire inspired inspired inspiring; motivate mo
 """
 )
 
-WANTING = _entries(
+WANTING = entries(
     """
 want wanted wanted wanting; plan planned planned planning; hope hoped hoped hoping; try tried tried trying
 need needed needed needing; forget forgot forgotten forgetting; remember remembered remembered remembering
@@ -541,7 +541,7 @@ apply applied applied applying; cease ceased ceased ceasing; yearn yearned yearn
 """
 )
 
-STARTING = _entries(
+STARTING = entries(
     """
 start started started starting; stop stopped stopped stopping; enjoy enjoyed enjoyed enjoying
 avoid avoided avoided avoiding; keep kept kept keeping; give-up gave-up given-up giving-up
@@ -563,7 +563,7 @@ end-up ended-up ended-up ending-up
 """
 )
 
-RISING = _entries(
+RISING = entries(
     """
 go-up went-up gone-up going-up; go-down went-down gone-down going-down; rise rose risen rising
 fall fell fallen falling; drop dropped dropped dropping; increase increased increased increasing
@@ -583,7 +583,7 @@ drift-up drifted-up drifted-up drifting-up; crash crashed crashed crashing
 )
 
 # Nouns, places, times and the rest, whole as they stand.
-THINGS = _lines(
+THINGS = lines(
     """
 book; cup; chair; table; lamp; phone; bag; box; key; door; window; bed; clock; watch; car; bike; bus; train
 ball; hat; coat; shoe; shirt; dress; sock; cat; dog; bird; horse; pen; pencil; letter; card; picture; photo
@@ -668,7 +668,7 @@ candle holder; lighter; ashtray; snuffbox; music box; cuckoo clock; fridge magne
 """
 )
 
-STUFF = _lines(
+STUFF = lines(
     """
 bread; milk; butter; cheese; sugar; salt; flour; rice; pasta; coffee; tea; water; juice; beer; wine
 lemonade; soup; meat; bacon; ham; chicken; fish; fruit; salad; honey; jam; marmalade; mustard; ketchup
@@ -690,7 +690,7 @@ groceries; leftovers; spices; crumbs; toys; tools; handcuffs; stilts; roller ska
 """
 )
 
-ROLES = _lines(
+ROLES = lines(
     """
 mother; father; sister; brother; son; daughter; husband; wife; uncle; aunt; cousin; nephew; niece
 grandmother; grandfather; grandson; granddaughter; great-aunt; great-uncle; stepmother; stepfather
@@ -721,7 +721,7 @@ hitchhiker; stranger
 """
 )
 
-BODIES = _lines(
+BODIES = lines(
     """
 the council; the bank; the school; the hospital; the police; the post office; the library; the university
 the government; the company; the factory; the bakery on the corner; the fire brigade; the tax office
@@ -749,7 +749,7 @@ the lottery; the stables down the lane; the shoe repair shop; the letting agency
 """
 )
 
-SPOTS = _lines(
+SPOTS = lines(
     """
 at home; at work; at school; at the library; at the station; at the airport; at the bus stop; at the bank
 at the post office; at the supermarket; at the market; at the dentist's; at the hairdresser's
@@ -806,7 +806,7 @@ at the very back of the cupboard
 """
 )
 
-PAST_TIMES = _lines(
+PAST_TIMES = lines(
     """
 yesterday; last week; last night; this morning; last month; last year; last summer; last winter
 two days ago; a week ago; an hour ago; five minutes ago; three weeks ago; ten years ago; a month ago
@@ -822,7 +822,7 @@ the night before last; over the summer; the week before last; right after school
 """
 )
 
-PRESENT_TIMES = _lines(
+PRESENT_TIMES = lines(
     """
 every day; every week; every morning; every evening; every night; every month; every year; every summer
 every Sunday; every other week; every other day; every few days; every two hours; on Sundays; on Mondays
@@ -838,7 +838,7 @@ in the school holidays
 """
 )
 
-FUTURE_TIMES = _lines(
+FUTURE_TIMES = lines(
     """
 tomorrow; next week; tonight; next month; next year; next summer; next winter; this evening; this afternoon
 this weekend; the day after tomorrow; tomorrow morning; tomorrow evening; tomorrow afternoon; tomorrow night
@@ -854,7 +854,7 @@ any minute now
 """
 )
 
-MEASURES = _lines(
+MEASURES = lines(
     """
 the rent = N euros, N a month, N pounds; my salary = N euros, N a month, N a year
 the bus fare = N cents, N pence, N euros; the water level = N centimetres, N metres, N inches
@@ -898,7 +898,7 @@ the train fare = N euros, N pounds, N each way
 """
 )
 
-QUALITIES = _lines(
+QUALITIES = lines(
     """
 old; new; big; small; long; short; tall; heavy; light; clean; dirty; wet; dry; hot; cold; warm; cool; red
 blue; green; yellow; black; white; brown; grey; pink; orange; purple; cheap; expensive; broken; full; empty
@@ -938,7 +938,7 @@ picky; tone-deaf; overweight
 """
 )
 
-MANNERS = _lines(
+MANNERS = lines(
     """
 by bike; by car; by bus; by train; by boat; by plane; by taxi; by post; by email; by phone; by hand
 by mistake; by accident; by chance; by heart; by candlelight; by torchlight; on foot; on horseback
@@ -966,7 +966,7 @@ together with a friend; together as a family
 """
 )
 
-REASONS = _lines(
+REASONS = lines(
     """
 it was raining; it was snowing; it was too hot; it was too cold; it was getting dark; it was too late
 it was too early; it was too expensive; it was free; it was on sale; it was broken; it was a public holiday
@@ -1028,7 +1028,7 @@ the handle was too short; the pump was too loud; the hinge squeaked; a friend re
 """
 )
 
-REASONS_NOW = _lines(
+REASONS_NOW = lines(
     """
 it is raining; it is snowing; it is too hot; it is too cold; it is getting dark; it is too late
 it is too expensive; it is free; it is on sale; it is broken; it is a public holiday; it is healthier
@@ -1073,7 +1073,7 @@ parking is free there
 """
 )
 
-CONDITIONS = _lines(
+CONDITIONS = lines(
     """
 it rains; it snows; it gets dark; it gets cold; it stops raining; it gets too hot; it freezes at night
 it is sunny; it is foggy; the sun shines; the sun goes down; the sun comes up; the bell rings
@@ -1106,7 +1106,7 @@ the moon is out; the room is empty; the bath is full
 """
 )
 
-GOALS = _lines(
+GOALS = lines(
     """
 save money; save time; surprise the children; get some sleep; get some rest; get some fresh air
 catch the bus; catch the early train; buy bread; buy a present; buy a new car; pay the rent; pay the bills
@@ -1136,7 +1136,7 @@ post a letter; cross the river; climb the mountain; explore the cave; protect th
 """
 )
 
-TOPICS = _lines(
+TOPICS = lines(
     """
 the noise; the weather; the food; the price; the rent; the money; the bill; the traffic; the parking
 the neighbours; the children; the dog; the cat; the baby; the family; the wedding; the funeral; the party

@@ -252,7 +252,7 @@ def nonsense(source: Source, advert: bool) -> Turn:
         text = salad(rng)
     else:
         count = 2 + int(rng.random() * one(rng, (3, 6, 12)))
-        pool = (w.NOUNS, w.ADJECTIVES, w.VERBS) if hasattr(w, "VERBS") else (w.NOUNS, w.ADJECTIVES)
+        pool = (w.NOUNS, w.ADJECTIVES)
         text = " ".join(
             one(rng, one(rng, pool)) if rng.random() < 0.4 else invented(rng) for _ in range(count)
         )

@@ -10,12 +10,13 @@ from random import Random
 from training.pocket import words as w
 from training.pocket.grammar import singular
 from training.pocket.grammar import yours as as_yours
+from training.pocket.lexicon import entries
 from training.pocket.people import Who, finished
 from training.pocket.phrases import frame_held_out
 from training.pocket.values import Source, invented, thing
 
 # Verb, past, -ing, and the pool its objects come from.
-VERBS = """
+ENTRIES = entries("""
 keep kept keeping animals;breed bred breeding animals;raise raised raising animals
 feed fed feeding animals;train trained training animals;draw drew drawing anything
 paint painted painting anything;build built building things;repair repaired repairing things
@@ -58,10 +59,9 @@ receive received receiving things;send sent sending things;forget forgot forgett
 break broke breaking things;steal stole stealing things;count counted counting animals
 have had having counted;have had having counted;have had having counted;have had having counted
 own owned owning counted
-""".strip().replace("\n", ";")
-ENTRIES = [tuple(part.replace("-", " ") for part in entry.split(" ")) for entry in VERBS.split(";")]
+""")
 # Verbs with no object, which need a place, a time or company.
-ALONE = """
+ALONE_ENTRIES = entries("""
 sleep slept sleeping;swim swam swimming;run ran running;walk walked walking;work worked working
 sit sat sitting;wait waited waiting;arrive arrived arriving;leave left leaving;dance danced dancing
 train trained training;stay stayed staying;camp camped camping;study studied studying
@@ -72,8 +72,7 @@ sing sang singing;park parked parking;sail sailed sailing;perform performed perf
 jog jogged jogging;get-married got-married getting-married;move-in moved-in moving-in
 get-up got-up getting-up;leave left leaving;leave left leaving;arrive arrived arriving
 depart departed departing;meet met meeting;have-lunch had-lunch having-lunch
-""".strip().replace("\n", ";")
-ALONE_ENTRIES = [tuple(part.replace("-", " ") for part in entry.split(" ")) for entry in ALONE.split(";")]
+""")
 FROM = ["from", "at", "near", "in"]
 PEOPLE_PLURAL = (
     """

@@ -95,7 +95,7 @@ class Written:
         )
 
     @cached_property
-    def turned(self) -> list[str]:
+    def theirs(self) -> list[str]:
         """Declared slots whose "my" is "your" when it is said back: those that no other reply repeats."""
         others = slots_of(
             [
@@ -365,7 +365,7 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         # "Under my chair" is theirs when it is said back.
         said = {name: yours(text) if kind_of(name) == "spot" else text for name, text in slots.items()}
         if thinking == THINKING:
-            said |= {name: turned(slots[name]) for name in dialogue.turned}
+            said |= {name: turned(slots[name]) for name in dialogue.theirs}
         reply, thinking = fill(reply, **said), fill(thinking, **said)
         # A command, an address or a code keeps its first letter.
         first = reply.split(" ", 1)[0].rstrip(".,:;")
