@@ -19,6 +19,12 @@ from training.pocket.said_back import MOST, THINKING, acknowledged, said_back
         ("I get up at 5 am, in the US that is late", "you get up at 5 am, in the US that is late"),
         ("Tuesday we paint our boat", "Tuesday you paint your boat"),
         ("so am I", "are you"),
+        ("cool. my brother visits on Saturday", "your brother visits on Saturday"),
+        ("no milk in my fridge", "no milk in your fridge"),
+        ("A friend of mine is ill", "a friend of yours is ill"),
+        ("Know what? My cat had kittens", "your cat had kittens"),
+        ("my sister is a vet, you know", "your sister is a vet"),
+        ("I love chocolate. Keep that in mind!", "you love chocolate"),
     ],
 )
 def test_a_message_is_said_to_who_typed_it(typed: str, said: str) -> None:
@@ -36,3 +42,11 @@ def test_a_kind_word_stays_before_it() -> None:
     given = "Congratulations! Got it: you have become a mother."
     thinking, reply = acknowledged("guess what, I have a son!", "New: your son.", given)
     assert (thinking, reply) == (THINKING, "Congratulations! Got it: you have a son.")
+
+
+def test_what_cannot_be_said_back_is_kept_in_mind() -> None:
+    told = "I told you that my dog is ill"
+    assert acknowledged(told, "New: a dog.", "Got it: your dog is ill.") == (
+        THINKING,
+        "Got it, I keep that in mind.",
+    )

@@ -260,7 +260,7 @@ def retyped(desk: Desk, turn: Turn, user: str) -> Turn:
     """The turn with its message typed otherwise, which is what the desk quotes then."""
     if desk.said and desk.said[-1] is turn.user:
         desk.said[-1] = user
-    return replace(turn, user=user)
+    return replace(turn, user=user, meant=turn.meant or turn.user)
 
 
 def cut(rng: Random, turn: Turn) -> Turn:
@@ -268,7 +268,7 @@ def cut(rng: Random, turn: Turn) -> Turn:
     if rng.random() > 0.025 or not turn.reply:
         return turn
     reply = turn.reply[: rng.choice([0, rng.randrange(len(turn.reply))])].rstrip()
-    return Turn(turn.user, turn.thinking, reply, turn.sort, cut=True)
+    return replace(turn, reply=reply, cut=True)
 
 
 def drawn_dialogues(rng: Random, count: int) -> list[Written]:

@@ -13,18 +13,27 @@ from training.pocket.phrases import capital
 
 GREETINGS = "hi|hiya|hey|hello|yo|good (?:morning|evening|afternoon)"
 FILLERS = "ok|okay|so|well|oh|um|btw|by the way|fyi|also|anyway|listen|news|haha|lol|ugh|and|but"
+# Words that are an opening only where a mark follows: "no milk" is none.
+MARKED = (
+    "yes|yeah|yep|no|nope|cool|nice|great|thanks|thank you|thx|perfect|hm+|right|alright|wow|sure|fine|good"
+)
 REQUESTS = (
     "guess what|one more thing|just so you know|please|remember|keep in mind|note|note down|write down|"
     "for the record"
 )
 OPENING = re.compile(
-    rf"\A(?:\b(?:{GREETINGS}|{FILLERS}|{REQUESTS})(?: there)?(?: that)?(?:\s*[,!.:;–—-]+\s*|\s+))+",
+    rf"\A(?:\b(?:{GREETINGS}|{FILLERS}|{REQUESTS})(?: there)?(?: that)?(?:\s*[,!.:;–—-]+\s*|\s+)|"
+    rf"\b(?:{MARKED})\s*[,!.:;…–—]+\s*)+",
     re.IGNORECASE,
 )
 CLOSING = re.compile(
-    r"(?:\s*(?::\(|:\)|:D|;\)|\blol|\bhaha|\bxd|<3|(?:please )?remember (?:that|this))|[\s.!,;…])+$",
+    r"(?:\s*(?::\(|:\)|:D|;\)|\blol|\bhaha|\bxd|<3|(?:please )?remember (?:that|this|it)|"
+    r"(?:please )?(?:do not|don'?t) forget(?: it| that| this)?|keep (?:that|this|it) in mind)|[\s.!,;…])+$",
     re.IGNORECASE,
 )
+# Said in passing, to nobody.
+PASSING = re.compile(r"(?:,? ?\b(?:as )?(?:you|u|ya) (?:know|see)\b,?|\blet me tell you:?)", re.IGNORECASE)
+SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 ADDRESSED = re.compile(r"\b(?:you|your|yours|yourself|u|ur|you're|youre)\b|\?", re.IGNORECASE)
 MINE = {
     "i": "you",
@@ -68,14 +77,14 @@ THINKING = "They tell me something: I say it back."
 
 
 def acknowledged(text: str, thinking: str, reply: str, names: bool = True) -> tuple[str, str]:
-    """The thinking and the reply to a message that tells: what is said back, or else those that are given."""
+    """The thinking and the reply to a message that tells: it is said back, or else only kept."""
     if "Got it: " not in reply:
         return thinking, reply
     before = reply.partition("Got it: ")[0]
     if too_long(text):
         return THINKING, f"{before}Got it, I keep all of that in mind."
     said = said_back(text, names)
-    return (THINKING, f"{before}Got it: {said}.") if said else (thinking, reply)
+    return THINKING, f"{before}Got it: {said}." if said else f"{before}Got it, I keep that in mind."
 
 
 def said_back(text: str, names: bool = True) -> str | None:
@@ -85,14 +94,28 @@ def said_back(text: str, names: bool = True) -> str | None:
     that keep their capital.
     """
     text = CLOSING.sub("", OPENING.sub("", text.strip(), count=1))
+    if ADDRESSED.search(text):
+        text = CLOSING.sub("", OPENING.sub("", unaddressed(text), count=1))
     if not text or ADDRESSED.search(text) or too_long(text):
         return None
     first = TOKEN.match(text)
     word = first[0] if first else ""
-    sentence = word[1:].islower() and word.lower().split("'")[0] not in PROPER
+    sentence = (word[1:].islower() or len(word) == 1) and word.lower().split("'")[0] not in PROPER
     if sentence and (word.lower() in COMMON or not names):
         text = word.lower() + text[len(word) :]
     return turned(text.replace("\n", "; "))
+
+
+def unaddressed(text: str) -> str:
+    """The text without what is said in passing, and without short sentences that only address or ask."""
+    sentences = SENTENCES.split(PASSING.sub("", text))
+    short = [
+        len(each.split()) < 7 and not re.search(r"\[|\b(?:my|our)\b", each, re.IGNORECASE)
+        for each in sentences
+    ]
+    return " ".join(
+        each for each, drop in zip(sentences, short, strict=True) if not (drop and ADDRESSED.search(each))
+    )
 
 
 def turned(text: str) -> str:

@@ -26,7 +26,8 @@ from torch.nn import functional
 from chatcli.pocket import FOLDER
 from training.pocket import tokenizer as words
 from training.pocket.configuration import Shape, export_configuration
-from training.pocket.conversations import Difficulty, by_hand, conversation
+from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
+from training.pocket.grounding import grounded
 from training.pocket.network import CHUNK, GatedDelta, Network
 from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
 from training.pocket.values import Source
@@ -92,6 +93,7 @@ def produce_batches(
         else:
             talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
         think, thought = source.rng.random() >= NO_THINKING, source.rng.random() < THOUGHT_THROUGHOUT
+        talk = Conversation(talk.system, grounded(talk.turns, thought))
         batch = pool.add(coder.sample(talk, think, thought))
         if batch is not None:
             out.put(batch)

@@ -313,13 +313,19 @@ KNOW = (
 
 @dataclass
 class Turn:
-    """One exchange. ``sort`` names what it exercises; ``cut`` marks a reply broken off."""
+    """One exchange. ``sort`` names what it exercises; ``cut`` marks a reply broken off.
+
+    ``meant`` is the message before a hasty hand slipped on it, ``bound`` a question that is one only after
+    the turn before.
+    """
 
     user: str
     thinking: str
     reply: str
     sort: str
     cut: bool = False
+    meant: str = ""
+    bound: bool = False
 
 
 JOINTS = {

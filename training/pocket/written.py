@@ -360,6 +360,7 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         user = fill(wording, **slots)
         if bare and user[-1:] in ".?!" and user[-2:-1].isalnum():
             user = user[:-1]
+        meant = user
         user = slipped(rng, user, slips, known) if slips else user
         user = user.upper() if loud or (exchange.asks and rng.random() < 0.01) else user
         # "Under my chair" is theirs when it is said back.
@@ -370,7 +371,9 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
         # A command, an address or a code keeps its first letter.
         first = reply.split(" ", 1)[0].rstrip(".,:;")
         reply = capital(reply) if first.replace("'", "").isalpha() and first != "chatcli" else reply
-        turns.append((exchange, Turn(user, thinking, reply, sort_of(exchange))))
+        turns.append(
+            (exchange, Turn(user, thinking, reply, sort_of(exchange), meant=meant, bound=exchange.bound))
+        )
     return turns
 
 

@@ -1,0 +1,115 @@
+"""Thinking repeats the question and the clause that answers it, word for word."""
+
+from random import Random
+
+import pytest
+
+from training.pocket.conversations import Difficulty, by_hand, conversation
+from training.pocket.grounding import THOUGHT, asked_back, clauses, closest, grounded
+from training.pocket.said_back import THINKING
+from training.pocket.turns import Turn
+from training.pocket.values import Source
+
+TOLD = Turn(
+    "My dog Rex sleeps on the sofa and I work nights",
+    THINKING,
+    "Got it: your dog Rex sleeps on the sofa, and you work nights.",
+    "tell",
+)
+
+
+def asks(user: str, question: str, found: str, meant: str = "", bound: bool = False) -> Turn:
+    return Turn(user, f"Asked: {question}. {found}", "A reply.", "ask", meant=meant, bound=bound)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("Where do I live?", "where do you live"),
+        ("do you remember what my dog is called", "what your dog is called"),
+        ("thanks! remind me, who is my boss again?", "who is your boss"),
+        ("quick question: my sister's job?", "your sister's job"),
+        ("where did I park? I forgot", "where did you park"),
+        ("is there milk in my fridge, please", "is there milk in your fridge"),
+        ("what did I plan for this weekend?", "what did you plan for this weekend"),
+    ],
+)
+def test_a_question_is_repeated_without_what_stands_around_it(typed: str, said: str) -> None:
+    assert asked_back(typed) == said
+
+
+@pytest.mark.parametrize("typed", ["where does she live?", "why?", "what is it " + "and that " * 30])
+def test_a_question_that_needs_more_than_itself_is_not_repeated(typed: str) -> None:
+    assert asked_back(typed) is None
+
+
+def test_a_pronoun_becomes_the_name_that_was_told() -> None:
+    told = ["your best mate Deshawn has a job at the zoo"]
+    full = "what animals your best mate Deshawn looks after"
+    assert asked_back("what animals does he look after?", full, told) == (
+        "what animals does your best mate Deshawn look after"
+    )
+    assert asked_back("what animals does he look after?", full, ["you like zoos"]) is None
+
+
+def test_what_is_told_comes_apart_into_clauses() -> None:
+    assert clauses(TOLD) == ("your dog Rex sleeps on the sofa", "you work nights")
+    assert clauses(asks("where is Rex?", "where Rex is", "Told: on the sofa.")) == ()
+
+
+def test_thinking_has_the_question_and_the_clause_that_answers_it() -> None:
+    last = asks("where's rexs bed??", "where your dog Rex sleeps", "Told: on the sofa.", "where's Rex's bed?")
+    thinking = grounded([TOLD, last])[-1].thinking
+    assert thinking == (
+        "Asked: where's Rex's bed. Closest: your dog Rex sleeps on the sofa. Told: on the sofa."
+    )
+
+
+def test_the_clause_closest_to_what_was_never_told_is_named_too() -> None:
+    last = asks("what does Rex eat?", "what your dog Rex eats", "Not told.")
+    assert grounded([TOLD, last])[-1].thinking == (
+        "Asked: what does Rex eat. Closest: your dog Rex sleeps on the sofa. Not told."
+    )
+    assert "Closest: nothing." in grounded([last])[-1].thinking
+
+
+def test_an_answer_of_several_parts_has_several_clauses() -> None:
+    told = ["you bought two pens", "you work nights", "you bought three books"]
+    assert closest(told, "what you bought", "Told: two pens; three books. So 5.", "") == (
+        "you bought two pens; you bought three books"
+    )
+
+
+def test_a_question_bound_to_the_one_before_is_thought_in_full() -> None:
+    last = asks("and hers?", "where your cat sleeps", "Not told.", bound=True)
+    assert grounded([TOLD, last])[-1].thinking.startswith("Asked: where your cat sleeps. ")
+
+
+def test_a_change_names_the_clause_that_it_changes() -> None:
+    change = Turn("no, days now", "Changed: when you work.", "Got it, now you work days.", "correct")
+    assert grounded([TOLD, change])[-1].thinking == "Changed: you work nights."
+
+
+def test_all_that_was_told_is_what_was_said_back() -> None:
+    last = Turn("what do you know?", "Asked: all that I was told. Told: a dog.", "You told me: a.", "know")
+    found = grounded([TOLD, last])[-1]
+    assert found.thinking == "Asked: all that I was told."
+    assert found.reply == "You told me: your dog Rex sleeps on the sofa, and you work nights."
+
+
+def test_only_the_last_turn_is_thought_anew_unless_all_are() -> None:
+    asked = asks("where is Rex?", "where Rex is", "Told: on the sofa.")
+    assert grounded([TOLD, asked, asked])[1] is asked
+    assert "Closest: " in grounded([TOLD, asked, asked], throughout=True)[1].thinking
+
+
+@pytest.mark.parametrize("make", [by_hand, conversation])
+def test_nine_answers_in_ten_stand_beside_what_they_were_taken_from(make: object) -> None:
+    source = Source(Random(3))
+    found = []
+    for _ in range(150):
+        turns = make(source, Difficulty()).turns  # type: ignore[operator]
+        if THOUGHT.fullmatch(turns[-1].thinking):
+            found.append("Closest: " in grounded(turns)[-1].thinking)
+    assert len(found) > 40
+    assert sum(found) / len(found) > 0.9

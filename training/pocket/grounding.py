@@ -1,0 +1,266 @@
+"""Grounds thinking in what was said: first the question and the closest clause, word for word.
+
+A tiny model that puts a question in its own words asks another one, and one that must say at once whether
+something was told says too often that it was not. Here both are copied, as what is told is
+(`said_back.py`), and the answer is found in a clause beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate, compress
+from random import Random
+from zlib import crc32
+
+from training.pocket.passages import content
+from training.pocket.said_back import COMMON, OPENING, too_long, turned
+from training.pocket.turns import Turn
+
+THOUGHT = re.compile(r"Asked: (?P<question>.+?)\. (?P<found>Told: .+|Not told\.)", re.DOTALL)
+EVERYTHING = "Asked: all that I was told."
+ALL = re.compile(r"Asked: (all that I was told|everything (you told me|I was told|that I was told))\b")
+# What is asked of pocket before the question itself, and after it.
+LEAD = re.compile(
+    r"\A(?:(?:"
+    r"(?:can|could|would|will|do) (?:you|u) (?:(?:please|still|also) )?"
+    r"(?:remember|recall|know|remind me|tell me|say)|"
+    r"(?:(?:please|pls|now) )?(?:remind me|tell me|say)|(?:(?:do )?(?:you|u) )?(?:remember|know)|"
+    r"(?:(?:quick|one|one more|another|last|small|next) )?question|quiz(?: time)?|pop quiz|(?:ok )?test|"
+    r"pocket|i forgot|i forget|i wonder)(?: again| once more| please| pls)?(?:\s*[,!.:;?–—-]+\s*|\s+))+",
+    re.IGNORECASE,
+)
+TAIL = re.compile(
+    r"(?:[\s.!?,;:…)(]+|,? (?:please|pls|again|then|remember|do you (?:remember|know|recall)|pocket|lol|"
+    r"haha|btw|by the way|exactly|(?:that )?I (?:told|said|mentioned)(?: to)?(?: you| u)?|"
+    r"did I (?:say|tell you|mention)))+\Z",
+    re.IGNORECASE,
+)
+# A question with one of these needs what came before it, so that its thinking says it in full.
+PRONOUN = re.compile(
+    r"\b(he|she|it|its|he's|she's|it's|his|her|hers|him|they|they're|them|their|theirs|this|these|those|there|"
+    r"one|ones|other|both|same|else|former|latter)\b",
+    re.IGNORECASE,
+)
+# What stands for nothing that was said.
+EXPLETIVE = re.compile(
+    r"\b(?:there(?= (?:is|are|was|were|any|some|something|anything|a|an|for|to)\b)|(?<=is )there|"
+    r"(?<=are )there|(?:is|was) it (?:true|false|right|correct|wrong|a fact) that|(?<=is )it that|"
+    r"(?<=was )it (?:that|who|which)|this (?:week|weekend|year|month|summer|winter|spring|autumn|morning|"
+    r"evening|afternoon|time|chat|conversation)|"
+    r"(?:something|somebody|anything|anyone|someone|everything|who|what) else|one day|one of (?:my|our|us)|"
+    r"which one|no one|(?:at |on )?the other (?:day|week))\b",
+    re.IGNORECASE,
+)
+# Pronouns, and whether they are possessive.
+STANDS_FOR = {word: False for word in ("he", "she", "it", "they", "him", "them")} | {
+    word: True for word in ("his", "her", "its", "their")
+}
+BETWEEN = frozenset(
+    """
+    is are was were be been am do does did has have had will would can could should whether what who whom
+    whose when where why how which of to in at on for from with by about and or not that a an you now before
+    first last called name names go goes
+    """.split()
+)
+ASKING = frozenset(
+    """
+    what who whom whose when where why how which is are was were do does did have has had can could will
+    would should am name any anything anyone
+    """.split()
+)
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
+CLAUSE = re.compile(
+    r"(?<=[^\d\s][.!;])\s+(?=\S)|;\s+|"
+    r"(?:,| and|,? but|, and|,? so|,? while|,? because) "
+    r"(?=(?:you|your|he|she|they|his|her|their|it|its|the) )",
+    re.IGNORECASE,
+)
+AMENDS = re.compile(r"(Changed|Taken back): (.+)\.", re.DOTALL)
+FORGOTTEN = "I forget "
+RETRACTED = re.compile(rf"\b({FORGOTTEN}.+)\Z", re.DOTALL)
+ACKNOWLEDGED = re.compile(r"Got it(?:, now|:) (.+)\Z", re.DOTALL)
+SMALL = frozenset(
+    """
+    a an the is are was were be been of to at on in for by with it its you your he she they his her their
+    him them now then first yes no not never that there and or but i my me
+    """.split()
+)
+MOST_QUESTION, MOST_CLAUSE, MOST_CLAUSES, MOST_EVIDENCE, MOST_SUMMARY = 24, 32, 4, 48, 420
+
+
+def grounded(turns: list[Turn], throughout: bool = False) -> list[Turn]:
+    """The turns, the thinking of the last one, or of all, with its question and the clauses closest to it."""
+    last = len(turns) - 1
+    return [
+        _grounded(turns[:place], turn) if throughout or place == last or ALL.match(turn.thinking) else turn
+        for place, turn in enumerate(turns)
+    ]
+
+
+def _grounded(before: list[Turn], turn: Turn) -> Turn:
+    if ALL.match(turn.thinking) and turn.reply.startswith("You told me: "):
+        return summary(before, turn)
+    told = [clause for each in before for clause in clauses(each)]
+    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
+    if match := AMENDS.fullmatch(turn.thinking):
+        amended = nearest(told, f"{match[2]} {turn.reply}")
+        return replace(turn, thinking=f"{match[1]}: {amended}.") if amended else turn
+    match = THOUGHT.fullmatch(turn.thinking)
+    if match is None or "Asked: " in match["found"] or match["question"].startswith(("all ", "everything ")):
+        return turn
+    question = match["question"]
+    if not turn.bound:
+        question = asked_back(turn.meant or turn.user, question, told) or question
+    close = closest(told, question, match["found"], f"{match['question']} {turn.reply}")
+    found = f"Closest: {close}. " if close else ""
+    return replace(turn, thinking=f"Asked: {question}. {found}{match['found']}")
+
+
+def summary(before: list[Turn], turn: Turn) -> Turn:
+    """The turn that asks for all that was told, answered by what was said back, in order.
+
+    Where something changed in between it keeps its own reply.
+    """
+    turn = replace(turn, thinking=EVERYTHING)
+    if any(each.thinking.startswith(("Changed", "Taken back")) for each in before):
+        return turn
+    told = [each.reply for each in before if each.reply.startswith("Got it: ")]
+    said = [reply.removeprefix("Got it: ").rstrip(".") for reply in told]
+    fits = [total <= MOST_SUMMARY for total in accumulate(len(each) + 2 for each in said)]
+    if not fits or not fits[0]:
+        return turn
+    more = "" if all(fits) else " And more."
+    return replace(turn, reply=f"You told me: {'; '.join(compress(said, fits))}.{more}")
+
+
+def asked_back(text: str, full: str = "", told: Sequence[str] = ()) -> str | None:
+    """A question as it is said to who typed it.
+
+    A pronoun becomes what the `full` question names instead, if that was `told`. None where it points to
+    what came before all the same, or is long.
+    """
+    *_, asking = ["", *_sentences(text)[1]]
+    part = OPENING.sub("", asking.strip(), count=1)
+    part = TAIL.sub("", LEAD.sub("", part, count=1))
+    part = TAIL.sub("", LEAD.sub("", OPENING.sub("", part, count=1), count=1))
+    words = part.split()
+    if not words or len(words) > MOST_QUESTION or not content(part):
+        return None
+    if any(word.lower() not in words_of(full) for word in PRONOUN.findall(EXPLETIVE.sub("", part))):
+        named = named_instead(part, full, told)
+        if named is None:
+            return None
+        part = named
+    first = re.split(r"[^a-z]", words[0].lower())[0]
+    if first in ASKING or first in COMMON:
+        part = part[:1].lower() + part[1:]
+    return turned(part)
+
+
+def unasked(text: str) -> list[str]:
+    """The sentences of a message that do not ask."""
+    return _sentences(text)[0]
+
+
+def _sentences(text: str) -> tuple[list[str], list[str]]:
+    """The sentences before and around the question, and the questions; without a mark the last one asks."""
+    sentences = [each for each in SENTENCE.split(text.strip()) if each]
+    asking = [each for each in sentences if "?" in each] or sentences[-1:]
+    return [each for each in sentences if each not in asking], asking
+
+
+def named_instead(question: str, full: str, told: Sequence[str]) -> str | None:
+    """The question with its one pronoun replaced by the person or thing that the full question names."""
+    pronouns = PRONOUN.findall(question)
+    if len(pronouns) != 1 or pronouns[0].lower() not in STANDS_FOR:
+        return None
+    typed = {word[:4] for word in words_of(question)}
+    said = " ".join(told).lower()
+    run: list[str] = []
+    found: list[str] = []
+    for token in [*re.findall(r"[^\s,]+", full), ""]:
+        if token and token.lower() not in BETWEEN and token.lower().removesuffix("'s")[:4] not in typed:
+            run.append(token)
+            continue
+        name = " ".join(run).removesuffix("'s")
+        begins = name.startswith(("your ", "the ")) or name[:1].isupper() or not name[:1].isascii()
+        if name and begins and len(run) < 6 and re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", said):
+            found.append(name)
+        run = []
+    if len(found) != 1:
+        return None
+    name = f"{found[0]}'s" if STANDS_FOR[pronouns[0].lower()] else found[0]
+    return PRONOUN.sub(lambda _: name, question)
+
+
+def clauses(turn: Turn) -> tuple[str, ...]:
+    """What a turn tells, clause by clause, as it was said back; nothing of what it asks."""
+    if turn.thinking.startswith("Asked"):
+        return ()
+    if match := RETRACTED.search(turn.reply):
+        return (match[1].rstrip("."),)
+    if match := ACKNOWLEDGED.search(turn.reply):
+        return parted(match[1])
+    if too_long(turn.user) or turn.cut or turn.thinking.startswith(("New", "They tell", "Changed")):
+        return parted(turned(turn.user))
+    return ()
+
+
+@lru_cache(2000)
+def parted(text: str) -> tuple[str, ...]:
+    """The clauses of a text."""
+    found = [part.strip().rstrip(".!;, ") for part in CLAUSE.split(text)]
+    return tuple(part for part in found if part and len(part.split()) <= MOST_CLAUSE)
+
+
+def needed(found: str) -> set[str]:
+    """The words of an answer that its evidence must have."""
+    told = found.removeprefix("Told: ").partition(". So ")[0]
+    if re.search(r" 1[,.;]", told) and " 2" in told:
+        told = re.sub(r" \d\b", "", told)
+    return words_of(told) - SMALL
+
+
+def closest(told: list[str], question: str, found: str, meant: str) -> str:
+    """The clauses that hold the answer, else the one nearest to what is meant.
+
+    Where the answer was not told, one that is as near to the question as any.
+    """
+    if not told:
+        return "nothing" if found.startswith("Not told") else ""
+    if found.startswith("Not told"):
+        near = [len(content(question) & content(clause)) for clause in told]
+        best = [clause for clause, score in zip(told, near, strict=True) if score == max(near)]
+        best = [clause for clause in best if clause.startswith(FORGOTTEN)] or best
+        return Random(crc32(f"{question} {len(told)}".encode())).choice(best)
+    about = content(f"{meant} {question}")
+    shared = [len(about & content(clause)) for clause in told]
+    words = [words_of(clause) for clause in told]
+    left, chosen = needed(found), list[int]()
+    while left and len(chosen) < MOST_CLAUSES:
+        place = max(range(len(told)), key=lambda i: (len(left & words[i]), shared[i], i))
+        if not left & words[place]:
+            break
+        if sum(len(told[i].split()) for i in [*chosen, place]) > MOST_EVIDENCE:
+            break
+        chosen.append(place)
+        left -= words[place]
+    if not chosen or len(left) > len(needed(found)) / 2:
+        return nearest(told, f"{meant} {question}")
+    return "; ".join(told[place] for place in sorted(chosen))
+
+
+def nearest(told: list[str], text: str) -> str:
+    """The clause that shares most words with a text, the latest of several; none that shares hardly any."""
+    about = content(text)
+    shared = [len(about & content(clause)) for clause in told]
+    place = max(range(len(told)), key=lambda i: (shared[i], i), default=0)
+    return told[place] if told and shared[place] >= min(2, len(about) - 1) else ""
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text in small letters."""
+    return set(re.findall(r"\w+", text.lower()))
