@@ -74,8 +74,8 @@ ASKING = frozenset(
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 CLAUSE = re.compile(
     r"(?<=[^\d\s][.!;])\s+(?=\S)|;\s+|"
-    r"(?:,| and|,? but|, and|,? so|,? while|,? because) "
-    r"(?=(?:you|your|he|she|they|his|her|their|it|its|the) )",
+    r"(?:,|,? and) (?=(?:you|he|she|they|it|I) )|"
+    r"(?:, and|,? but|,? while|,? because) (?=(?:you|your|he|she|they|his|her|their|it|its|the) )",
     re.IGNORECASE,
 )
 AMENDS = re.compile(r"(Changed|Taken back): (.+)\.", re.DOTALL)
@@ -104,13 +104,13 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
     if ALL.match(turn.thinking) and turn.reply.startswith("You told me: "):
         return summary(before, turn)
     told = [clause for each in before for clause in clauses(each)]
-    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
     if match := AMENDS.fullmatch(turn.thinking):
         amended = nearest(told, f"{match[2]} {turn.reply}")
         return replace(turn, thinking=f"{match[1]}: {amended}.") if amended else turn
     match = THOUGHT.fullmatch(turn.thinking)
     if match is None or "Asked: " in match["found"] or match["question"].startswith(("all ", "everything ")):
         return turn
+    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
     question = match["question"]
     if not turn.bound:
         question = asked_back(turn.meant or turn.user, question, told) or question

@@ -94,9 +94,9 @@ def said_back(text: str, names: bool = True) -> str | None:
     that keep their capital.
     """
     text = CLOSING.sub("", OPENING.sub("", text.strip(), count=1))
-    if ADDRESSED.search(text):
+    if addresses(text):
         text = CLOSING.sub("", OPENING.sub("", unaddressed(text), count=1))
-    if not text or ADDRESSED.search(text) or too_long(text):
+    if not text or addresses(text) or too_long(text):
         return None
     first = TOKEN.match(text)
     word = first[0] if first else ""
@@ -104,6 +104,11 @@ def said_back(text: str, names: bool = True) -> str | None:
     if sentence and (word.lower() in COMMON or not names):
         text = word.lower() + text[len(word) :]
     return turned(text.replace("\n", "; "))
+
+
+def addresses(text: str) -> bool:
+    """Whether a text asks or says "you"; a slot's name is no word of it."""
+    return bool(ADDRESSED.search(re.sub(r"\[[^\[\]]*\]", "", text)))
 
 
 def unaddressed(text: str) -> str:
@@ -114,7 +119,7 @@ def unaddressed(text: str) -> str:
         for each in sentences
     ]
     return " ".join(
-        each for each, drop in zip(sentences, short, strict=True) if not (drop and ADDRESSED.search(each))
+        each for each, drop in zip(sentences, short, strict=True) if not (drop and addresses(each))
     )
 
 
