@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from training.pocket.conversations import Difficulty, by_hand, conversation
-from training.pocket.grounding import THOUGHT, asked_back, clauses, closest, grounded
+from training.pocket.grounding import NOT_TOLD, THOUGHT, asked_back, clauses, closest, grounded
 from training.pocket.said_back import THINKING
 from training.pocket.turns import Turn
 from training.pocket.values import Source
@@ -71,6 +71,13 @@ def test_the_clause_closest_to_what_was_never_told_is_named_too() -> None:
         "Asked: what does Rex eat. Closest: your dog Rex sleeps on the sofa. Not told."
     )
     assert "Closest: nothing." in grounded([last])[-1].thinking
+
+
+def test_what_was_never_told_has_one_reply() -> None:
+    unknown = Turn(
+        "Rex's food?", "Asked: what Rex eats. Not told.", "You have not told me what Rex eats yet.", ""
+    )
+    assert [turn.reply for turn in grounded([unknown, TOLD, unknown])[::2]] == [NOT_TOLD, NOT_TOLD]
 
 
 def test_an_answer_of_several_parts_has_several_clauses() -> None:

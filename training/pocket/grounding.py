@@ -79,6 +79,7 @@ CLAUSE = re.compile(
     re.IGNORECASE,
 )
 AMENDS = re.compile(r"(Changed|Taken back): (.+)\.", re.DOTALL)
+NOT_TOLD = "You have not told me that yet."
 FORGOTTEN = "I forget "
 RETRACTED = re.compile(rf"\b({FORGOTTEN}.+)\Z", re.DOTALL)
 ACKNOWLEDGED = re.compile(r"Got it(?:, now|:) (.+)\Z", re.DOTALL)
@@ -94,10 +95,21 @@ MOST_QUESTION, MOST_CLAUSE, MOST_CLAUSES, MOST_EVIDENCE, MOST_SUMMARY = 24, 32, 
 def grounded(turns: list[Turn], throughout: bool = False) -> list[Turn]:
     """The turns, the thinking of the last one, or of all, with its question and the clauses closest to it."""
     last = len(turns) - 1
+    turns = [replace(turn, reply=NOT_TOLD) if is_unknown(turn) else turn for turn in turns]
     return [
         _grounded(turns[:place], turn) if throughout or place == last or ALL.match(turn.thinking) else turn
         for place, turn in enumerate(turns)
     ]
+
+
+def is_unknown(turn: Turn) -> bool:
+    """Whether a turn asks one thing, which was never told, and its reply says what.
+
+    To say it in a clause of its own is as hard as to sum up; the thinking has the question already.
+    """
+    match = THOUGHT.fullmatch(turn.thinking)
+    unknown = match is not None and match["found"] == "Not told."
+    return unknown and turn.reply.startswith("You have not told me ") and not turn.cut
 
 
 def _grounded(before: list[Turn], turn: Turn) -> Turn:

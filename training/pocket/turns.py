@@ -292,6 +292,8 @@ FIRST = (
 )
 JUST = (
     "what did I (just |)(say|write|tell you)(| just now| a moment ago)?",
+    "what's the last thing I (said|told you|wrote|typed)?",
+    "what did I (tell you|say|write) last?",
     "what was (my last message|the last thing I (said|told you|wrote|typed))?",
     "(repeat|quote|say again) (my last message|what I just said|what I said)(.|)",
     "what did I say (last|before this|right before)?",
@@ -361,6 +363,7 @@ class Desk:
     latest: tuple[Known, ...] = ()
     focus: Who | None = None
     passage: Passage | None = None
+    telling: int = -1
 
     @property
     def rng(self) -> Random:
@@ -385,6 +388,8 @@ class Desk:
         self.focus = None
         if not self.said or self.said[-1] is not turn.user:
             self.said.append(turn.user)
+        if turn.sort.startswith(TELLING):
+            self.telling = len(self.said) - 1
         return turn
 
     # What is told.
@@ -1219,12 +1224,15 @@ class Desk:
     def quote(self) -> Turn:
         """The user asks what they said first, or last."""
         first = self.rng.random() < 0.7
-        if not self.said or len(self.said[0 if first else -1]) > 160:
+        if not self.said:
             return self.ask()
         text = roughen(self.rng, framed(self.rng, FIRST if first else JUST, self.source.held), self.lower())
-        said = self.said[0 if first else -1].strip()
-        if not said:
+        told = not first and self.telling >= 0 and re.search(r"\b(?:tell|told)\b", text, re.IGNORECASE)
+        said = self.said[0 if first else self.telling if told else -1].strip()
+        if not said or len(said) > 160:
             return self.ask()
+        if told:
+            return Turn(text, "Asked: the last that they told.", f"The last you told me: {said}", "quote")
         when = "First" if first else "Just before"
         word = "first" if first else "last"
         return Turn(text, f"Asked: the {word} message.", f"{when} you said: {said}", "quote")
@@ -1373,6 +1381,8 @@ PROFILE = {
 }
 PROFILE_KINDS = {kind.topic: kind for kind in SELF if kind.topic in PROFILE and "country" not in kind.things}
 SHARED_KINDS = frozenset(SHARED)
+# Sorts of turns in which the user tells something.
+TELLING = ("tell", "correct", "change", "written new", "written changed")
 STARTS = set(
     re.findall(
         r"[a-z']+",
