@@ -87,6 +87,15 @@ def test_an_answer_of_several_parts_has_several_clauses() -> None:
     )
 
 
+def test_two_questions_are_thought_of_together() -> None:
+    thinking = "Asked: where your dog Rex sleeps. Told: on the sofa. Asked: how old you are. Not told."
+    two = Turn("Where does Rex sleep? And how old am I?", thinking, "A reply.", "ask two")
+    assert grounded([TOLD, two])[-1].thinking == (
+        "Asked: where does Rex sleep? And how old are you. Closest: your dog Rex sleeps on the sofa. "
+        "Told: on the sofa; not told."
+    )
+
+
 def test_a_question_bound_to_the_one_before_is_thought_in_full() -> None:
     last = asks("and hers?", "where your cat sleeps", "Not told.", bound=True)
     assert grounded([TOLD, last])[-1].thinking.startswith("Asked: where your cat sleeps. ")

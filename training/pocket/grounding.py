@@ -20,6 +20,9 @@ from training.pocket.said_back import COMMON, OPENING, too_long, turned
 from training.pocket.turns import Turn
 
 THOUGHT = re.compile(r"Asked: (?P<question>.+?)\. (?P<found>Told: .+|Not told\.)", re.DOTALL)
+TWO = re.compile(
+    r"Asked: ([^.]+)\. (?:Told: (.+)|Not told)\. Asked: ([^.]+)\. (?:Told: (.+)|Not told)\.", re.DOTALL
+)
 EVERYTHING = "Asked: all that I was told."
 ALL = re.compile(r"Asked: (all that I was told|everything (you told me|I was told|that I was told))\b")
 # What is asked of pocket before the question itself, and after it.
@@ -119,16 +122,29 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
     if match := AMENDS.fullmatch(turn.thinking):
         amended = nearest(told, f"{match[2]} {turn.reply}")
         return replace(turn, thinking=f"{match[1]}: {amended}.") if amended else turn
+    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
+    if match := TWO.fullmatch(turn.thinking):
+        return replace(turn, thinking=_two(told, turn, match) or turn.thinking)
     match = THOUGHT.fullmatch(turn.thinking)
     if match is None or "Asked: " in match["found"] or match["question"].startswith(("all ", "everything ")):
         return turn
-    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
     question = match["question"]
     if not turn.bound:
         question = asked_back(turn.meant or turn.user, question, told) or question
     close = closest(told, question, match["found"], f"{match['question']} {turn.reply}")
     found = f"Closest: {close}. " if close else ""
     return replace(turn, thinking=f"Asked: {question}. {found}{match['found']}")
+
+
+def _two(told: list[str], turn: Turn, match: re.Match[str]) -> str | None:
+    """The thinking of two questions in one message."""
+    question = asked_back(turn.meant or turn.user, whole=True)
+    if question is None:
+        return None
+    parts = [(match[1], match[2]), (match[3], match[4])]
+    close = [closest(told, meant, f"Told: {each}.", meant) for meant, each in parts if each]
+    found = f"Closest: {'; '.join(dict.fromkeys(close))}. " if close and all(close) else ""
+    return f"Asked: {question}. {found}Told: {'; '.join(each or 'not told' for _, each in parts)}."
 
 
 def summary(before: list[Turn], turn: Turn) -> Turn:
@@ -148,14 +164,14 @@ def summary(before: list[Turn], turn: Turn) -> Turn:
     return replace(turn, reply=f"You told me: {'; '.join(compress(said, fits))}.{more}")
 
 
-def asked_back(text: str, full: str = "", told: Sequence[str] = ()) -> str | None:
-    """A question as it is said to who typed it.
+def asked_back(text: str, full: str = "", told: Sequence[str] = (), whole: bool = False) -> str | None:
+    """A question, the last of several or the whole of them, as it is said to who typed it.
 
     A pronoun becomes what the `full` question names instead, if that was `told`. None where it points to
     what came before all the same, or is long.
     """
-    *_, asking = ["", *_sentences(text)[1]]
-    part = OPENING.sub("", asking.strip(), count=1)
+    asking = [text.strip()] if whole else _sentences(text)[1] or [""]
+    part = OPENING.sub("", asking[-1], count=1)
     part = TAIL.sub("", LEAD.sub("", part, count=1))
     part = TAIL.sub("", LEAD.sub("", OPENING.sub("", part, count=1), count=1))
     words = part.split()
