@@ -187,10 +187,12 @@ def again(rng: Random) -> str:
             )
             * size
         )
-    word = one(rng, w.NOUNS) if rng.random() < 0.6 else invented(rng)
-    if way < 0.75:
-        return one(rng, (" ", " ", ", ", "")).join([word] * (3 + size // 6))
     pool = vocabulary() + SMALL_WORDS * 4
+    if way < 0.7:
+        word = one(rng, one(rng, (w.NOUNS, pool, SMALL_WORDS))) if rng.random() < 0.8 else invented(rng)
+        return one(rng, (" ", " ", ", ", "! ", "\n", "")).join([word] * (3 + size // 6))
+    if way < 0.76:
+        return " ".join(again(rng) for _ in range(2 + int(rng.random() * 3)))
     phrase = " ".join(one(rng, pool) for _ in range(2 + int(rng.random() * 3)))
     return one(rng, ("\n", " ", ", ", "! ")).join([phrase] * (2 + int(rng.random() * one(rng, (4, 10, 25)))))
 
@@ -242,11 +244,11 @@ def nonsense(source: Source, advert: bool) -> Turn:
     """Noise, which pocket did not understand."""
     rng = source.rng
     way = rng.random()
-    if way < 0.35:
+    if way < 0.28:
         text = mash(rng)
     elif way < 0.58:
         text = again(rng)
-    elif way < 0.65:
+    elif way < 0.64:
         text = one(rng, NEARLY_EMPTY)
     elif way < 0.92:
         text = salad(rng)
@@ -760,7 +762,7 @@ def long_text(source: Source, advert: bool) -> Turn:
 MAKERS: dict[str, tuple[float, Callable[[Source, bool], Turn]]] = {
     "emoji": (2, emoji),
     "foreign script": (1, foreign),
-    "noise": (7, nonsense),
+    "noise": (9, nonsense),
     "question marks": (0.3, question_marks),
     "bare number": (0.5, bare_number),
     "key": (0.5, key),
