@@ -24,6 +24,8 @@ from training.pocket.said_back import MOST, THINKING, acknowledged, said_back
         ("A friend of mine is ill", "a friend of yours is ill"),
         ("Know what? My cat had kittens", "your cat had kittens"),
         ("my sister is a vet, you know", "your sister is a vet"),
+        ("so far I own two boats", "so far you own two boats"),
+        ("and that was my last day", "that was your last day"),
         ("my mail is [u]", "your mail is [u]"),
         ("I love chocolate. Keep that in mind!", "you love chocolate"),
     ],

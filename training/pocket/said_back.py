@@ -11,8 +11,8 @@ import re
 from training.pocket import words as w
 from training.pocket.phrases import capital
 
-GREETINGS = "hi|hiya|hey|hello|yo|good (?:morning|evening|afternoon)"
-FILLERS = "ok|okay|so|well|oh|um|btw|by the way|fyi|also|anyway|listen|news|haha|lol|ugh|and|but"
+GREETINGS = "hi|hiya|hey|hello|yo|howdy|moin|servus|greetings|good (?:morning|evening|afternoon|day)"
+FILLERS = "ok|okay|so(?! far)|well|oh|um|btw|by the way|fyi|also|anyway|listen|news|haha|lol|ugh|and|but"
 # Words that are an opening only where a mark follows: "no milk" is none.
 MARKED = (
     "yes|yeah|yep|no|nope|cool|nice|great|thanks|thank you|thx|perfect|hm+|right|alright|wow|sure|fine|good"
@@ -22,7 +22,7 @@ REQUESTS = (
     "for the record"
 )
 OPENING = re.compile(
-    rf"\A(?:\b(?:{GREETINGS}|{FILLERS}|{REQUESTS})(?: there)?(?: that)?(?:\s*[,!.:;–—-]+\s*|\s+)|"
+    rf"\A(?:\b(?:(?:{GREETINGS})(?: there)?|{FILLERS}|(?:{REQUESTS})(?: that)?)(?:\s*[,!.:;–—-]+\s*|\s+)|"
     rf"\b(?:{MARKED})\s*[,!.:;…–—]+\s*)+",
     re.IGNORECASE,
 )
