@@ -111,6 +111,10 @@ def test_all_that_was_told_is_what_was_said_back() -> None:
     found = grounded([TOLD, last])[-1]
     assert found.thinking == "Asked: all that I was told."
     assert found.reply == "You told me: your dog Rex sleeps on the sofa, and you work nights."
+    change = Turn("no, days", "Changed: when you work.", "Got it, now you work days.", "correct")
+    assert grounded([TOLD, change, last])[-1].reply == (
+        "You told me: your dog Rex sleeps on the sofa, and you work nights; now you work days."
+    )
 
 
 def test_only_the_last_turn_is_thought_anew_unless_all_are() -> None:

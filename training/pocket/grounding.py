@@ -85,7 +85,7 @@ AMENDS = re.compile(r"(Changed|Taken back): (.+)\.", re.DOTALL)
 NOT_TOLD = "You have not told me that yet."
 FORGOTTEN = "I forget "
 RETRACTED = re.compile(rf"\b({FORGOTTEN}.+)\Z", re.DOTALL)
-ACKNOWLEDGED = re.compile(r"Got it(?:, now|:) (.+)\Z", re.DOTALL)
+ACKNOWLEDGED = re.compile(r"Got it(?:(, now)|:) (.+)\Z", re.DOTALL)
 SMALL = frozenset(
     """
     a an the is are was were be been of to at on in for by with it its you your he she they his her their
@@ -150,18 +150,23 @@ def _two(told: list[str], turn: Turn, match: re.Match[str]) -> str | None:
 def summary(before: list[Turn], turn: Turn) -> Turn:
     """The turn that asks for all that was told, answered by what was said back, in order.
 
-    Where something changed in between it keeps its own reply.
+    Where something was taken back it keeps its own reply.
     """
     turn = replace(turn, thinking=EVERYTHING)
-    if any(each.thinking.startswith(("Changed", "Taken back")) for each in before):
+    if any(RETRACTED.search(each.reply) for each in before if each.thinking.startswith("Taken back")):
         return turn
-    told = [each.reply for each in before if each.reply.startswith("Got it: ")]
-    said = [reply.removeprefix("Got it: ").rstrip(".") for reply in told]
+    told = [match for each in before if (match := ACKNOWLEDGED.search(each.reply)) and tells(each)]
+    said = [f"{'now ' * bool(match[1])}{match[2].rstrip('.')}" for match in told]
     fits = [total <= MOST_SUMMARY for total in accumulate(len(each) + 2 for each in said)]
     if not fits or not fits[0]:
         return turn
     more = "" if all(fits) else " And more."
     return replace(turn, reply=f"You told me: {'; '.join(compress(said, fits))}.{more}")
+
+
+def tells(turn: Turn) -> bool:
+    """Whether a turn only tells, or changes what was told."""
+    return not turn.thinking.startswith("Asked")
 
 
 def asked_back(text: str, full: str = "", told: Sequence[str] = (), whole: bool = False) -> str | None:
@@ -226,12 +231,12 @@ def named_instead(question: str, full: str, told: Sequence[str]) -> str | None:
 
 def clauses(turn: Turn) -> tuple[str, ...]:
     """What a turn tells, clause by clause, as it was said back; nothing of what it asks."""
-    if turn.thinking.startswith("Asked"):
+    if not tells(turn):
         return ()
     if match := RETRACTED.search(turn.reply):
         return (match[1].rstrip("."),)
     if match := ACKNOWLEDGED.search(turn.reply):
-        return parted(match[1])
+        return parted(match[2])
     if too_long(turn.user) or turn.cut or turn.thinking.startswith(("New", "They tell", "Changed")):
         return parted(turned(turn.user))
     return ()

@@ -386,24 +386,40 @@ what is [a] / [b]?;[a] \N{DIVISION SIGN} [b](|?);(calculate|compute|work out) [a
 )
 
 
+SHARED = "apples cookies dumplings sweets euros slices eggs pencils cherries marbles pancakes cards nuts balloons".split()
+SHARE = Frames(
+    """
+(we are|we're|there are) [b] (of us|people|friends|kids|at the table)(,| and| and we have| and I have| and there are) [a] [x](.|,) how many (does each|each|does everyone|per person|for each|[x] each)( get|)?;[a] [x] for [b] (people|of us|children|guests), how many each?
+I have [a] [x] and [b] (kids|friends|guests|boxes)(. How|, how) many (each|does each get|per head|go into each)?;(share|split|divide) [a] [x] (among|between|by) [b] (people|kids|of us|plates)(.|, how many each?);[b] (kids|friends|people) share [a] [x](. How|, how) many does (each|each one|everyone) get?
+how many [x] does each of [b] (people|children|guests) get if (there are|I have|we have) [a]?;we have [a] [x] and are [b](. How|, how) many (is that|are that|makes that|do we get) each?;(we're|we are) [b] people then, (and|so) I have [a] [x]. how many does each get?;each of us [b] gets how many of the [a] [x]?
+[a] [x], [b] (plates|kids|people|bags), the same (number|amount) (on|for|in) each: how many?;if [b] of us share [a] [x], what does (each|everyone|one) get?;I (baked|bought|picked|found) [a] [x] for the [b] of us(. How|, how) many (each|apiece|a head)?
+""",
+    shared=True,
+)
+
+
 def times(source: Source, advert: bool) -> Turn:
     """The tables up to twelve, and division within them."""
     rng = source.rng
     write: Callable[[int], str] = spelled if rng.random() < 0.12 else str
-    if rng.random() < 0.65:
+    if rng.random() < 0.55:
         a, b = int(rng.random() * 13), int(rng.random() * 13)
         text = fill(typed(rng, TIMES.draw(source)), {"a": write(a), "b": write(b)})
         return Turn(text, f"Table: {a}*{b}={a * b}.", f"{a} times {b} is {a * b}.", "times")
     b, quotient = 1 + int(rng.random() * 12), int(rng.random() * 13)
     rest = int(rng.random() * b) if rng.random() < 0.35 else 0
     a = b * quotient + rest
-    text = fill(typed(rng, PER.draw(source)), {"a": write(a) if a <= MOST else str(a), "b": write(b)})
+    frames = SHARE if b > 1 and rng.random() < 0.5 else PER
+    written = write(a) if a <= MOST else str(a)
+    text = fill(typed(rng, frames.draw(source)), {"a": written, "b": write(b), "x": one(rng, SHARED)})
     if rng.random() < 0.03:
         text = fill(typed(rng, PER.draw(source)), {"a": str(a), "b": "0"})
         return Turn(text, "Nothing can be divided by zero.", f"{a} cannot be divided by zero.", "times")
     left = f", {a}-{b * quotient}={rest}" if rest else ""
     answer = f"{a} divided by {b} is {quotient}" + (f", and {rest} is left." if rest else ".")
-    return Turn(text, f"Table: {b}*{quotient}={b * quotient}{left}.", answer, "times")
+    kind = f"A story: {a} / {b}. " if frames is SHARE else ""
+    thinking = f"{kind}Table: {b}*{quotient}={b * quotient}{left}."
+    return Turn(text, thinking, answer, "times")
 
 
 TWICE = Frames(
