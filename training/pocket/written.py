@@ -179,7 +179,8 @@ KEPT = frozenset(
     gets goes went make makes made take takes took come comes came keep keeps kept brings brought find
     found lost left sold bought went told moved live lives lived work works worked died born plays play
     owns eats drinks loves hates hate love note keep mind because until since while about over under
-    between behind beside without year years old days weeks month months hours minutes times once twice first second third
+    between behind beside without year years old days weeks month months hours minutes times once twice
+    first second third
     sorry actually correction scratch wait meant wrong hello thanks thank welcome guess listen okay
     last next left right one two three four five six seven eight nine ten eleven twelve
     """.split()
