@@ -198,7 +198,7 @@ def test_it_says_what_it_is() -> None:
 
 
 def test_it_does_not_make_up_what_it_was_not_told() -> None:
-    assert replies("What is my cat's name?") == ["You have not told me your cat's name yet."]
+    assert replies("What is my cat's name?") == ["You have not told me that yet."]
 
 
 def test_it_does_not_make_up_poems() -> None:
