@@ -1,10 +1,11 @@
 """Thinking repeats the question and the clause that answers it, word for word."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from training.pocket.conversations import Difficulty, by_hand, conversation
+from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
 from training.pocket.grounding import NOT_TOLD, THOUGHT, asked_back, clauses, closest, grounded
 from training.pocket.said_back import THINKING
 from training.pocket.turns import Turn
@@ -124,11 +125,13 @@ def test_only_the_last_turn_is_thought_anew_unless_all_are() -> None:
 
 
 @pytest.mark.parametrize("make", [by_hand, conversation])
-def test_nine_answers_in_ten_stand_beside_what_they_were_taken_from(make: object) -> None:
+def test_nine_answers_in_ten_stand_beside_what_they_were_taken_from(
+    make: Callable[[Source, Difficulty], Conversation],
+) -> None:
     source = Source(Random(3))
     found = []
     for _ in range(150):
-        turns = make(source, Difficulty()).turns  # type: ignore[operator]
+        turns = make(source, Difficulty()).turns
         if THOUGHT.fullmatch(turns[-1].thinking):
             found.append("Closest: " in grounded(turns)[-1].thinking)
     assert len(found) > 40

@@ -87,12 +87,16 @@ def test_a_wrong_reply_is_wrong(expected: str, reply: str) -> None:
     assert not turn(f"x => {expected}").right(reply)
 
 
-@both_files
-def test_there_are_many_dialogues_and_some_long_ones(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "dialogues_", "replies", "long"), [(HELD_OUT, 145, 537, 14), (DEVELOPMENT, 327, 837, 20)]
+)
+def test_there_are_as_many_dialogues_as_the_readme_says(
+    file: Path, dialogues_: int, replies: int, long: int
+) -> None:
     read = dialogues(file.read_text())
-    assert 140 <= len(read)
-    assert 400 <= sum(turn.checked for dialogue in read for turn in dialogue.turns)
-    assert 10 <= sum(12 <= len(dialogue.turns) <= 30 for dialogue in read)
+    assert len(read) == dialogues_
+    assert sum(turn.checked for dialogue in read for turn in dialogue.turns) == replies
+    assert sum(12 <= len(dialogue.turns) <= 30 for dialogue in read) == long
     assert [] == [dialogue for dialogue in read if len(dialogue.turns) > 30]
 
 

@@ -260,7 +260,7 @@ def retyped(desk: Desk, turn: Turn, user: str) -> Turn:
     """The turn with its message typed otherwise, which is what the desk quotes then."""
     if desk.said and desk.said[-1] is turn.user:
         desk.said[-1] = user
-    return replace(turn, user=user, meant=turn.meant or turn.user)
+    return replace(turn, user=user)
 
 
 def cut(rng: Random, turn: Turn) -> Turn:

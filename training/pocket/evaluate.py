@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from training.pocket.conversations import rules
 from training.pocket.grounding import grounded
 from training.pocket.held_out import Dialogue
 from training.pocket.passages import Passage
+from training.pocket.phrases import words_in
 from training.pocket.speed import speeds
 from training.pocket.talk import Answer, Engine, Talk, replies
 from training.pocket.turns import MAKERS, Desk, Turn
@@ -261,7 +261,7 @@ def add_written(table: Table, engine: Engine, options: argparse.Namespace) -> No
                     good = "not told" in answer.text
                     if not turn.thinking.endswith("Not told."):
                         value = turn.thinking.partition(" Told: ")[2].partition(". So ")[0]
-                        good = words_in(value) <= words_in(answer.text) or answer.text == turn.reply
+                        good = words_in(value) - SMALL <= words_in(answer.text) or answer.text == turn.reply
                     table.add(asked, good, answer)
                 elif turn.sort == "written new":
                     good = answer.text == turn.reply
@@ -274,14 +274,10 @@ def add_written(table: Table, engine: Engine, options: argparse.Namespace) -> No
                 print(table.rows[name].text(), flush=True)
 
 
+# Words that an answer may leave out.
 SMALL = frozenset(
     "a an the is are was were of to at on in for by with it you your he she they his her their".split()
 )
-
-
-def words_in(text: str) -> set[str]:
-    """The words of a text in small letters, but the smallest."""
-    return set(re.findall(r"\w+", text.lower())) - SMALL
 
 
 def adverts_said(dialogue: Dialogue, talk: Talk) -> int | None:

@@ -16,7 +16,8 @@ from random import Random
 from zlib import crc32
 
 from training.pocket.passages import content
-from training.pocket.said_back import COMMON, OPENING, too_long, turned
+from training.pocket.phrases import words_in
+from training.pocket.said_back import COMMON, OPENING, SENTENCES, too_long, turned
 from training.pocket.turns import Turn
 
 THOUGHT = re.compile(r"Asked: (?P<question>.+?)\. (?P<found>Told: .+|Not told\.)", re.DOTALL)
@@ -74,7 +75,6 @@ ASKING = frozenset(
     would should am name any anything anyone
     """.split()
 )
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
 CLAUSE = re.compile(
     r"(?<=[^\d\s][.!;])\s+(?=\S)|;\s+|"
     r"(?:,|,? and) (?=(?:you|he|she|they|it|I) )|"
@@ -122,7 +122,7 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
     if match := AMENDS.fullmatch(turn.thinking):
         amended = nearest(told, f"{match[2]} {turn.reply}")
         return replace(turn, thinking=f"{match[1]}: {amended}.") if amended else turn
-    told += parted(turned(" ".join(unasked(turn.meant or turn.user))))
+    told += parted(turned(" ".join(told_and_asked(turn.meant)[0])))
     if match := TWO.fullmatch(turn.thinking):
         return replace(turn, thinking=_two(told, turn, match) or turn.thinking)
     match = THOUGHT.fullmatch(turn.thinking)
@@ -130,7 +130,7 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
         return turn
     question = match["question"]
     if not turn.bound:
-        question = asked_back(turn.meant or turn.user, question, told) or question
+        question = asked_back(turn.meant, question, told) or question
     close = closest(told, question, match["found"], f"{match['question']} {turn.reply}")
     found = f"Closest: {close}. " if close else ""
     return replace(turn, thinking=f"Asked: {question}. {found}{match['found']}")
@@ -138,7 +138,7 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
 
 def _two(told: list[str], turn: Turn, match: re.Match[str]) -> str | None:
     """The thinking of two questions in one message."""
-    question = asked_back(turn.meant or turn.user, whole=True)
+    question = asked_back(turn.meant, whole=True)
     if question is None:
         return None
     parts = [(match[1], match[2]), (match[3], match[4])]
@@ -175,14 +175,13 @@ def asked_back(text: str, full: str = "", told: Sequence[str] = (), whole: bool 
     A pronoun becomes what the `full` question names instead, if that was `told`. None where it points to
     what came before all the same, or is long.
     """
-    asking = [text.strip()] if whole else _sentences(text)[1] or [""]
-    part = OPENING.sub("", asking[-1], count=1)
-    part = TAIL.sub("", LEAD.sub("", part, count=1))
-    part = TAIL.sub("", LEAD.sub("", OPENING.sub("", part, count=1), count=1))
+    part = text.strip() if whole else told_and_asked(text)[1][-1]
+    for _ in range(2):
+        part = TAIL.sub("", LEAD.sub("", OPENING.sub("", part, count=1), count=1))
     words = part.split()
     if not words or len(words) > MOST_QUESTION or not content(part):
         return None
-    if any(word.lower() not in words_of(full) for word in PRONOUN.findall(EXPLETIVE.sub("", part))):
+    if any(word.lower() not in words_in(full) for word in PRONOUN.findall(EXPLETIVE.sub("", part))):
         named = named_instead(part, full, told)
         if named is None:
             return None
@@ -193,14 +192,9 @@ def asked_back(text: str, full: str = "", told: Sequence[str] = (), whole: bool 
     return turned(part)
 
 
-def unasked(text: str) -> list[str]:
-    """The sentences of a message that do not ask."""
-    return _sentences(text)[0]
-
-
-def _sentences(text: str) -> tuple[list[str], list[str]]:
-    """The sentences before and around the question, and the questions; without a mark the last one asks."""
-    sentences = [each for each in SENTENCE.split(text.strip()) if each]
+def told_and_asked(text: str) -> tuple[list[str], list[str]]:
+    """The sentences of a message around its questions, and these; without a mark the last one asks."""
+    sentences = [each for each in SENTENCES.split(text.strip()) if each] or [""]
     asking = [each for each in sentences if "?" in each] or sentences[-1:]
     return [each for each in sentences if each not in asking], asking
 
@@ -210,7 +204,7 @@ def named_instead(question: str, full: str, told: Sequence[str]) -> str | None:
     pronouns = PRONOUN.findall(question)
     if len(pronouns) != 1 or pronouns[0].lower() not in STANDS_FOR:
         return None
-    typed = {word[:4] for word in words_of(question)}
+    typed = {word[:4] for word in words_in(question)}
     said = " ".join(told).lower()
     run: list[str] = []
     found: list[str] = []
@@ -254,7 +248,7 @@ def needed(found: str) -> set[str]:
     told = found.removeprefix("Told: ").partition(". So ")[0]
     if re.search(r" 1[,.;]", told) and " 2" in told:
         told = re.sub(r" \d\b", "", told)
-    return words_of(told) - SMALL
+    return words_in(told) - SMALL
 
 
 def closest(told: list[str], question: str, found: str, meant: str) -> str:
@@ -265,14 +259,14 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
     if not told:
         return "nothing" if found.startswith("Not told") else ""
     if found.startswith("Not told"):
-        near = [len(content(question) & content(clause)) for clause in told]
+        near = overlaps(told, question)
         best = [clause for clause, score in zip(told, near, strict=True) if score == max(near)]
         best = [clause for clause in best if clause.startswith(FORGOTTEN)] or best
         return Random(crc32(f"{question} {len(told)}".encode())).choice(best)
-    about = content(f"{meant} {question}")
-    shared = [len(about & content(clause)) for clause in told]
-    words = [words_of(clause) for clause in told]
-    left, chosen = needed(found), list[int]()
+    shared = overlaps(told, f"{meant} {question}")
+    words = [words_in(clause) for clause in told]
+    wanted = needed(found)
+    left, chosen = set(wanted), list[int]()
     while left and len(chosen) < MOST_CLAUSES:
         place = max(range(len(told)), key=lambda i: (len(left & words[i]), shared[i], i))
         if not left & words[place]:
@@ -281,19 +275,19 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
             break
         chosen.append(place)
         left -= words[place]
-    if not chosen or len(left) > len(needed(found)) / 2:
+    if not chosen or len(left) > len(wanted) / 2:
         return nearest(told, f"{meant} {question}")
     return "; ".join(told[place] for place in sorted(chosen))
 
 
 def nearest(told: list[str], text: str) -> str:
     """The clause that shares most words with a text, the latest of several; none that shares hardly any."""
-    about = content(text)
-    shared = [len(about & content(clause)) for clause in told]
+    shared = overlaps(told, text)
     place = max(range(len(told)), key=lambda i: (shared[i], i), default=0)
-    return told[place] if told and shared[place] >= min(2, len(about) - 1) else ""
+    return told[place] if told and shared[place] >= min(2, len(content(text)) - 1) else ""
 
 
-def words_of(text: str) -> set[str]:
-    """The words of a text in small letters."""
-    return set(re.findall(r"\w+", text.lower()))
+def overlaps(told: list[str], text: str) -> list[int]:
+    """How many words each clause shares with a text."""
+    about = content(text)
+    return [len(about & content(clause)) for clause in told]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
-from training.pocket.phrases import capital, expand, fill, framed, listed, roughen
+from training.pocket.phrases import capital, expand, fill, framed, listed, roughen, words_in
 from training.pocket.values import Source
 
 # Words that any two facts may share.
@@ -154,7 +154,7 @@ def distinct(source: Source, kind: str, count: int) -> list[str]:
     seen: set[str] = set()
     while len(values) < count:
         value = source.draw(kind)
-        words = set(re.findall(r"\w+", value.lower()))
+        words = words_in(value)
         if words and not words & seen and not re.search(r"[\[\];|()]", value):
             values.append(value)
             seen |= words

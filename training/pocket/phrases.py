@@ -20,6 +20,11 @@ OTHERS = {
 }
 
 
+def words_in(text: str) -> set[str]:
+    """The words of a text in small letters, and its numbers."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
 def expand(rng: Random, pattern: str) -> str:
     """One reading of a pattern such as ``(hi|hello) [v]``; alternatives may nest."""
     while match := ALTERNATIVES.search(pattern):

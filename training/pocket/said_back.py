@@ -93,9 +93,9 @@ def said_back(text: str, names: bool = True) -> str | None:
     None where it asks or addresses, or is longer than MOST words. It may begin with one of the `names`
     that keep their capital.
     """
-    text = CLOSING.sub("", OPENING.sub("", text.strip(), count=1))
+    text = bare(text.strip())
     if addresses(text):
-        text = CLOSING.sub("", OPENING.sub("", unaddressed(text), count=1))
+        text = bare(unaddressed(text))
     if not text or addresses(text) or too_long(text):
         return None
     first = TOKEN.match(text)
@@ -106,6 +106,11 @@ def said_back(text: str, names: bool = True) -> str | None:
     return turned(text.replace("\n", "; "))
 
 
+def bare(text: str) -> str:
+    """The text without its opening and its end."""
+    return CLOSING.sub("", OPENING.sub("", text, count=1))
+
+
 def addresses(text: str) -> bool:
     """Whether a text asks or says "you"; a slot's name is no word of it."""
     return bool(ADDRESSED.search(re.sub(r"\[[^\[\]]*\]", "", text)))
@@ -114,13 +119,12 @@ def addresses(text: str) -> bool:
 def unaddressed(text: str) -> str:
     """The text without what is said in passing, and without short sentences that only address or ask."""
     sentences = SENTENCES.split(PASSING.sub("", text))
-    short = [
-        len(each.split()) < 7 and not re.search(r"\[|\b(?:my|our)\b", each, re.IGNORECASE)
-        for each in sentences
-    ]
-    return " ".join(
-        each for each, drop in zip(sentences, short, strict=True) if not (drop and addresses(each))
-    )
+    return " ".join(each for each in sentences if not (addresses(each) and tells_nothing(each)))
+
+
+def tells_nothing(sentence: str) -> bool:
+    """Whether a sentence is short, and neither of what is the user's nor with a slot."""
+    return len(sentence.split()) < 7 and not re.search(r"\[|\b(?:my|our)\b", sentence, re.IGNORECASE)
 
 
 def turned(text: str) -> str:

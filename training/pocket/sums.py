@@ -386,7 +386,7 @@ what is [a] / [b]?;[a] \N{DIVISION SIGN} [b](|?);(calculate|compute|work out) [a
 )
 
 
-SHARED = "apples cookies dumplings sweets euros slices eggs pencils cherries marbles pancakes cards nuts balloons".split()
+PORTIONS = "apples cookies dumplings sweets euros slices eggs pencils cherries marbles pancakes cards nuts balloons".split()
 SHARE = Frames(
     """
 (we are|we're|there are) [b] (of us|people|friends|kids|at the table)(,| and| and we have| and I have| and there are) [a] [x](.|,) how many (does each|each|does everyone|per person|for each|[x] each)( get|)?;[a] [x] for [b] (people|of us|children|guests), how many each?
@@ -411,7 +411,7 @@ def times(source: Source, advert: bool) -> Turn:
     a = b * quotient + rest
     frames = SHARE if b > 1 and rng.random() < 0.5 else PER
     written = write(a) if a <= MOST else str(a)
-    text = fill(typed(rng, frames.draw(source)), {"a": written, "b": write(b), "x": one(rng, SHARED)})
+    text = fill(typed(rng, frames.draw(source)), {"a": written, "b": write(b), "x": one(rng, PORTIONS)})
     if rng.random() < 0.03:
         text = fill(typed(rng, PER.draw(source)), {"a": str(a), "b": "0"})
         return Turn(text, "Nothing can be divided by zero.", f"{a} cannot be divided by zero.", "times")

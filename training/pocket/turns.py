@@ -329,6 +329,9 @@ class Turn:
     meant: str = ""
     bound: bool = False
 
+    def __post_init__(self) -> None:
+        self.meant = self.meant or self.user
+
 
 JOINTS = {
     "it": (". ", ". ", ". ", ". ", ", ", " and ", "; ", "\n"),

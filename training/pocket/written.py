@@ -24,7 +24,7 @@ from zlib import crc32
 from training.pocket import words as w
 from training.pocket.advert import says_advert
 from training.pocket.passages import content
-from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, yours
+from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, words_in, yours
 from training.pocket.said_back import THINKING, acknowledged, turned
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import Turn
@@ -115,7 +115,7 @@ class Written:
     @cached_property
     def fixed(self) -> frozenset[str]:
         """The words that it always has; no name in it should be one of them."""
-        return frozenset(re.findall(r"\w+", " ".join(self.texts).lower()))
+        return frozenset(words_in(" ".join(self.texts)))
 
 
 class MalformedError(ValueError):
@@ -317,7 +317,7 @@ def drawn(source: Source, dialogue: Written) -> dict[str, str]:
             continue
         for attempt in range(50):
             text = value(source, kind_of(name))
-            words = {word for word in re.findall(r"\w+", text.lower()) if len(word) > 2 or word.isdigit()}
+            words = {word for word in words_in(text) if len(word) > 2 or word.isdigit()}
             clash = words & seen or (
                 attempt < 20 and kind_of(name) in ("name", "pet", "place") and words & dialogue.fixed
             )
