@@ -65,18 +65,27 @@ def within(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> tupl
     return q, k, inside, system, right, total[..., -1].exp()[..., None, None]
 
 
-def delta_rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> Tensor:
-    """The gated delta rule by chunks. q, k: [B, H, T, K]; v: [B, H, T, V]; rest [B, H, T].
+def chunked(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
+    """What each chunk knows of itself, from what `delta_rule` is given."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    q, k, v = unit(q) * q.shape[-1] ** -0.5, unit(k), v.float()
+    q, k, v = (x.unflatten(2, (x.shape[2] // CHUNK, CHUNK)) for x in (q, k, v))
+    return within(q, k, v, decay.mT, beta.mT)
 
-    T is a multiple of CHUNK; ``decay`` is a logarithm; returns [B, H, T, V], all float32.
+
+def delta_rule(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor) -> Tensor:
+    """The gated delta rule by chunks, in float32. q, k, v: [B, T, H, size]; rest [B, T, H].
+
+    T is a multiple of CHUNK; q and k are brought to length one here; ``decay`` is a logarithm; returns
+    [B, T, H, size].
     """
-    sizes, length = [v.shape[-1], k.shape[-1]], q.shape[2]
-    q, k, v = (x.unflatten(2, (length // CHUNK, CHUNK)) for x in (q, k, v))
-    q, k, inside, system, right, keep = within(q, k, v, decay, beta)
-    new, seen = Solved.apply(system, right).split(sizes, -1)
-    own = torch.eye(k.shape[-1], device=k.device) * keep - k.mT @ seen
-    states = Scanned.apply(own, k.mT @ new)
-    return (q @ states + inside @ (new - seen @ states)).flatten(2, 3)
+    with torch.autocast(q.device.type, enabled=False):
+        sizes = [v.shape[-1], k.shape[-1]]
+        q, k, inside, system, right, keep = chunked(q, k, v, decay, beta)
+        new, seen = Solved.apply(system, right).split(sizes, -1)
+        own = torch.eye(k.shape[-1], device=k.device) * keep - k.mT @ seen
+        states = Scanned.apply(own, k.mT @ new)
+        return (q @ states + inside @ (new - seen @ states)).flatten(2, 3).transpose(1, 2)
 
 
 class Solved(torch.autograd.Function):
@@ -143,8 +152,11 @@ class GatedDelta(nn.Module):
         self.norm = GatedNorm(self.dims[1], shape.rms_norm_eps)
         self.out_proj = nn.Linear(values, shape.hidden_size, bias=False)
 
-    def mixed(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys [B, H, T, K] and values [B, H, T, V] after the short convolution."""
+    def inputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values [B, T, H, size] after the short convolution, the gates, and z.
+
+        The gates are log decay and write strength, each [B, T, H] in float32.
+        """
         qkv = self.in_proj_qkv(x)
         past = functional.pad(qkv, (0, 0, self.conv1d.kernel_size[0] - 1, 0))
         taps = self.conv1d.weight[:, 0].to(qkv.dtype)
@@ -153,29 +165,15 @@ class GatedDelta(nn.Module):
         q, k, v = functional.silu(sum(parts[1:], parts[0])).split(self.sizes, -1)
         repeat = self.heads[1] // self.heads[0]
         q, k = (t.unflatten(-1, (self.heads[0], -1)).repeat_interleave(repeat, 2) for t in (q, k))
-        q, k, v = (t.transpose(1, 2) for t in (q, k, v.unflatten(-1, (self.heads[1], -1))))
-        return unit(q) * self.dims[0] ** -0.5, unit(k), v.float()
-
-    def gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Log decay and write strength, each [B, H, T] in float32."""
+        v = v.unflatten(-1, (self.heads[1], -1)).contiguous()
         speed = functional.softplus(self.in_proj_a(x).float() + self.dt_bias)
         decay = -self.A_log.float().exp() * speed
-        return decay.mT, self.in_proj_b(x).float().sigmoid().mT
+        return q, k, v, decay, self.in_proj_b(x).float().sigmoid(), self.in_proj_z(x)
 
-    def finish(self, out: Tensor, x: Tensor) -> Tensor:
+    def finish(self, out: Tensor, z: Tensor) -> Tensor:
         """Gate, normalise and project the heads' output."""
-        gate = self.in_proj_z(x).unflatten(-1, (self.heads[1], -1))
-        return self.out_proj(self.norm(out.transpose(1, 2), gate).flatten(-2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self.mixed(x)
-        with torch.autocast(x.device.type, enabled=False):
-            out = delta_rule(q, k, v, *self.gates_wide(x))
-        return self.finish(out, x)
-
-    def gates_wide(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The gates computed without autocast."""
-        return self.gates(x.float())
+        gate = z.unflatten(-1, (self.heads[1], -1))
+        return self.out_proj(self.norm(out, gate).flatten(-2))
 
 
 def rotate(x: Tensor, theta: float, dims: int) -> Tensor:
@@ -228,7 +226,12 @@ class Feed(nn.Module):
 
 
 class Layer(nn.Module):
-    """Mixer and feed-forward, each behind a norm and around a residual."""
+    """Mixer and feed-forward, each behind a norm and around a residual.
+
+    `rule` is the gated delta rule, of which `fused.py` has a faster one.
+    """
+
+    rule = staticmethod(delta_rule)
 
     def __init__(self, shape: Shape, index: int) -> None:
         super().__init__()
@@ -243,8 +246,26 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(shape.hidden_size, shape.rms_norm_eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        mixer = self.self_attn if self.full else self.linear_attn
-        x = x + mixer(self.input_layernorm(x))
+        if self.full:
+            return self.attended(x)
+        *inputs, z = self.before(x)
+        return self.after(x, self.rule(*inputs), z)
+
+    def attended(self, x: Tensor) -> Tensor:
+        """A layer of full attention."""
+        return self.fed(x + self.self_attn(self.input_layernorm(x)))
+
+    def before(self, x: Tensor) -> tuple[Tensor, ...]:
+        """What the gated delta rule is given, and the gate of what it returns."""
+        inputs: tuple[Tensor, ...] = self.linear_attn.inputs(self.input_layernorm(x))
+        return inputs
+
+    def after(self, x: Tensor, out: Tensor, z: Tensor) -> Tensor:
+        """The layer's output, from that of the gated delta rule."""
+        return self.fed(x + self.linear_attn.finish(out, z))
+
+    def fed(self, x: Tensor) -> Tensor:
+        """The feed-forward half."""
         return x + self.mlp(self.post_attention_layernorm(x))
 
 

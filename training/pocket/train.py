@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
+from queue import Empty
 from random import Random
 from typing import Any
 
@@ -28,7 +30,7 @@ from training.pocket import tokenizer as words
 from training.pocket.configuration import Shape, export_configuration
 from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
 from training.pocket.grounding import grounded
-from training.pocket.network import CHUNK, GatedDelta, Network
+from training.pocket.network import CHUNK, Network
 from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
 from training.pocket.values import Source
 
@@ -44,6 +46,8 @@ HISTORY_WEIGHT = 0.4
 NO_THINKING = 0.12
 THOUGHT_THROUGHOUT = 0.5
 PATIENCE = 60
+# Batches of a length that may be learnt once more.
+KEPT = 200
 LONGEST = 8192
 
 
@@ -115,19 +119,85 @@ class Score:
         return ", ".join(f"{k} {100 * v:.1f}" for k, v in sorted(self.right.items()))
 
 
-def loss_of(net: Network, batch: dict[str, Any], device: str) -> tuple[Tensor, list[bool]]:
-    """The weighted loss, and for each row whether its last turn is all right."""
-    ids = torch.from_numpy(batch["ids"].astype(np.int64)).to(device)
-    marks = torch.from_numpy(batch["marks"]).to(device)[:, 1:]
-    with torch.autocast(device.split(":")[0], torch.bfloat16):
-        hidden = net(ids)[:, :-1][marks > 0]
-        logits = net.logits(hidden).float()
-    kept, goal = marks[marks > 0], ids[:, 1:][marks > 0]
-    weight = torch.where(kept == HISTORY, HISTORY_WEIGHT, 1.0)
+def losses_of(hidden: Tensor, matrix: Tensor, goal: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The weighted mean loss of hidden states [N, D], and which of them choose a wrong token [N]."""
+    logits = functional.linear(hidden, matrix).float()
     losses = functional.cross_entropy(logits, goal, reduction="none")
-    wrong = torch.zeros(marks.shape, dtype=torch.bool, device=device)
-    wrong[marks > 0] = (logits.argmax(-1) != goal) & (kept == LAST)
-    return (losses * weight).sum() / weight.sum(), (~wrong.any(1)).tolist()
+    return (losses * weight).sum() / weight.sum(), logits.argmax(-1) != goal
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A batch as a step needs it: ids [B, T], the places of learnt tokens among all, what each must be.
+
+    `last` are those of last turns among them, `rows` the conversations that these belong to.
+    """
+
+    ids: Tensor
+    places: Tensor
+    goal: Tensor
+    weight: Tensor
+    last: Tensor
+    rows: Any
+    sorts: list[str]
+
+    @classmethod
+    def of(cls, batch: dict[str, Any], device: str) -> Lesson:
+        """Send a batch to the device without waiting for it."""
+
+        def send(array: Any) -> Tensor:
+            tensor = torch.from_numpy(np.ascontiguousarray(array))
+            return tensor if device == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+        ids, marks = batch["ids"].astype(np.int64), batch["marks"][:, 1:]
+        at = np.flatnonzero(marks)
+        row = at // marks.shape[1]
+        kept = marks.ravel()[at]
+        weight = np.where(kept == HISTORY, HISTORY_WEIGHT, 1.0).astype(np.float32)
+        last = np.flatnonzero(kept == LAST)
+        goal = ids[:, 1:].ravel()[at]
+        return cls(send(ids), send(at + row), send(goal), send(weight), send(last), row[last], batch["sorts"])
+
+
+@dataclass
+class Supply:
+    """Batches as they are generated and, with `twice`, each beside an earlier one of its length.
+
+    Where generating cannot keep up, earlier ones are learnt alone.
+    """
+
+    queue: Any
+    twice: bool
+    rng: Random
+    kept: dict[int, deque[dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=KEPT))
+    )
+
+    def next(self) -> dict[str, Any]:
+        """The batch of a step."""
+        if not self.twice:
+            return self.queue.get(timeout=PATIENCE)  # type: ignore[no-any-return]
+        many = sum(map(len, self.kept.values())) > KEPT
+        try:
+            batch = self.queue.get(block=not many, timeout=PATIENCE)
+        except Empty:
+            if not many:
+                raise
+            lengths = list(self.kept)
+            (length,) = self.rng.choices(lengths, [len(self.kept[each]) for each in lengths])
+            return self.beside(self.rng.choice(self.kept[length]))
+        joined = self.beside(batch)
+        self.kept[batch["ids"].shape[1]].append(batch)
+        return joined
+
+    def beside(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch with an earlier one, if there is any."""
+        before = self.kept[batch["ids"].shape[1]]
+        if not before:
+            return batch
+        other = self.rng.choice(before)
+        joined = {name: np.concatenate([batch[name], other[name]]) for name in ("ids", "marks")}
+        return {**joined, "sorts": batch["sorts"] + other["sorts"]}
 
 
 def rate(progress: float, hold: float) -> float:
@@ -135,15 +205,19 @@ def rate(progress: float, hold: float) -> float:
     return 1.0 if progress < hold else max(0.02, (1 - progress) / (1 - hold))
 
 
-def exported(weight: Tensor) -> Tensor:
-    """A weight as the file holds it: vectors stay wide, as mlx-lm adds one to some of them."""
-    return weight.detach().to("cpu", torch.bfloat16 if weight.ndim > 1 else torch.float32).contiguous()
+def exported(name: str, weight: Tensor) -> Tensor:
+    """A weight as the file holds it: bfloat16, but for what decays are computed of.
+
+    One wide vector, of a norm say, makes all that follows it wide on a CPU, and half as fast.
+    """
+    wide = name.endswith(("A_log", "dt_bias"))
+    return weight.detach().to("cpu", torch.float32 if wide else torch.bfloat16).contiguous()
 
 
 def export(net: Network, folder: Path) -> None:
-    """Write weights in bfloat16, and the configuration, as mlx-lm loads them."""
+    """Write weights and the configuration as mlx-lm loads them."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {f"model.{k}": exported(v) for k, v in net.state_dict().items()}
+    state = {f"model.{k}": exported(k, v) for k, v in net.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"), metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     export_configuration(net.shape, folder)
@@ -153,17 +227,6 @@ def load(net: Network, folder: Path) -> None:
     """Read exported weights back."""
     state = load_file(str(folder / "model.safetensors"))
     net.load_state_dict({k.removeprefix("model."): v.float() for k, v in state.items()})
-
-
-def compile_memory_bound_parts() -> None:
-    """Compile the parts whose speed memory bandwidth limits."""
-    from . import network
-
-    network.within = torch.compile(network.within, dynamic=True)
-    GatedDelta.mixed = torch.compile(GatedDelta.mixed, dynamic=True)  # type: ignore[method-assign]
-    GatedDelta.finish = torch.compile(GatedDelta.finish, dynamic=True)  # type: ignore[method-assign]
-    network.Feed.forward = torch.compile(network.Feed.forward, dynamic=True)  # type: ignore[method-assign]
-    network.Norm.forward = torch.compile(network.Norm.forward, dynamic=True)  # type: ignore[method-assign]
 
 
 class Muon(torch.optim.Optimizer):
@@ -184,11 +247,11 @@ class Muon(torch.optim.Optimizer):
             state = self.state[matrices[0]]
             mean = state.setdefault("mean", torch.zeros_like(grad))
             mean.lerp_(grad, 1 - group["momentum"])
-            update = orthogonal(grad.lerp(mean, group["momentum"]))
+            update = orthogonal(grad.lerp(mean, group["momentum"])).float()
             rows, columns = update.shape[1:]
             scale = group["lr"] * max(1.0, rows / columns) ** 0.5
-            for matrix, change in zip(matrices, update, strict=True):
-                matrix.mul_(1 - group["lr"] * group["decay"]).add_(change.to(matrix.dtype), alpha=-scale)
+            torch._foreach_mul_(matrices, 1 - group["lr"] * group["decay"])
+            torch._foreach_add_(matrices, list(update.unbind(0)), alpha=-scale)
 
 
 def orthogonal(batch: Tensor) -> Tensor:
@@ -199,7 +262,8 @@ def orthogonal(batch: Tensor) -> Tensor:
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(5):
         a = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        b = torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315)
+        x = torch.baddbmm(x, b, x, beta=3.4445)
     return x.mT if turned else x
 
 
@@ -287,17 +351,22 @@ class Run:
 
     net: Network
     optimizers: list[torch.optim.Optimizer]
+    losses: Callable[..., tuple[Tensor, Tensor]] = losses_of
     score: Score = field(default_factory=Score)
     level: int = 0
     step: int = 0
     seen: int = 0
+    result: tuple[Lesson, Tensor, Tensor] | None = None
 
     def learn(self, batch: dict[str, Any], device: str, scale: float) -> float:
-        """One step; the loss."""
+        """One step; the loss of the step before, as waiting for this one's would stop the device."""
         for each in self.optimizers:
             for group in each.param_groups:
                 group["lr"] = group["top"] * scale * min(1.0, (self.step + 1) / 200)
-        loss, exact = loss_of(self.net, batch, device)
+        lesson = Lesson.of(batch, device)
+        with torch.autocast(device.split(":")[0], torch.bfloat16):
+            hidden = self.net(lesson.ids).flatten(0, 1)[lesson.places]
+            loss, wrong = self.losses(hidden, self.net.embed_tokens.weight, lesson.goal, lesson.weight)
         for each in self.optimizers:
             each.zero_grad(set_to_none=True)
         loss.backward()
@@ -305,9 +374,15 @@ class Run:
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         for each in self.optimizers:
             each.step()
-        if batch["ids"].shape[1] <= 2048:
-            self.score.note(batch["sorts"], exact)
         self.step, self.seen = self.step + 1, self.seen + batch["ids"].size
+        before, self.result = self.result, (lesson, loss.detach(), wrong[lesson.last])
+        return self.noted(*before) if before else 0.0
+
+    def noted(self, lesson: Lesson, loss: Tensor, wrong: Tensor) -> float:
+        """Count which conversations of a step were right in every token of the last turn; its loss."""
+        bad = np.zeros(len(lesson.sorts), bool)
+        bad[lesson.rows[wrong.cpu().numpy()]] = True
+        self.score.note(lesson.sorts, (~bad).tolist())
         return float(loss.item())
 
 
@@ -323,8 +398,12 @@ def fit(options: argparse.Namespace) -> None:
     folder, out = Path(options.tokenizer), Path(options.out)
     queue, level, long, workers = start_workers(options)
     size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
+    losses: Any = losses_of
     if options.compile:
-        compile_memory_bound_parts()
+        from training.pocket.fused import fuse
+
+        fuse()
+        losses = torch.compile(losses_of, dynamic=True)
     begun = time.time()
     runs: list[tuple[float, Run]] = []
     for each in options.trials:
@@ -334,7 +413,7 @@ def fit(options: argparse.Namespace) -> None:
         net = Network(shape).to(device)
         if options.resume:
             load(net, Path(options.resume))
-        run = Run(net, optimizers(net, options.rate, muon), level=options.level)
+        run = Run(net, optimizers(net, options.rate, muon), losses, level=options.level)
         trial = options.trial if len(options.trials) > 1 else 0.0
         runs.append((train(run, options, queue, level, long, device, trial), run))
         print(f"trial {each}: level {run.level}, loss {runs[-1][0]:.4f}", flush=True)
@@ -365,11 +444,12 @@ def train(
     begun = saved = time.time()
     wait = average = last = 0.0
     seen = run.seen
+    supply = Supply(queue, options.twice, Random(rank()))
     while (progress := agreed((time.time() - begun) / max(seconds, 1e-9), device)) < 1:
         now = time.time()
         if out is not None:
             long.value = options.long if progress >= options.long_from else 0.0
-        batch = queue.get(timeout=PATIENCE)
+        batch = supply.next()
         wait += time.time() - now
         average += run.learn(batch, device, rate(progress, options.hold) if out else 1.0)
         if run.step % options.every == 0 and rank() == 0:
@@ -416,7 +496,18 @@ def main() -> None:
     parser.add_argument("--level", type=int, default=0)
     parser.add_argument("--every", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=False)
+    parser.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="fused kernels; needs fla-core",
+    )
+    parser.add_argument(
+        "--twice",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="every batch beside an earlier one, where generating is slower than learning",
+    )
     options = parser.parse_args()
     if not (Path(options.tokenizer) / "tokenizer.json").exists():
         words.save(words.train(), Path(options.tokenizer))
