@@ -52,6 +52,9 @@ def test_a_turn_without_an_arrow_is_not_checked() -> None:
         ("[unknown]", "You haven't told me yet."),
         ("[honest]", "That is more than I can do: I'm a tiny model."),
         ("[foreign]", "Lo siento, solo hablo inglés."),
+        ("[foreign]", "Я хорошо говорю только по-английски."),
+        ("[foreign]", "私は英語しかうまく話せません。"),
+        ("[foreign]", "Dobrze mówię tylko po angielsku."),
         ("[fits]", "👍"),
         ("Max & !Rex", "Max."),
     ],
@@ -88,7 +91,7 @@ def test_a_wrong_reply_is_wrong(expected: str, reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "dialogues_", "replies", "long"), [(HELD_OUT, 145, 537, 14), (DEVELOPMENT, 327, 837, 20)]
+    ("file", "dialogues_", "replies", "long"), [(HELD_OUT, 148, 447, 13), (DEVELOPMENT, 472, 1374, 34)]
 )
 def test_there_are_as_many_dialogues_as_the_readme_says(
     file: Path, dialogues_: int, replies: int, long: int

@@ -27,8 +27,11 @@ HONEST = (
     "not something | not good at | bigger model | larger model | wish I | leave that | not for me"
 )
 FOREIGN = (
-    "English | language* | speak* | understand* | idioma* | español | inglés | français | anglais | "
-    "Sprache* | Englisch | Deutsch | lingua* | italiano | inglese | 中文 | 英文 | 英语"
+    "English* | language* | speak* | understand* | idioma* | español | inglés | inglês | français | "
+    "anglais | Sprache* | Englisch | Deutsch | lingua* | italiano | inglese | 中文 | 英文 | 英语 | 英語* | "
+    "영어* | Engels* | engelsk* | angiels* | anglič* | anglicky | angol* | englez* | engleski | "
+    "ingiliz* | İngiliz* | Inggris | *английск* | *англійськ* | αγγλικ* | *الإنجليزية | אנגלית | "
+    "अंग्रेज़ी | tiếng Anh | Kiingereza | Saesneg"
 )
 NAMED = {"[unknown]": UNKNOWN, "[honest]": HONEST, "[foreign]": FOREIGN}
 
