@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
-from training.pocket.grounding import NOT_TOLD, THOUGHT, asked_back, clauses, closest, grounded
+from training.pocket.grounding import NOT_TOLD, THOUGHT, asked_back, clauses, closest, grounded, parted
 from training.pocket.said_back import THINKING
 from training.pocket.turns import Turn
 from training.pocket.values import Source
@@ -104,7 +104,38 @@ def test_a_question_bound_to_the_one_before_is_thought_in_full() -> None:
 
 def test_a_change_names_the_clause_that_it_changes() -> None:
     change = Turn("no, days now", "Changed: when you work.", "Got it, now you work days.", "correct")
-    assert grounded([TOLD, change])[-1].thinking == "Changed: you work nights."
+    found = grounded([TOLD, change])[-1]
+    assert found.thinking == "Changed: you work nights."
+    assert found.reply == "Got it, now: days now (before: you work nights)."
+
+
+def test_a_second_change_names_what_was_first_said_unless_the_first_says_it_in_full() -> None:
+    first = Turn("no wait, days", "Changed: when you work.", "Got it, now you work days.", "correct")
+    last = Turn("sorry, evenings", "Changed: when you work.", "Got it, now you work evenings.", "correct")
+    assert grounded([TOLD, first, last])[-1].reply == "Got it, now: evenings (before: you work nights)."
+    full = Turn("Actually I work days", "Changed: when you work.", "Got it, now you work days.", "correct")
+    assert grounded([TOLD, full, last])[-1].reply == "Got it, now: evenings (before: you work days)."
+
+
+def test_an_answer_after_a_change_stands_beside_both() -> None:
+    change = Turn("no, days", "Changed: when you work.", "Got it, now you work days.", "correct")
+    last = asks("when do I work?", "when you work", "Told: days.")
+    assert (
+        "Closest: now: days (before: you work nights). Told: days."
+        in grounded([TOLD, change, last])[-1].thinking
+    )
+
+
+def test_a_title_ends_no_clause() -> None:
+    assert parted("you write with Dr. Abebe. Mrs. Hu reads it") == (
+        "you write with Dr. Abebe",
+        "Mrs. Hu reads it",
+    )
+
+
+def test_a_change_of_nothing_tells() -> None:
+    change = Turn("no, days", "Changed: when you work.", "Got it, now you work days.", "correct")
+    assert grounded([change])[-1].reply == "Got it: days."
 
 
 def test_all_that_was_told_is_what_was_said_back() -> None:
@@ -114,7 +145,8 @@ def test_all_that_was_told_is_what_was_said_back() -> None:
     assert found.reply == "You told me: your dog Rex sleeps on the sofa, and you work nights."
     change = Turn("no, days", "Changed: when you work.", "Got it, now you work days.", "correct")
     assert grounded([TOLD, change, last])[-1].reply == (
-        "You told me: your dog Rex sleeps on the sofa, and you work nights; now you work days."
+        "You told me: your dog Rex sleeps on the sofa, and you work nights; "
+        "now: days (before: you work nights)."
     )
 
 

@@ -154,6 +154,15 @@ class Clause:
         return [*asks, "whether"]
 
 
+KINDS = {(names := name.split("/"))[0]: (names, items) for name, items in lex.KINDS.items()}
+CLOCKS = (
+    "at half past nine",
+    "at noon",
+    "around eight",
+    "at quarter to six",
+    "at five sharp",
+    "at 7 in the morning",
+)
 LACKING = {"why": "why", "place": "where", "time": "when", "manner": "how"}
 
 
@@ -276,14 +285,36 @@ class Composer:
         text = rng.choice(lex.SPOTS) if rng.random() < 0.75 else f"in {self.slot('place')}"
         return Part("place", text, ("where", "where", "where", "in which place"), again=self.place)
 
+    def city(self) -> Part:
+        """In which place, beside a spot in it."""
+        ask = ("where", "in which town", "in which place", "in what city")
+        return Part("city", f"in {self.slot('place')}", ask, again=self.city)
+
+    def clock(self) -> Part:
+        """At what time, beside a day."""
+        text = f"at {self.slot('clock')}" if self.rng.random() < 0.7 else self.rng.choice(CLOCKS)
+        return Part("clock", text, ("at what time", "what time", "when exactly"), again=self.clock)
+
+    def length(self) -> Part:
+        """For how long."""
+        count, unit = self.rng.randint(2, 50), self.rng.choice(["minutes", "hours", "weeks", "days", "years"])
+        text = f"for {count} {unit}"
+        ask = ("how long", "for how long", f"how many {unit}", f"for how many {unit}")
+        return Part("length", text, ask, again=self.length)
+
     def time(self, aux: str) -> Part:
         """When."""
         pool = lex.PAST_TIMES if aux in PAST else lex.PRESENT_TIMES if aux in HABIT else lex.FUTURE_TIMES
         text = self.rng.choice(pool)
         if self.rng.random() < 0.2 and aux not in HABIT:
-            text = self.rng.choice(
-                [f"on {self.slot('day')}", f"at {self.slot('clock')}", f"in {self.slot('month')}"]
-            )
+            word, kind = self.rng.choice([("on", "day"), ("at", "clock"), ("in", "month")])
+            asked_so = {
+                "day": ("on which day", "what day"),
+                "clock": ("what time",),
+                "month": ("in which month",),
+            }
+            more = ("when", *asked_so[kind])
+            return Part("time", f"{word} {self.slot(kind)}", more, again=lambda: self.time(aux))
         ask: tuple[str, ...] = ("when",)
         if text.startswith(("every", "twice", "once", "three times")):
             ask = ("when", "how often", "how often")
@@ -314,7 +345,13 @@ class Composer:
                 found.append(self.time(aux))
             else:
                 found.append(self.end(aux))
-        order = ["manner", "company", "place", "time", "why", "goal", "when"]
+        if rng.random() < 0.12 and all(part.role not in ("time", "why", "when") for part in found):
+            found.append(self.length())
+        elif rng.random() < 0.12 and any(re.match("on |tomorrow|yesterday", part.text) for part in found):
+            found.append(self.clock())
+        if rng.random() < 0.12 and any(part.role == "place" and "[" not in part.text for part in found):
+            found.append(self.city())
+        order = "manner length company place city time clock why goal when".split()
         return sorted(found, key=lambda part: order.index(part.role))
 
     def end(self, aux: str) -> Part:
@@ -351,6 +388,27 @@ class Composer:
     def some(self, aux: str) -> list[Part]:
         """Loose parts of a clause that is whole without them."""
         return self.loose(aux, self.rng.choice([0, 1, 1, 2]))
+
+    def of_kind(self, who: Noun, aux: str) -> Clause:
+        """Somebody keeps an animal or plays an instrument: things that are asked for by their kind."""
+        rng = self.rng
+        forms, kind = rng.choice(lex.OF_KIND)
+        verb = tuple(part.replace("-", " ") for part in forms.split())
+        names, items = KINDS[kind]
+
+        def again() -> Part:
+            name = rng.choice(names)
+            ask = (
+                f"what {name}",
+                f"which {name}",
+                f"what kind of {name}",
+                f"what sort of {name}",
+                "what",
+                "what",
+            )
+            return Part("object", rng.choice(items), tuple(rng.sample(ask, len(ask))), True, again=again)
+
+        return Clause(who, verb, aux, (again(), *self.loose(aux, rng.choice([1, 2, 2, 3]))))
 
     def doing(self, who: Noun, aux: str) -> Clause:
         """Somebody does something to a thing."""
@@ -459,7 +517,8 @@ class Composer:
 
 
 MAKERS: dict[Callable[[Composer, Noun, str], Clause], float] = {
-    Composer.doing: 26,
+    Composer.doing: 22,
+    Composer.of_kind: 16,
     Composer.dealing: 9,
     Composer.giving: 9,
     Composer.being_about: 8,
@@ -626,7 +685,7 @@ def composed(rng: Random) -> Written:
                 wordings, f"New: {labels}.", f"Got it: {listed([clause.states() for clause in clauses])}."
             )
         )
-        change = corrected(rng, clauses[-1], len(clauses) == 1) if rng.random() < 0.12 else None
+        change = corrected(rng, clauses[-1], len(clauses) == 1) if rng.random() < 0.2 else None
         if change:
             clauses[-1] = change[0]
             exchanges.append(change[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -12,8 +12,10 @@ from training.pocket.advert import says_advert
 from training.pocket.beside import BESIDE
 from training.pocket.clauses import composed
 from training.pocket.facts import noun
+from training.pocket.notes import noted
 from training.pocket.passages import content
 from training.pocket.phrases import capital
+from training.pocket.problems import problem
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
@@ -68,8 +70,10 @@ LAST = {
 }
 # The share of common words that a conversation's user slips on; most never do.
 SLIPS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.15, 0.35)
-# The share of dialogues that are composed, among those written by hand.
+# The shares of dialogues that are composed, of word problems and of notes, among those written by hand.
 COMPOSED = 0.22
+PROBLEMS = 0.06
+NOTES = 0.05
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -271,11 +275,19 @@ def cut(rng: Random, turn: Turn) -> Turn:
     return replace(turn, reply=reply, cut=True)
 
 
-def drawn_dialogues(rng: Random, count: int) -> list[Written]:
-    """Dialogues that were written by hand, and composed ones among them."""
+def drawn_dialogues(rng: Random, count: int) -> Iterator[Written]:
+    """Dialogues that were written by hand, composed ones, word problems and notes among them."""
     dialogues, weights = library()
-    found = rng.choices(dialogues, cum_weights=weights, k=count)
-    return [composed(rng) if rng.random() < COMPOSED else each for each in found]
+    for written in rng.choices(dialogues, cum_weights=weights, k=count):
+        chance = rng.random()
+        if chance < COMPOSED:
+            yield composed(rng)
+        elif chance < COMPOSED + PROBLEMS:
+            yield problem(rng)
+        elif chance < COMPOSED + PROBLEMS + NOTES:
+            yield noted(rng)
+        else:
+            yield written
 
 
 def by_hand(source: Source, difficulty: Difficulty) -> Conversation:

@@ -11,6 +11,7 @@ from random import Random
 from typing import TypeAlias, TypeVar
 from zlib import crc32
 
+from training.pocket.slips import mistyped
 from training.pocket.values import Source
 
 T = TypeVar("T")
@@ -52,19 +53,6 @@ SHORTER = (
     ("favourite", "favorite"),
     ("colour", "color"),
 )
-NEIGHBOURS = {
-    "a": "s",
-    "e": "r",
-    "i": "o",
-    "o": "p",
-    "u": "y",
-    "t": "r",
-    "n": "m",
-    "s": "d",
-    "r": "t",
-    "h": "j",
-    "l": "k",
-}
 
 
 def one(rng: Random, pool: Sequence[T]) -> T:
@@ -181,16 +169,7 @@ def misspelled(rng: Random, text: str) -> str:
     word = words[at]
     if len(word) < 4 or not word.isalpha():
         return text
-    cut = rng.randrange(1, len(word) - 1)
-    slip = rng.random()
-    if slip < 0.3:
-        words[at] = word[:cut] + word[cut + 1 :]
-    elif slip < 0.6:
-        words[at] = word[:cut] + word[cut + 1] + word[cut] + word[cut + 2 :]
-    elif slip < 0.8:
-        words[at] = word[:cut] + word[cut - 1 :]
-    else:
-        words[at] = word[:cut] + NEIGHBOURS.get(word[cut], "e") + word[cut + 1 :]
+    words[at] = mistyped(rng, word)
     return " ".join(words)
 
 

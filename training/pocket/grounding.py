@@ -17,7 +17,16 @@ from zlib import crc32
 
 from training.pocket.passages import content
 from training.pocket.phrases import words_in
-from training.pocket.said_back import COMMON, OPENING, SENTENCES, too_long, turned
+from training.pocket.said_back import (
+    COMMON,
+    OPENING,
+    SENTENCES,
+    THINKING,
+    bare,
+    said_back,
+    too_long,
+    turned,
+)
 from training.pocket.turns import Turn
 
 THOUGHT = re.compile(r"Asked: (?P<question>.+?)\. (?P<found>Told: .+|Not told\.)", re.DOTALL)
@@ -76,16 +85,25 @@ ASKING = frozenset(
     """.split()
 )
 CLAUSE = re.compile(
-    r"(?<=[^\d\s][.!;])\s+(?=\S)|;\s+|"
+    r"(?<=[^\d\s][.!;])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bProf\.)\s+(?=\S)|;\s+|"
     r"(?:,|,? and) (?=(?:you|he|she|they|it|I) )|"
     r"(?:, and|,? but|,? while|,? because) (?=(?:you|your|he|she|they|his|her|their|it|its|the) )",
     re.IGNORECASE,
 )
-AMENDS = re.compile(r"(Changed|Taken back): (.+)\.", re.DOTALL)
+# How a message that puts something right begins, beside what it says.
+AMENDING = re.compile(
+    r"\A(?:(?:wait|hang on|hold on|sorry|oops|ups|whoops|actually|scratch that|strike that|"
+    r"my (?:mistake|bad)|"
+    r"no(?= (?:wait|no|sorry|actually|hang|hold)\b)|I (?:was wrong|meant(?: to say)?|mean|made a mistake|"
+    r"got (?:it|that) wrong|changed my mind))\b(?:\s*[,!.:;…–—-]+\s*|\s+)|"
+    r"(?:no|nope|not any ?more|correction|forget that|wrong)\s*[,!.:;…–—]+\s*)+(?=\S)",
+    re.IGNORECASE,
+)
+AMENDED = re.compile(r"now: (?P<now>.+) \(before: (?P<before>.+)\)", re.DOTALL)
 NOT_TOLD = "You have not told me that yet."
 FORGOTTEN = "I forget "
 RETRACTED = re.compile(rf"\b({FORGOTTEN}.+)\Z", re.DOTALL)
-ACKNOWLEDGED = re.compile(r"Got it(?:(, now)|:) (.+)\Z", re.DOTALL)
+ACKNOWLEDGED = re.compile(r"Got it(?:, (?=now: )|: )(.+)\Z", re.DOTALL)
 SMALL = frozenset(
     """
     a an the is are was were be been of to at on in for by with it its you your he she they his her their
@@ -98,7 +116,13 @@ MOST_QUESTION, MOST_CLAUSE, MOST_CLAUSES, MOST_EVIDENCE, MOST_SUMMARY = 24, 32, 
 def grounded(turns: list[Turn], throughout: bool = False) -> list[Turn]:
     """The turns, the thinking of the last one, or of all, with its question and the clauses closest to it."""
     last = len(turns) - 1
-    turns = [replace(turn, reply=NOT_TOLD) if is_unknown(turn) else turn for turn in turns]
+    said: list[Turn] = []
+    for turn in turns:
+        if turn.thinking.startswith("Changed: ") and not turn.cut:
+            said.append(amended(said, turn))
+        else:
+            said.append(replace(turn, reply=NOT_TOLD) if is_unknown(turn) else turn)
+    turns = said
     return [
         _grounded(turns[:place], turn) if throughout or place == last or ALL.match(turn.thinking) else turn
         for place, turn in enumerate(turns)
@@ -115,13 +139,43 @@ def is_unknown(turn: Turn) -> bool:
     return unknown and turn.reply.startswith("You have not told me ") and not turn.cut
 
 
+def amended(before: list[Turn], turn: Turn) -> Turn:
+    """A turn that changes what was told: said back word by word, beside the clause that it changes.
+
+    That is one that shares a word with the new state of things, else the last of what was told just before.
+    Where there is none, the turn tells something new.
+    """
+    topic, start = turn.thinking.removeprefix("Changed: "), turn.reply.partition("Got it")[0]
+    new = said_back(AMENDING.sub("", bare(turn.meant), count=1))
+    old = nearest(
+        [part for clause in told_in(before) for part in versions(clause)], f"{topic} {turn.reply}", 1
+    )
+    old = old or "".join(told_in(before[-1:])[-1:])
+    if new is None:
+        return replace(turn, thinking=THINKING, reply=f"{start}Got it, I keep that in mind.")
+    if not old:
+        return replace(turn, thinking=THINKING, reply=f"{start}Got it: {new}.")
+    return replace(turn, thinking=f"Changed: {old}.", reply=f"{start}Got it, now: {new} (before: {old}).")
+
+
+def versions(clause: str) -> list[str]:
+    """What a clause says now and what it said before, or the clause."""
+    match = AMENDED.fullmatch(clause)
+    return [match["before"], match["now"]] if match else [clause]
+
+
+def told_in(turns: list[Turn]) -> list[str]:
+    """The clauses of turns, in order."""
+    return [clause for each in turns for clause in clauses(each)]
+
+
 def _grounded(before: list[Turn], turn: Turn) -> Turn:
     if ALL.match(turn.thinking) and turn.reply.startswith("You told me: "):
         return summary(before, turn)
-    told = [clause for each in before for clause in clauses(each)]
-    if match := AMENDS.fullmatch(turn.thinking):
-        amended = nearest(told, f"{match[2]} {turn.reply}")
-        return replace(turn, thinking=f"{match[1]}: {amended}.") if amended else turn
+    told = told_in(before)
+    if match := re.fullmatch(r"Taken back: (.+)\.", turn.thinking, re.DOTALL):
+        old = nearest(told, f"{match[1]} {turn.reply}")
+        return replace(turn, thinking=f"Taken back: {old}.") if old else turn
     told += parted(turned(" ".join(told_and_asked(turn.meant)[0])))
     if match := TWO.fullmatch(turn.thinking):
         return replace(turn, thinking=_two(told, turn, match) or turn.thinking)
@@ -155,8 +209,8 @@ def summary(before: list[Turn], turn: Turn) -> Turn:
     turn = replace(turn, thinking=EVERYTHING)
     if any(RETRACTED.search(each.reply) for each in before if each.thinking.startswith("Taken back")):
         return turn
-    told = [match for each in before if (match := ACKNOWLEDGED.search(each.reply)) and tells(each)]
-    said = [f"{'now ' * bool(match[1])}{match[2].rstrip('.')}" for match in told]
+    told = [match[1] for each in before if (match := ACKNOWLEDGED.search(each.reply)) and tells(each)]
+    said = [each.rstrip(".") for each in told]
     fits = [total <= MOST_SUMMARY for total in accumulate(len(each) + 2 for each in said)]
     if not fits or not fits[0]:
         return turn
@@ -230,8 +284,11 @@ def clauses(turn: Turn) -> tuple[str, ...]:
     if match := RETRACTED.search(turn.reply):
         return (match[1].rstrip("."),)
     if match := ACKNOWLEDGED.search(turn.reply):
-        return parted(match[2])
-    if too_long(turn.user) or turn.cut or turn.thinking.startswith(("New", "They tell", "Changed")):
+        said = match[1].rstrip(".")
+        if AMENDED.fullmatch(said) and len(said.split()) <= MOST_CLAUSE:
+            return (said,)
+        return parted(said)
+    if too_long(turn.user) or turn.cut or turn.thinking.startswith(("New", THINKING, "Changed")):
         return parted(turned(turn.user))
     return ()
 
@@ -280,11 +337,11 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
     return "; ".join(told[place] for place in sorted(chosen))
 
 
-def nearest(told: list[str], text: str) -> str:
-    """The clause that shares most words with a text, the latest of several; none that shares hardly any."""
+def nearest(told: list[str], text: str, least: int = 2) -> str:
+    """The clause that shares most words with a text, the latest of several; none that shares too few."""
     shared = overlaps(told, text)
     place = max(range(len(told)), key=lambda i: (shared[i], i), default=0)
-    return told[place] if told and shared[place] >= min(2, len(content(text)) - 1) else ""
+    return told[place] if told and shared[place] >= min(least, len(content(text)) - 1) else ""
 
 
 def overlaps(told: list[str], text: str) -> list[int]:

@@ -1167,3 +1167,236 @@ climate change; the moon landing; the royal family; the lost luggage; the school
 the swimming lesson; the bullying; the exchange student; the end of term
 """
 )
+
+# What kinds of thing there are: how a kind is asked for, and things of it with their article.
+KINDS: dict[str, list[str]] = {
+    name: lines(items)
+    for name, items in (
+        (
+            "animal/pet/creature",
+            """
+a goat; a donkey; an alpaca; a hedgehog; a parrot; a tortoise; a ferret; a rabbit; a pony; a duck
+a goose; a hamster; a guinea pig; a snake; a cow; two sheep; three hens; a rooster; a pigeon
+a budgie; a cat; a dog; a poodle; a greyhound; a mouse; a rat; an owl; a llama; a turtle; a lizard
+a fish; a crab; a pig; a mule; a swan
+""",
+        ),
+        (
+            "instrument/musical instrument",
+            """
+a trombone; a cello; an accordion; a harp; a banjo; a ukulele; a flute; a clarinet; an oboe
+a fiddle; a violin; a tuba; a mandolin; a saxophone; a xylophone; a set of drums; a harmonica
+a bassoon; a guitar; a piano; an organ; a trumpet; a recorder; a zither; bagpipes; a tambourine
+a double bass; a French horn
+""",
+        ),
+        (
+            "vehicle/means of transport",
+            """
+a cargo bike; a tractor; a moped; a campervan; a Volvo; a Fiat; a motorbike; a scooter; a tandem
+a hatchback; a minibus; a milk van; a jeep; a pickup; a unicycle; a canoe; a rowing boat
+a Corolla; a tram; a snowmobile; a taxi; a lorry; a sledge; a quad bike; a convertible
+an electric car; a folding bike; an ambulance
+""",
+        ),
+        (
+            "home/place to live/building",
+            """
+a houseboat; a bungalow; a cottage; a caravan; a penthouse; a basement flat; a yurt; a farmhouse
+a lighthouse; a log cabin; a terraced house; a villa; a studio flat; a barn; a windmill; a tower
+a mobile home; an igloo; a tiny house; a castle; a tent; a treehouse; an old school; a chapel
+a duplex
+""",
+        ),
+        (
+            "drink",
+            """
+fennel tea; black coffee; a beer; a glass of milk; cider; lemonade; red wine; oat milk
+hot chocolate; tonic water; mint tea; apple juice; a cappuccino; whisky; ginger ale; buttermilk
+iced tea; an espresso; sparkling water; kefir; a smoothie; gin; elderflower syrup; tomato juice
+mead; cocoa
+""",
+        ),
+        (
+            "dish/food/meal",
+            """
+lentil soup; a lasagne; pancakes; a goulash; dumplings; fish and chips; an omelette; a risotto
+sushi; a curry; apple pie; meatballs; a pizza; mashed potatoes; a quiche; ravioli; a stew
+scrambled eggs; a burrito; couscous; pea soup; schnitzel; a salad; porridge; paella; noodles
+tacos; moussaka; a cheese toast; borscht
+""",
+        ),
+        (
+            "cake/dessert",
+            """
+a red velvet cake; a lemon tart; a carrot cake; brownies; a cheesecake; an apple strudel; tiramisu
+a Black Forest cake; muffins; a marble cake; crème brûlée; a plum cake; baklava; doughnuts
+a trifle; a rhubarb crumble; macarons
+""",
+        ),
+        (
+            "fruit",
+            """
+cherries; a melon; plums; bananas; quinces; a pineapple; gooseberries; apricots; pears; a mango
+figs; grapes; raspberries; oranges; lemons; peaches; blackcurrants; kiwis; apples
+""",
+        ),
+        (
+            "vegetable",
+            """
+leeks; a pumpkin; carrots; beetroot; courgettes; onions; spinach; a cauliflower; peas; beans
+radishes; garlic; cucumbers; aubergines; celery; a cabbage; potatoes; parsnips
+""",
+        ),
+        (
+            "plant/flower",
+            """
+tulips; a fern; a cactus; roses; an orchid; lavender; a bonsai; sunflowers; ivy; a geranium; basil
+daffodils; a palm; peonies; a rubber plant; snowdrops; dahlias; an aloe; lilies; thyme
+""",
+        ),
+        (
+            "tree",
+            """
+a walnut; a birch; an oak; a cherry tree; a willow; a pear tree; a maple; a lime tree; a fig tree
+a spruce; an elm
+""",
+        ),
+        (
+            "piece of clothing/garment",
+            """
+a green dress; a raincoat; woollen socks; a tuxedo; a kilt; a cardigan; a bow tie; dungarees
+a straw hat; a scarf; mittens; a leather jacket; a nightgown; a waistcoat; a hoodie; rubber boots
+a silk blouse; a kimono; shorts; an anorak; a beanie; a striped jumper; sandals; a wedding dress
+""",
+        ),
+        (
+            "tool",
+            """
+a hammer; a chainsaw; a drill; a spirit level; pliers; a spanner; a screwdriver; a rake
+a wheelbarrow; an axe; a crowbar; a soldering iron; a chisel; a handsaw; a shovel; a file; a plane
+a ladder; a vice; a pickaxe
+""",
+        ),
+        (
+            "piece of furniture/furniture",
+            """
+a sofa; an armchair; a wardrobe; a bookcase; a desk; a bunk bed; a rocking chair
+a chest of drawers; a footstool; a sideboard; a bench; a dining table; a hammock; a cot; a mirror
+a stool; a bedside table
+""",
+        ),
+        (
+            "machine/appliance/device",
+            """
+a washing machine; a printer; a toaster; a fridge; a lawnmower; a sewing machine; a dishwasher
+a router; a kettle; a coffee machine; a hairdryer; a blender; a tumble dryer; a microwave
+a vacuum cleaner; a freezer; a projector; a tablet; a walkie-talkie; a camera; an oven
+""",
+        ),
+        (
+            "game/sport",
+            """
+chess; badminton; poker; water polo; table tennis; backgammon; handball; darts; bowls; volleyball
+curling; hide and seek; scrabble; rugby; hockey; dominoes; bridge; snooker; minigolf; cricket
+tug of war; go
+""",
+        ),
+        (
+            "language",
+            """
+Estonian; Ewe; Portuguese; Turkish; Basque; sign language; Greek; Latin; Farsi; Welsh; Korean
+Swahili; Polish; Hungarian; Catalan; Yiddish; Finnish; Thai; Hebrew; Twi; Danish; Tamil
+""",
+        ),
+        (
+            "subject/field",
+            """
+dentistry; geography; law; marine biology; physics; art; maths; theology; chemistry; nursing
+architecture; history; philosophy; computer science; agriculture; mosquitoes; economics
+medieval poetry; botany; accounting
+""",
+        ),
+        (
+            "illness/ailment",
+            """
+a cold; hay fever; a broken wrist; measles; a migraine; a sore throat; the flu; tonsillitis
+chickenpox; a sprained ankle; a stomach bug; shingles; backache; toothache; an ear infection
+asthma; a black eye; appendicitis
+""",
+        ),
+        (
+            "metal/material",
+            """
+copper; oak; enamel; steel; brass; marble; linen; cork; silver; bamboo; tin; leather; velvet
+concrete; glass; wool; slate
+""",
+        ),
+        (
+            "colour/color/shade",
+            """
+turquoise; grey; mustard yellow; lilac; beige; dark blue; olive green; crimson; ivory; orange
+maroon; teal; pink; white; black
+""",
+        ),
+    )
+}
+
+# What is had, done to or made by kind: verbs with the kinds that they take.
+OF_KIND: list[tuple[str, str]] = [
+    (verb, kind)
+    for verb, _, kind in (
+        line.partition(": ")
+        for line in lines(
+            """
+keep kept kept keeping: animal; feed fed fed feeding: animal; adopt adopted adopted adopting: animal
+walk walked walked walking: animal; find found found finding: animal
+photograph photographed photographed photographing: animal; brush brushed brushed brushing: animal
+play played played playing: instrument; practise practised practised practising: instrument
+tune tuned tuned tuning: instrument; learn learnt learnt learning: instrument
+inherit inherited inherited inheriting: instrument; repair repaired repaired repairing: instrument
+ride rode ridden riding: vehicle; drive drove driven driving: vehicle; park parked parked parking: vehicle
+wash washed washed washing: vehicle; sell sold sold selling: vehicle; hire hired hired hiring: vehicle
+crash crashed crashed crashing: vehicle; push pushed pushed pushing: vehicle; own owned owned owning: home
+rent rented rented renting: home; buy bought bought buying: home
+renovate renovated renovated renovating: home; build built built building: home
+share shared shared sharing: home; draw drew drawn drawing: home; drink drank drunk drinking: drink
+order ordered ordered ordering: drink; spill spilt spilt spilling: drink
+bring brought brought bringing: drink; serve served served serving: drink; sip sipped sipped sipping: drink
+like liked liked liking: drink; eat ate eaten eating: dish; cook cooked cooked cooking: dish
+warm-up warmed-up warmed-up warming-up: dish; burn burnt burnt burning: dish
+order ordered ordered ordering: dish; hate hated hated hating: dish; make made made making: dish
+try tried tried trying: dish; bake baked baked baking: cake; make made made making: cake
+decorate decorated decorated decorating: cake; buy bought bought buying: cake
+pick picked picked picking: fruit; peel peeled peeled peeling: fruit; sell sold sold selling: fruit
+buy bought bought buying: fruit; grow grew grown growing: vegetable
+chop chopped chopped chopping: vegetable; plant planted planted planting: vegetable
+harvest harvested harvested harvesting: vegetable; water watered watered watering: plant
+plant planted planted planting: plant; get got got getting: plant; sell sold sold selling: plant
+repot repotted repotted repotting: plant; plant planted planted planting: tree
+cut-down cut-down cut-down cutting-down: tree; climb climbed climbed climbing: tree
+wear wore worn wearing: piece of clothing; knit knitted knitted knitting: piece of clothing
+iron ironed ironed ironing: piece of clothing; lose lost lost losing: piece of clothing
+buy bought bought buying: piece of clothing; sew sewed sewn sewing: piece of clothing
+use used used using: tool; borrow borrowed borrowed borrowing: tool
+lend-out lent-out lent-out lending-out: tool; drop dropped dropped dropping: tool
+sharpen sharpened sharpened sharpening: tool; need needed needed needing: tool
+carry carried carried carrying: piece of furniture; paint painted painted painting: piece of furniture
+buy bought bought buying: piece of furniture; move moved moved moving: piece of furniture
+sand sanded sanded sanding: piece of furniture; repair repaired repaired repairing: machine
+unplug unplugged unplugged unplugging: machine; buy bought bought buying: machine
+clean cleaned cleaned cleaning: machine; return returned returned returning: machine
+break broke broken breaking: machine; play played played playing: game; learn learnt learnt learning: game
+win-at won-at won-at winning-at: game; teach taught taught teaching: game
+learn learnt learnt learning: language; speak spoke spoken speaking: language
+teach taught taught teaching: language; understand understood understood understanding: language
+study studied studied studying: subject; teach taught taught teaching: subject
+like liked liked liking: subject; fail failed failed failing: subject; have had had having: illness
+catch caught caught catching: illness; get got got getting: illness; use used used using: metal
+choose chose chosen choosing: metal; order ordered ordered ordering: metal
+choose chose chosen choosing: colour; like liked liked liking: colour
+prefer preferred preferred preferring: colour
+"""
+        )
+    )
+]

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
+from string import ascii_letters
 from typing import Any
 
 from training.pocket import lexicon
@@ -159,9 +160,14 @@ def again(rng: Random) -> str:
     """The same letter, mark or word over and over."""
     way = rng.random()
     size = length(rng) + 3
-    if way < 0.4:
-        return one(rng, "abcdefghijklmnopqrstuvwxyzABCDEFGH") * size
-    if way < 0.6:
+    if way < 0.25:
+        return one(rng, ascii_letters) * size
+    if way < 0.3:
+        return (
+            one(rng, ("ha", "la", "no", "lol", "12", "bla", "?!", "ab", "xo", "ding", "na", "哈", "😂"))
+            * size
+        )
+    if way < 0.42:
         return (
             one(
                 rng,
@@ -188,10 +194,12 @@ def again(rng: Random) -> str:
             * size
         )
     pool = vocabulary() + SMALL_WORDS * 4
-    if way < 0.7:
+    if way < 0.68:
         word = one(rng, one(rng, (w.NOUNS, pool, SMALL_WORDS))) if rng.random() < 0.8 else invented(rng)
-        return one(rng, (" ", " ", ", ", "! ", "\n", "")).join([word] * (3 + size // 6))
-    if way < 0.76:
+        return one(rng, (" ", " ", ", ", "! ", "\n", "")).join(
+            [word] * (3 + int(rng.random() * one(rng, (3, 10, 30))))
+        )
+    if way < 0.72:
         return " ".join(again(rng) for _ in range(2 + int(rng.random() * 3)))
     phrase = " ".join(one(rng, pool) for _ in range(2 + int(rng.random() * 3)))
     return one(rng, ("\n", " ", ", ", "! ")).join([phrase] * (2 + int(rng.random() * one(rng, (4, 10, 25)))))
@@ -762,7 +770,7 @@ def long_text(source: Source, advert: bool) -> Turn:
 MAKERS: dict[str, tuple[float, Callable[[Source, bool], Turn]]] = {
     "emoji": (2, emoji),
     "foreign script": (1, foreign),
-    "noise": (9, nonsense),
+    "noise": (14, nonsense),
     "question marks": (0.3, question_marks),
     "bare number": (0.5, bare_number),
     "key": (0.5, key),

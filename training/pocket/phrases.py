@@ -8,6 +8,8 @@ from functools import lru_cache
 from random import Random
 from zlib import crc32
 
+from training.pocket.slips import mistyped
+
 ALTERNATIVES = re.compile(r"\(([^()]*\|[^()]*)\)")
 ARTICLE = re.compile(r"\b([Aa]) (?=[aeiouAEIOU])")
 OWNERS = {"my": "your", "our": "your", "mine": "yours"}
@@ -77,9 +79,7 @@ def misspell(rng: Random, text: str) -> str:
     if not spots:
         return text
     at = rng.choice(spots)
-    word, cut = words[at], rng.randrange(1, len(words[at]) - 1)
-    swapped = word[:cut] + word[cut + 1] + word[cut] + word[cut + 2 :]
-    words[at] = rng.choice([word[:cut] + word[cut + 1 :], swapped, word[:cut] + word[cut - 1 :]])
+    words[at] = mistyped(rng, words[at])
     return " ".join(words)
 
 

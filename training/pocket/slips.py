@@ -1,4 +1,7 @@
-"""Slips of typing: common words misspelled or shortened, stops left out. Values stay as they were meant."""
+"""Slips of typing: common words misspelled or shortened, stops left out. Values stay as they were meant.
+
+What is misspelled as nobody foresees is repeated as it was typed.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +51,39 @@ def slipped(rng: Random, text: str, rate: float, values: set[str]) -> str:
 
     text = WORD.sub(change, text)
     return STOP.sub(" ", text) if text.islower() and rng.random() < rate else text
+
+
+# The key beside.
+NEIGHBOURS = {
+    "a": "s",
+    "e": "r",
+    "i": "o",
+    "o": "p",
+    "u": "y",
+    "t": "r",
+    "n": "m",
+    "s": "d",
+    "r": "t",
+    "h": "j",
+    "l": "k",
+}
+
+
+def mistyped(rng: Random, word: str) -> str:
+    """A word of three letters or more with one of them left out, swapped, doubled or missed."""
+    at = rng.randrange(1, len(word) - 1)
+    before, letter, after = word[:at], word[at], word[at + 1 :]
+    slips = (after, after[0] + letter + after[1:], letter * 2 + after, NEIGHBOURS.get(letter, "e") + after)
+    return before + rng.choice(slips)
+
+
+def careless(rng: Random, text: str, kept: set[str], share: float = 0.12) -> str:
+    """The text with a share of its longer words mistyped by a letter, but for slots and what is `kept`."""
+
+    def change(match: re.Match[str]) -> str:
+        word = match[0]
+        if word[0] == "[" or word.lower() in kept or rng.random() >= share:
+            return word
+        return mistyped(rng, word)
+
+    return re.sub(r"\[[^\[\]]*\]|(?<![\w'])[A-Za-z]{4,}(?![\w'])", change, text)

@@ -1,6 +1,6 @@
-"""Numbers: sums and differences in columns, story sums, times tables, counting, comparing, doubling.
+"""Numbers: sums and differences in columns, story sums, products, counting, comparing, doubling.
 
-Whole numbers up to 199 are worked out; what is beyond that is said to be.
+Whole numbers up to 9999 are worked out; what is beyond that is said to be.
 """
 
 # Frames are one line each.
@@ -14,11 +14,21 @@ from zlib import crc32
 
 from training.pocket import words as w
 from training.pocket.advert import ending
+from training.pocket.arithmetic import (
+    MOST,
+    TABLES,
+    TENS_ONLY,
+    TooHardError,
+    adding,
+    dividing,
+    multiplying,
+    taking,
+    worked,
+)
 from training.pocket.frames import Frames, capital, fill, one, typed
 from training.pocket.turns import Turn
 from training.pocket.values import Source
 
-MOST = 199
 ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
@@ -42,26 +52,6 @@ def is_held_out(*numbers: int | str) -> bool:
     return crc32(" ".join(map(str, numbers)).encode()) % 20 == 0
 
 
-def adding(a: int, b: int) -> str:
-    """The working of a + b, which ends in the result."""
-    (tens, ones), (more_tens, more_ones) = divmod(a, 10), divmod(b, 10)
-    carry, digit = divmod(ones + more_ones, 10)
-    carried = f"write {digit} carry 1" if carry else "carry 0"
-    total = tens + more_tens + carry
-    return f"{a}+{b}: {ones}+{more_ones}={ones + more_ones}, {carried}, {tens}+{more_tens}+{carry}={total}, makes {a + b}."
-
-
-def taking(a: int, b: int) -> str:
-    """The working of a - b, which ends in the result."""
-    if a < b:
-        return f"{a}-{b} is below zero. {taking(b, a)} So -{b - a}."
-    (tens, ones), (less_tens, less_ones) = divmod(a, 10), divmod(b, 10)
-    borrow = int(ones < less_ones)
-    start = f"borrow 1, {ones + 10}" if borrow else f"borrow 0, {ones}"
-    digit, rest = ones + 10 * borrow - less_ones, tens - less_tens - borrow
-    return f"{a}-{b}: {start}-{less_ones}={digit}, {tens}-{less_tens}-{borrow}={rest}, makes {a - b}."
-
-
 def chained(first: int, steps: list[tuple[str, int]]) -> tuple[str, int]:
     """The working of first, then each (sign, number) in order; and the result."""
     working, total = [], first
@@ -77,8 +67,10 @@ def shown(first: int, steps: list[tuple[str, int]]) -> str:
 
 
 def number(rng: Random) -> int:
-    """Up to 199, mostly of one digit or two."""
-    return int(rng.random() * one(rng, (10, 13, 21, 51, 100, 100, 100, 100, 100, 200)))
+    """Up to MOST, mostly of one digit or two."""
+    top = one(rng, (10, 13, 21, 51, 100, 100, 100, 100, 200, 1000, 1000, 2100, MOST + 1))
+    found = int(rng.random() * top)
+    return found - found % 10 if top > 200 and rng.random() < 0.3 else found
 
 
 def problem(source: Source, count: int) -> tuple[int, list[tuple[str, int]]]:
@@ -99,7 +91,7 @@ def problem(source: Source, count: int) -> tuple[int, list[tuple[str, int]]]:
             steps.append((sign, step))
         small = first < 10 and all(step < 10 for _, step in steps) and count == 2
         held = is_held_out(first, *(f"{sign}{step}" for sign, step in steps))
-        if total <= 2 * MOST and (held == source.held or (small and not source.held)):
+        if total <= MOST and (held == source.held or (small and not source.held)):
             return first, steps
 
 
@@ -151,7 +143,8 @@ def plain_sum(source: Source, advert: bool) -> Turn:
     """Two or three numbers, sometimes four."""
     rng = source.rng
     first, steps = problem(source, one(rng, (2, 2, 2, 2, 2, 2, 3, 3, 3, 4)))
-    write: Callable[[int], str] = spelled if rng.random() < 0.12 else str
+    spoken = rng.random() < 0.12 and max(first, *(step for _, step in steps)) <= TENS_ONLY
+    write: Callable[[int], str] = spelled if spoken else str
     numbers = [write(first), *(write(step) for _, step in steps)]
     signs = "".join(sign for sign, _ in steps)
     own = {"+": SUM_ONLY, "-": TAKE_ONLY, "++": SUM_THREE}.get(signs)
@@ -249,7 +242,7 @@ OTHERS = {
 }
 COUNTED = (
     "apples bananas pears oranges plums eggs cookies sweets marbles coins books pens pencils cards stamps balls cups cakes cherries "
-    "nuts candles flowers roses tickets stones shells shirts hats keys plates toys dollars euros fish cats dogs chickens sheep cows "
+    "nuts dumplings slices pancakes balloons candles flowers roses tickets stones shells shirts hats keys plates toys dollars euros fish cats dogs chickens sheep cows "
     "tomatoes potatoes carrots lemons peaches grapes buttons stickers photos letters bottles boxes chairs tables lamps"
 ).split()
 HOW = (
@@ -381,12 +374,10 @@ PER = Frames(
     """
 what is [a] divided by [b]?;[a] divided by [b](|?);[a] / [b](|?);[a]/[b](|=|?);divide [a] by [b](|.);how much is [a] divided by [b]?;[a] : [b]
 what is [a] / [b]?;[a] \N{DIVISION SIGN} [b](|?);(calculate|compute|work out) [a] (/|divided by) [b];how (often|many times) does [b] (go into|fit into|fit in) [a]?;what's [a] over [b]?
-(share|split) [a] (apples|sweets|coins) (among|between) [b] (people|friends|children)
 """,
 )
 
 
-PORTIONS = "apples cookies dumplings sweets euros slices eggs pencils cherries marbles pancakes cards nuts balloons".split()
 SHARE = Frames(
     """
 (we are|we're|there are) [b] (of us|people|friends|kids|at the table)(,| and| and we have| and I have| and there are) [a] [x](.|,) how many (does each|each|does everyone|per person|for each|[x] each)( get|)?;[a] [x] for [b] (people|of us|children|guests), how many each?
@@ -399,27 +390,86 @@ how many [x] does each of [b] (people|children|guests) get if (there are|I have|
 
 
 def times(source: Source, advert: bool) -> Turn:
-    """The tables up to twelve, and division within them."""
+    """Products and quotients: the tables up to twelve, and beyond them digit by digit."""
     rng = source.rng
-    write: Callable[[int], str] = spelled if rng.random() < 0.12 else str
+    small = rng.random() < 0.5
+    spoken = rng.random() < 0.12
     if rng.random() < 0.55:
         a, b = int(rng.random() * 13), int(rng.random() * 13)
+        while not small:
+            a, b = (
+                2 + int(rng.random() * one(rng, (98, 98, 998))),
+                2 + int(rng.random() * one(rng, (11, 11, 98))),
+            )
+            if rng.random() < 0.25:
+                a -= a % 10
+            if a > TABLES and a * b <= MOST and is_held_out(a, "*", b) == source.held:
+                break
+        a, b = (a, b) if rng.random() < 0.6 else (b, a)
+        write: Callable[[int], str] = spelled if spoken and max(a, b) <= TENS_ONLY else str
         text = fill(typed(rng, TIMES.draw(source)), {"a": write(a), "b": write(b)})
-        return Turn(text, f"Table: {a}*{b}={a * b}.", f"{a} times {b} is {a * b}.", "times")
-    b, quotient = 1 + int(rng.random() * 12), int(rng.random() * 13)
+        return Turn(text, multiplying(a, b), f"{a} times {b} is {a * b}.", "times")
+    b, quotient = 1 + int(rng.random() * TABLES), int(rng.random() * 13)
+    while not small:
+        b, quotient = 2 + int(rng.random() * 11), 13 + int(rng.random() * one(rng, (40, 90, 400)))
+        if is_held_out(b, "/", quotient) == source.held:
+            break
     rest = int(rng.random() * b) if rng.random() < 0.35 else 0
     a = b * quotient + rest
-    frames = SHARE if b > 1 and rng.random() < 0.5 else PER
-    written = write(a) if a <= MOST else str(a)
-    text = fill(typed(rng, frames.draw(source)), {"a": written, "b": write(b), "x": one(rng, PORTIONS)})
+    frames = SHARE if a >= b > 1 and rng.random() < 0.5 else PER
+    write = spelled if spoken and a <= TENS_ONLY else str
+    text = fill(typed(rng, frames.draw(source)), {"a": write(a), "b": write(b), "x": one(rng, COUNTED)})
     if rng.random() < 0.03:
         text = fill(typed(rng, PER.draw(source)), {"a": str(a), "b": "0"})
         return Turn(text, "Nothing can be divided by zero.", f"{a} cannot be divided by zero.", "times")
-    left = f", {a}-{b * quotient}={rest}" if rest else ""
     answer = f"{a} divided by {b} is {quotient}" + (f", and {rest} is left." if rest else ".")
     kind = f"A story: {a} / {b}. " if frames is SHARE else ""
-    thinking = f"{kind}Table: {b}*{quotient}={b * quotient}{left}."
-    return Turn(text, thinking, answer, "times")
+    return Turn(text, f"{kind}{dividing(a, b)}", answer, "times")
+
+
+def mixed(source: Source, advert: bool) -> Turn:
+    """Products beside sums, and brackets."""
+    rng = source.rng
+    expression = one(rng, MIXED)
+    while True:
+        numbers = {
+            letter: 1 + int(rng.random() * one(rng, (10, 12, 12, 30, 100)))
+            for letter in "abcd"
+            if letter in expression
+        }
+        if is_held_out(expression, *numbers.values()) != source.held:
+            continue
+        try:
+            shown, working, result = worked(expression, numbers)
+        except TooHardError:
+            continue
+        break
+    written = shown
+    if rng.random() < 0.35:
+        written = written.replace(" ", "")
+    written = written.replace("*", one(rng, ("*", "*", "x", "\N{MULTIPLICATION SIGN}"))).replace(
+        "/", one(rng, "/:")
+    )
+    if "(" not in shown and rng.random() < 0.3:
+        words = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+        written = " ".join(words.get(part, part) for part in shown.split())
+    text = fill(typed(rng, WANT.draw(source)), {"e": written})
+    return Turn(text, working, f"{shown} = {result}.", "mixed sum")
+
+
+MIXED = (
+    *(
+        "a * b - c",
+        "a * b + c",
+        "a * b - c",
+        "a * b + c",
+        "a + b * c",
+        "a - b * c",
+        "(a + b) * c",
+        "a / b + c",
+    ),
+    *("(a - b) * c", "a * b * c", "a / b - c", "(a + b) / c", "a * b + c - d", "a * b + c * d", "a * b / c"),
+)
 
 
 TWICE = Frames(
@@ -446,6 +496,14 @@ def doubling(source: Source, advert: bool) -> Turn:
         text = fill(typed(rng, TWICE.draw(source)), {"a": str(a)})
         return Turn(text, adding(a, a), f"Twice {a} is {2 * a}.", "double")
     text = fill(typed(rng, HALF.draw(source)), {"a": str(a)})
+    if a > TENS_ONLY:
+        a -= a % 2
+        return Turn(
+            fill(typed(rng, HALF.draw(source)), {"a": str(a)}),
+            dividing(a, 2),
+            f"Half of {a} is {a // 2}.",
+            "half",
+        )
     tens, ones = divmod(a, 10)
     half_tens, rest = divmod(tens, 2)
     low = ones + 10 * rest
@@ -523,7 +581,7 @@ def neighbour(source: Source, advert: bool) -> Turn:
     a = max(a, 1)
     text = fill(
         typed(rng, (NEXT if after else BEFORE).draw(source)),
-        {"a": spelled(a) if a <= MOST and rng.random() < 0.1 else str(a)},
+        {"a": spelled(a) if a <= TENS_ONLY and rng.random() < 0.1 else str(a)},
     )
     if after:
         return Turn(text, adding(a, 1), f"{a + 1} comes after {a}.", "next")
@@ -589,7 +647,7 @@ def counting(source: Source, advert: bool) -> Turn:
         numbers = list(range(low, high + 1, step))
         slots = {"a": str(low), "b": str(high), "s": str(step)}
         thinking = f"Count from {low} to {high}" + (f" in steps of {step}." if step > 1 else ".")
-    if rng.random() < 0.12 and numbers[0] <= MOST and numbers[-1] <= MOST:
+    if rng.random() < 0.12 and numbers[0] <= TENS_ONLY and numbers[-1] <= TENS_ONLY:
         slots = {key: spelled(int(value)) for key, value in slots.items()}
     return Turn(fill(typed(rng, text), slots), thinking, ", ".join(map(str, numbers)) + ".", "count")
 
@@ -674,8 +732,8 @@ def parity(source: Source, advert: bool) -> Turn:
 
 BEYOND: tuple[tuple[str, str, Frames], ...] = (
     (
-        "[b] is over 199",
-        "I can add and subtract whole numbers up to 199 only",
+        "[b] is over 9999",
+        "I reckon with whole numbers up to 9999 only",
         Frames(
             """
 what is [a] (+|-|plus|minus) [b]?;[a] (+|-|plus|minus) [b](|?);[b] (+|-|plus|minus) [a](|?);[a](+|-)[b](|=);what's [b] (+|-) [a]?;how much is [a] (plus|minus|+|-) [b]?;add [a] (and|to) [b];subtract [a] from [b]
@@ -684,24 +742,32 @@ what is [a] (+|-|plus|minus) [b]?;[a] (+|-|plus|minus) [b](|?);[b] (+|-|plus|min
         ),
     ),
     (
-        "the tables end at 12",
-        "I know the times tables up to 12 only",
+        "that is over 9999",
+        "I reckon with whole numbers up to 9999 only",
         Frames(
             """
-what is [c] (times|*|x|multiplied by) [d]?;[c] (*|x|times) [d](|?);[c]*[d];[d]*[c](|=|?);multiply [c] (by|and) [d];how much is [c] (times|*|x) [d]?;what's [d] times [c]?;[d] (x|times) [b];(calculate|compute) [c] (*|times|x) [d]
-what is [b] (divided by|/) [d]?;[b] / [d];divide [b] by [c];how much is [b] divided by [d]?
+what is [e] (times|*|x|multiplied by) [f]?;[e] (*|x|times) [f](|?);[e]*[f];[f]*[e](|=|?);multiply [e] (by|and) [f];how much is [e] (times|*|x) [f]?;what's [f] times [e]?;[f] (x|times) [b];(calculate|compute) [e] (*|times|x) [f]
+"""
+        ),
+    ),
+    (
+        "[c] is over 12",
+        "I divide by up to 12 only",
+        Frames(
+            """
+what is [e] (divided by|/) [c]?;[e] / [c];divide [e] by [c];how much is [e] divided by [c]?;[e]/[c];how often does [c] (go into|fit in) [e]?;(share|split) [e] (among|between) [c] people
 """
         ),
     ),
     (
         "not a sum of whole numbers",
-        "I can only add, subtract and use the times tables",
+        "I only add, subtract, multiply and divide whole numbers",
         Frames(
             """
 what is the (square root|cube root|root|logarithm|factorial|sine|cosine) of [a]?;(square root|root|sqrt|log|sin) of [a];sqrt [a];what is [a] (percent|%) of [b]?;[a]% of [b](|?);what is [a] (squared|cubed|to the power of 3|to the power of 2)?;[a]^2;[a]**2
 solve (x + [a] = [b]|the equation|for x: 2x = [a]|this equation);is [b] a prime(| number)?;(what is|how much is|tell me) pi(|?);what is the (average|mean|median) of [a] and [b]?;(integrate|derive|differentiate) (x|sin x|this)
 convert [a] (miles|inches|pounds|dollars|feet|degrees) (to|into) (km|cm|kg|euros|meters|celsius);how many (km|cm|kg|meters) are [a] (miles|inches|pounds|feet)?;[a].5 (+|-) [c].[d];what is [a].[c] (plus|minus|+|-) [d].2?;what is a (third|quarter|fifth|tenth) of [a]?
-(write|give me|list) the (first|next) (ten|five|[c]) (primes|prime numbers|fibonacci numbers|squares);write [a] (in binary|in hex|as a roman numeral|in roman numerals);what is [c] + [d] * [c]?;[c] (+|-) [d] * [c]
+(write|give me|list) the (first|next) (ten|five|[c]) (primes|prime numbers|fibonacci numbers|squares);write [a] (in binary|in hex|as a roman numeral|in roman numerals)
 round [a].[d]7;what is [a]/[b] as a fraction?;what is -[a] (+|-|*) [c]?;what is the (area|volume) of a (circle|square|cube|ball)(| of size [a])?
 """
         ),
@@ -717,17 +783,18 @@ def beyond(source: Source, advert: bool) -> Turn:
     big = one(
         rng,
         (
-            200 + int(rng.random() * 800),
-            1000 + int(rng.random() * 9000),
-            200 + int(rng.random() * 99800),
-            10 ** int(3 + rng.random() * 6),
+            10000 + int(rng.random() * 90000),
+            10000 + int(rng.random() * 990000),
+            10 ** int(4 + rng.random() * 6),
         ),
     )
     slots = {
-        "a": str(1 + int(rng.random() * one(rng, (99, 199)))),
+        "a": str(1 + int(rng.random() * one(rng, (99, 199, 9999)))),
         "b": str(big),
         "c": str(13 + int(rng.random() * 87)),
         "d": str(2 + int(rng.random() * 98)),
+        "e": str(120 + int(rng.random() * one(rng, (880, 9880)))),
+        "f": str(100 + int(rng.random() * one(rng, (100, 900, 9900)))),
     }
     more, told = ending(advert)
     thinking = f"A calculation: {fill(why, slots)}. Beyond me.{told}"
@@ -747,15 +814,18 @@ how (well|far|high) can you (count|calculate|add)?;(which|what) (sums|numbers|ca
 def ability(source: Source, advert: bool) -> Turn:
     """Whether pocket can calculate."""
     text = typed(source.rng, ABILITY.draw(source))
-    answer = "Yes, a little: I add and subtract numbers up to 199, know the times tables up to 12, and count. Try me!"
+    answer = (
+        "Yes, a little: I add, subtract, multiply and divide whole numbers up to 9999, and count. Try me!"
+    )
     return Turn(text, "Asked whether I can calculate. I say what I can.", answer, "sums")
 
 
 MAKERS: dict[str, tuple[float, Callable[[Source, bool], Turn]]] = {
-    "sum": (12, plain_sum),
-    "story sum": (6, story),
+    "sum": (13, plain_sum),
+    "story sum": (5, story),
     "worded sum": (2.5, worded),
-    "times": (3, times),
+    "times": (3.5, times),
+    "mixed sum": (2, mixed),
     "double": (1.5, doubling),
     "next": (2.5, neighbour),
     "count": (2.5, counting),

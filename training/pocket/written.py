@@ -26,7 +26,7 @@ from training.pocket.advert import says_advert
 from training.pocket.passages import content
 from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, words_in, yours
 from training.pocket.said_back import THINKING, acknowledged, turned
-from training.pocket.slips import slipped, words_of
+from training.pocket.slips import careless, slipped, words_of
 from training.pocket.turns import Turn
 from training.pocket.values import SOURCES, Source
 
@@ -167,6 +167,10 @@ def parsed(text: str) -> list[Written]:
     return found
 
 
+# The share of questions for what was not told that are left out: authors ask more of them than people do.
+UNASKED = 0.5
+# The share of dialogues in which any word may be mistyped.
+CARELESS = 0.08
 WORD = re.compile(r"\[[^\[\]]*\]|[A-Za-z][A-Za-z'’-]*")
 # Words whose place in a sentence no other word can take.
 KEPT = frozenset(
@@ -346,9 +350,16 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
     ]
     other = moved(rng, dialogue, typed)
     known = words_of(" ".join([*slots.values(), *other.values()]))
+    hasty = rng.random() < CARELESS
+    answers = (
+        words_in(" ".join(f"{each.thinking} {each.reply}" for each, _ in typed if each.asks))
+        if hasty
+        else set()
+    )
     turns = []
     for exchange, text in typed:
         wording = replaced(text, other)
+        wording = careless(rng, wording, answers) if hasty else wording
         thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
         if thinking.startswith("New"):
             thinking, reply = acknowledged(wording, thinking, reply, names=False)
@@ -404,7 +415,8 @@ def ordered(rng: Random, exchanges: tuple[Exchange, ...]) -> list[Exchange]:
 
     for group in groups:
         if all(each.asks for each in group):
-            run.append(group)
+            if not group[0].thinking.endswith("Not told.") or rng.random() > UNASKED:
+                run.append(group)
         else:
             ask()
             found.extend(group)
