@@ -68,8 +68,9 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Failed:
-    """A job that failed or was stopped, and the message that comes back to the box, if there is one."""
+    """A job that was stopped, or failed for a reason; its message, if it had one, comes back to the box."""
 
+    reason: str | None = None
     message: Submission | None = None
 
 
@@ -98,6 +99,8 @@ class Shell:
         self._executor = ThreadPoolExecutor(1, "chatcli-turn")
         self._job: Future[Outcome] | None = None
         self._busy = False
+        # Whether the job is a reply: it may take minutes, so what only reads does not wait for it.
+        self._replying = False
         # Held by what has the whole screen.
         self._whole_screen = asyncio.Lock()
         self._cancelled = threading.Event()
@@ -194,9 +197,11 @@ class Shell:
         finally:
             self._cancelled.set()
             self._executor.shutdown()
-        if self._error is None and self._job is not None:
-            # What ended after the person left was reported nowhere.
-            self._error = self._job.exception()
+        if self._job is not None:
+            # It ended after the person left: `_job_ended` has not been called.
+            self._error = self._error or self._job.exception()
+            if self._error is None and isinstance(outcome := self._job.result(), Failed):
+                self._show_failure(outcome)
         if self._error is not None:
             raise self._error
         self._not_sent += self._queue.pop_all()
@@ -243,7 +248,7 @@ class Shell:
         display_text = self._composer.with_labels(text)
         text = handlers.as_command(self._chat, text)
         is_command = registry.is_command(text)
-        if self._busy and registry.is_read_only(text):
+        if self._replying and registry.is_read_only(text):
             registry.check(text)
             self._app.create_background_task(self._look_up(text))
             return
@@ -280,6 +285,7 @@ class Shell:
         what is typed next may be another one.
         """
         self._busy, self._cancelled, self._interrupted_at = True, threading.Event(), 0.0
+        self._replying = submission is None or not submission.is_command
         self._chat.model.cancel_on(self._cancelled)
         self._meter.reset()
         self._cancel_typeahead_timer()
@@ -289,12 +295,10 @@ class Shell:
             try:
                 return work()
             except ChatcliError as error:
-                self._screen.abandon()
-                self._screen.error(str(error))
+                reason = str(error)
             except KeyboardInterrupt:
-                self._screen.abandon()
-                self._screen.print("Stopped.\n", "dim")
-            return Failed(None if submission is not None and submission.is_command else submission)
+                reason = None
+            return Failed(reason, None if submission is not None and submission.is_command else submission)
 
         def ended(job: Future[Outcome]) -> None:
             with contextlib.suppress(RuntimeError):  # the person has left meanwhile: see `run`
@@ -322,17 +326,25 @@ class Shell:
             self._screen.print("")  # a line between it and the prompt, as below a reply
 
     def _job_ended(self, job: Future[Outcome]) -> None:
-        self._busy = False
+        self._job, self._busy, self._replying = None, False, False
         if (error := job.exception()) is not None:
             self._fail(error)
             return
         outcome = job.result()
         if isinstance(outcome, Failed):
+            self._show_failure(outcome)
             self._bring_back(outcome.message)
         elif outcome is not None:
             self._show(outcome)
         self._print_not_sent()
         self._next()
+
+    def _show_failure(self, failed: Failed) -> None:
+        self._screen.abandon()
+        if failed.reason is None:
+            self._screen.print("Stopped.\n", "dim")
+        else:
+            self._screen.error(failed.reason)
 
     def _show(self, result: results.Result) -> None:
         """Do or print what a command returned."""

@@ -106,6 +106,17 @@ def test_enter_runs_the_highlighted_command_and_help_fits_the_screen(chatcli: Pr
         leave(terminal)
 
 
+def test_a_command_typed_before_another_has_ended_comes_after_it(chatcli: Program) -> None:
+    with open_shell(chatcli, "-m", chatcli.model) as terminal:
+        terminal.wait_for(lambda: ready(terminal))
+        terminal.send(f"/date{ENTER}/help{ENTER}")
+        terminal.wait_for("This program")
+        terminal.wait_for(lambda: ready(terminal))
+        lines = terminal.all_text().split("\n")
+        assert lines.index("› /date") < lines.index("› /help")
+        leave(terminal)
+
+
 def test_commands_that_only_read_work_while_a_reply_comes(models: Path, tmp_path: Path) -> None:
     with speaking(models, tmp_path, 3900) as (program, terminal):
         send_message_and_stop(terminal, "first")
