@@ -44,6 +44,13 @@ def plans_attention() -> bool:
     return bool(mx.cuda.is_available())
 
 
+def cpu_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def room() -> int | None:
     """The bytes that weights and cache may take; None where that is not known."""
     return _gpu() or _system()

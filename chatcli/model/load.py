@@ -33,7 +33,18 @@ from mlx_lm.utils import load_adapters, tree_flatten
 
 from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
-from chatcli.model import adapter, device, fingerprint, hub, inspect, locate, own_code, sharding, trust
+from chatcli.model import (
+    adapter,
+    column_parallel,
+    device,
+    fingerprint,
+    hub,
+    inspect,
+    locate,
+    own_code,
+    sharding,
+    trust,
+)
 from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
@@ -138,6 +149,8 @@ def _load(
         model.eval()
     # After the adapter, which is lazily read too: what is hashed is what computes.
     weights = fingerprint.read_weights(model, on_progress)
+    cores = column_parallel.cores()
+    column_parallel.split(model, cores)
     # What else was read by its path: nothing may have changed between hashing and loading.
     if code != own_code.digest(folder) or (
         adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))
@@ -152,7 +165,8 @@ def _load(
     # An image would have to be brought to every rank.
     processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
     own_fingerprint = fingerprint.of_computation(
-        config, layout, dtypes, f"step {step}", weights, code, adapter_config
+        # A matrix library may round a column otherwise in a product of fewer.
+        *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights, code, adapter_config)
     )
     return LoadedModel(
         name,
