@@ -9,12 +9,11 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from chatcli.model.load import CPU_PREFILL_STEP
 from training.pocket.talk import Engine
 
 ROUNDS = 7
 DECODED_TOKENS = 100
-# As in the shell.
-PREFILL_STEP = 512
 
 
 def speeds(engines: list[Engine], text: str) -> list[dict[str, float]]:
@@ -25,8 +24,8 @@ def speeds(engines: list[Engine], text: str) -> list[dict[str, float]]:
         for engine, prompt, rounds in zip(engines, prompts, measured, strict=True):
             cache = make_prompt_cache(engine.model)
             started = time.perf_counter()
-            for start in range(0, prompt.size, PREFILL_STEP):
-                engine.model(prompt[None, start : start + PREFILL_STEP], cache=cache)
+            for start in range(0, prompt.size, CPU_PREFILL_STEP):
+                engine.model(prompt[None, start : start + CPU_PREFILL_STEP], cache=cache)
                 mx.eval([layer.state for layer in cache])
             prefilled = time.perf_counter()
             steps = generate_step(prompt[-1:], engine.model, max_tokens=DECODED_TOKENS, prompt_cache=cache)

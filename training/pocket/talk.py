@@ -16,6 +16,8 @@ from mlx_lm import load
 from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
+from chatcli.model import column_parallel
+
 MAX_REPLY_TOKENS = 220
 MARKERS = re.compile(r"</?think>|<\|")
 
@@ -43,6 +45,7 @@ class Engine:
     def open(cls, folder: Path) -> Engine:
         """Load a folder."""
         model, tokenizer = load(str(folder))[:2]
+        column_parallel.split(model, column_parallel.cores())  # as chatcli runs it
         return cls(model, tokenizer)
 
 
