@@ -12,6 +12,7 @@ from training.pocket.advert import says_advert
 from training.pocket.beside import BESIDE
 from training.pocket.clauses import composed
 from training.pocket.facts import noun
+from training.pocket.lists import listed
 from training.pocket.notes import noted
 from training.pocket.passages import content
 from training.pocket.phrases import capital
@@ -70,10 +71,13 @@ LAST = {
 }
 # The share of common words that a conversation's user slips on; most never do.
 SLIPS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.15, 0.35)
-# The shares of dialogues that are composed, of word problems and of notes, among those written by hand.
-COMPOSED = 0.22
-PROBLEMS = 0.06
-NOTES = 0.05
+# The shares of dialogues that are no one's, but composed, among those written by hand.
+COMPOSED_SHARES: tuple[tuple[float, Callable[[Random], Written]], ...] = (
+    (0.22, composed),
+    (0.06, problem),
+    (0.05, noted),
+    (0.04, listed),
+)
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -276,16 +280,15 @@ def cut(rng: Random, turn: Turn) -> Turn:
 
 
 def drawn_dialogues(rng: Random, count: int) -> Iterator[Written]:
-    """Dialogues that were written by hand, composed ones, word problems and notes among them."""
+    """Dialogues that were written by hand, composed ones, word problems, notes and lists among them."""
     dialogues, weights = library()
     for written in rng.choices(dialogues, cum_weights=weights, k=count):
         chance = rng.random()
-        if chance < COMPOSED:
-            yield composed(rng)
-        elif chance < COMPOSED + PROBLEMS:
-            yield problem(rng)
-        elif chance < COMPOSED + PROBLEMS + NOTES:
-            yield noted(rng)
+        for share, compose in COMPOSED_SHARES:
+            chance -= share
+            if chance < 0:
+                yield compose(rng)
+                break
         else:
             yield written
 

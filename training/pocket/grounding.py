@@ -99,6 +99,8 @@ AMENDING = re.compile(
     r"(?:no|nope|not any ?more|correction|forget that|wrong)\s*[,!.:;…–—]+\s*)+(?=\S)",
     re.IGNORECASE,
 )
+# What is added to what was told; without it, it would take its place.
+ADDING = re.compile(r"(?:oh,? )?(?:and|also|plus|add)\b", re.IGNORECASE)
 AMENDED = re.compile(r"now: (?P<now>.+) \(before: (?P<before>.+)\)", re.DOTALL)
 NOT_TOLD = "You have not told me that yet."
 FORGOTTEN = "I forget "
@@ -146,7 +148,10 @@ def amended(before: list[Turn], turn: Turn) -> Turn:
     Where there is none, the turn tells something new.
     """
     topic, start = turn.thinking.removeprefix("Changed: "), turn.reply.partition("Got it")[0]
-    new = said_back(AMENDING.sub("", bare(turn.meant), count=1))
+    change = AMENDING.sub("", bare(turn.meant), count=1)
+    new = said_back(change)
+    if new is not None and ADDING.match(change) and not ADDING.match(new):
+        new = f"also {new}"
     old = nearest(
         [part for clause in told_in(before) for part in versions(clause)], f"{topic} {turn.reply}", 1
     )
@@ -162,6 +167,12 @@ def versions(clause: str) -> list[str]:
     """What a clause says now and what it said before, or the clause."""
     match = AMENDED.fullmatch(clause)
     return [match["before"], match["now"]] if match else [clause]
+
+
+def replaced_by(clause: str) -> str:
+    """The clause that a change replaces; empty for what is no change."""
+    match = AMENDED.fullmatch(clause)
+    return match["before"] if match else ""
 
 
 def told_in(turns: list[Turn]) -> list[str]:
@@ -211,6 +222,9 @@ def summary(before: list[Turn], turn: Turn) -> Turn:
         return turn
     told = [match[1] for each in before if (match := ACKNOWLEDGED.search(each.reply)) and tells(each)]
     said = [each.rstrip(".") for each in told]
+    # What was changed is said with its change.
+    changed = [match["before"] for each in said if (match := AMENDED.fullmatch(each))]
+    said = [each for each in said if each not in changed]
     fits = [total <= MOST_SUMMARY for total in accumulate(len(each) + 2 for each in said)]
     if not fits or not fits[0]:
         return turn
@@ -334,6 +348,9 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
         left -= words[place]
     if not chosen or len(left) > len(wanted) / 2:
         return nearest(told, f"{meant} {question}")
+    # What changed a chosen clause belongs to it, and so does what changed the same one.
+    bases = {base for place in chosen for base in (told[place], replaced_by(told[place])) if base}
+    chosen += [i for i, each in enumerate(told) if i not in chosen and replaced_by(each) in bases]
     return "; ".join(told[place] for place in sorted(chosen))
 
 

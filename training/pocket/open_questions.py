@@ -74,6 +74,9 @@ ACTIONS = (
     "review code;debug a program;solve an equation;do homework;write an essay;prepare an exam;read a book;watch a film;make a list;"
     "make a table;make a plan;look something up;find a restaurant;find a recipe;recommend a film;recommend a book;compare prices;pay a bill"
 ).split(";")
+WHEN_DONE = "tomorrow;on Friday;on Monday morning;for two;for four people;at eight;tonight;for Saturday night;next week;by noon;at 6:30;under 200 euros;with a view;for three nights;this afternoon;in the kitchen;from the shop;as soon as possible".split(
+    ";"
+)
 ROLES = "a pirate;a doctor;Shakespeare;a teacher;an expert;a child;Yoda;a lawyer;a cat;a robot;a poet;a king;a detective;my boss;a chef;a therapist;a wizard;an alien;a coach;a linux terminal;a comedian;a philosopher;a judge".split(
     ";"
 )
@@ -130,7 +133,15 @@ def pick(pool: list[str]) -> Callable[[Random], str]:
 
 
 def action(rng: Random) -> str:
-    """Something to be done, from a list or put together."""
+    """Something to be done, from a list or put together, where or when now and then."""
+    deed = plain_action(rng)
+    while rng.random() < 0.25:
+        deed += f" {one(rng, (*WHEN_DONE, f'to {one(rng, w.PLACES)}', f'in {one(rng, w.PLACES)}'))}"
+    return deed
+
+
+def plain_action(rng: Random) -> str:
+    """Something to be done."""
     if rng.random() < 0.6:
         return one(rng, ACTIONS)
     verb = one(
