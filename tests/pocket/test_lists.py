@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from random import Random
 
 from training.pocket.grounding import grounded
@@ -12,6 +13,7 @@ from training.pocket.values import Source
 from training.pocket.written import rendered
 
 
+@cache
 def talks() -> list[list[Turn]]:
     talks = []
     for seed in range(300):
