@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 
 from training.pocket.grounding import grounded
-from training.pocket.lists import listed
+from training.pocket.lists import roster
 from training.pocket.turns import Turn
 from training.pocket.values import Source
 from training.pocket.written import rendered
@@ -18,7 +18,7 @@ def talks() -> list[list[Turn]]:
     talks = []
     for seed in range(300):
         source = Source(Random(seed))
-        turns = [turn for _, turn in rendered(source, listed(source.rng), 0.0)]
+        turns = [turn for _, turn in rendered(source, roster(source.rng), 0.0)]
         talks.append(grounded(turns, throughout=True))
     return talks
 

@@ -12,7 +12,7 @@ from training.pocket.advert import says_advert
 from training.pocket.beside import BESIDE
 from training.pocket.clauses import composed
 from training.pocket.facts import noun
-from training.pocket.lists import listed
+from training.pocket.lists import roster
 from training.pocket.notes import noted
 from training.pocket.passages import content
 from training.pocket.phrases import capital
@@ -76,7 +76,7 @@ COMPOSED_SHARES: tuple[tuple[float, Callable[[Random], Written]], ...] = (
     (0.22, composed),
     (0.06, problem),
     (0.05, noted),
-    (0.04, listed),
+    (0.04, roster),
 )
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from random import Random
 
 from training.pocket import lexicon as lex
-from training.pocket.phrases import capital
-from training.pocket.said_back import turned
-from training.pocket.statements import plural
+from training.pocket.notes import asking, telling
+from training.pocket.phrases import capital, listed
+from training.pocket.statements import NUMBERS, plural
 from training.pocket.written import Exchange, Written
 
 MOST = 6
-NUMBERS = ("one", "two", "three", "four", "five", "six", "seven")
+# Other nouns follow rules that all generators share.
+PLURALS = {"child": "children", "grandchild": "grandchildren", "person": "people"}
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ def joined(rng: Random, items: list[str]) -> str:
     return ", ".join(items[:-1]) + last + items[-1]
 
 
-def listed(rng: Random) -> Written:
+def roster(rng: Random) -> Written:
     """A dialogue of such a list, with changes, and questions between them."""
     if rng.random() < 0.15:
         return in_order(rng)
@@ -264,7 +265,7 @@ def listed(rng: Random) -> Written:
     items = [next(more) for _ in range(rng.choice((2, 2, 3, 3, 4, 5)))]
 
     def text(frame: str, item: str = "") -> str:
-        number = rng.choice((str(len(items)), NUMBERS[len(items) - 1])) if items else "no"
+        number = rng.choice((str(len(items)), ("one", *NUMBERS)[len(items) - 1]))
         frame = frame.replace("{n}", number).replace("{p}", several(kind)).replace("{k}", kind)
         return frame.replace("{a}", joined(rng, items)).replace("{i}", item)
 
@@ -272,10 +273,10 @@ def listed(rng: Random) -> Written:
         if len(items) == 1:
             frame = frame.replace("{p}", "{k}").replace(" are ", " is ")
         frame = frame.replace("{n}", str(len(items))).replace("{p}", several(kind)).replace("{k}", kind)
-        return frame.replace("{a}", plainly(items))
+        return frame.replace("{a}", listed(items))
 
     told = text(rng.choice(family.tells))
-    exchanges = [telling(told)]
+    exchanges = [telling(told, "a list")]
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         if rng.random() < 0.65:
             if rng.random() < 0.55 and len(items) < MOST:
@@ -291,7 +292,7 @@ def listed(rng: Random) -> Written:
             now = f"Got it, now {said(family.all)}."
             exchanges.append(Exchange((change, capital(change)), f"Changed: {told}.", now))
         count = asking(rng, [text(each) for each in family.many], numbered(items), said(family.has))
-        which = asking(rng, [text(each) for each in family.which], plainly(items), said(family.all))
+        which = asking(rng, [text(each) for each in family.which], listed(items), said(family.all))
         exchanges += rng.sample([count, which], rng.choice((1, 1, 2)))
     return Written((), tuple(exchanges), 0)
 
@@ -303,7 +304,7 @@ def in_order(rng: Random) -> Written:
     more = fresh(rng, "[name]")
     items = [next(more) for _ in range(rng.choice((3, 3, 4, 5)))]
     lead = rng.choice(leads).replace("{p}", several(kind)).replace("{a}", joined(rng, items))
-    exchanges = [telling(lead)]
+    exchanges = [telling(lead, "a list")]
     places = [(first, 0), (last, len(items) - 1)]
     places += [(ORDINALS[place], place) for place in range(1, len(items) - 1)] if first == "first" else []
     for word, place in rng.sample(places, rng.choice((1, 2, len(places)))):
@@ -325,15 +326,7 @@ def in_order(rng: Random) -> Written:
 
 def several(kind: str) -> str:
     """The plural of what a list has."""
-    irregular = {
-        "child": "children",
-        "grandchild": "grandchildren",
-        "sheep": "sheep",
-        "goose": "geese",
-        "goldfish": "goldfish",
-        "person": "people",
-    }
-    return irregular.get(kind) or plural(kind)
+    return PLURALS.get(kind) or plural(kind)
 
 
 def numbered(items: list[str]) -> str:
@@ -348,20 +341,3 @@ def fresh(rng: Random, kind: str) -> Iterator[str]:
         yield from (f"{kind[:-1]}{number}]" for number in range(2, 20))
     for noun in rng.sample(lex.THINGS, 60):
         yield rng.choice((f"the {noun}", f"my {noun}", noun, plural(noun), plural(noun)))
-
-
-def plainly(items: list[str]) -> str:
-    """The items as a reply has them."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def telling(text: str) -> Exchange:
-    """A message that tells."""
-    return Exchange((text, capital(text)), "New: a list.", f"Got it: {text}.")
-
-
-def asking(rng: Random, wordings: list[str], answer: str, reply: str) -> Exchange:
-    """A question, answered from what the list has now."""
-    some = rng.sample(wordings, min(2, len(wordings)))
-    topic = turned(some[0].rstrip("?"))
-    return Exchange(tuple(some), f"Asked: {topic}. Told: {turned(answer)}.", f"{capital(turned(reply))}.")

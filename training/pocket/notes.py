@@ -388,13 +388,13 @@ def numbered(rng: Random, text: str) -> str:
     return text
 
 
-def telling(text: str) -> Exchange:
-    """A message of notes."""
-    return Exchange((text, capital(text)), "New: notes.", f"Got it: {text}.")
+def telling(text: str, topic: str = "notes") -> Exchange:
+    """A message that tells something of a topic."""
+    return Exchange((text, capital(text)), f"New: {topic}.", f"Got it: {text}.")
 
 
 def asking(rng: Random, wordings: list[str], answer: str, reply: str) -> Exchange:
-    """A question for a field or a key."""
+    """A question, whose answer thinking has before the reply."""
     some = rng.sample(wordings, min(2, len(wordings)))
     topic, told = turned(some[0].rstrip("?")), turned(answer)
     return Exchange(tuple(some), f"Asked: {topic}. Told: {told}.", f"{capital(turned(reply))}.")
