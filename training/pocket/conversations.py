@@ -17,6 +17,7 @@ from training.pocket.notes import noted
 from training.pocket.passages import content
 from training.pocket.phrases import capital
 from training.pocket.problems import problem
+from training.pocket.reworded import GENERAL, SUMS, reworded
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
@@ -36,7 +37,7 @@ DURING = {
     "quote": 1,
     "chatter": 1.2,
     "both": 1.5,
-    "beside": 32,
+    "beside": 50,
     "passage": 6,
     "ask passage": 5,
     "change": 2,
@@ -54,9 +55,9 @@ LAST = {
     "quote": 2.5,
     "chatter": 0.5,
     "both": 1.5,
-    "beside": 30,
-    "sum": 7,
-    "story": 4,
+    "beside": 60,
+    "sum": 10,
+    "story": 5,
     "list": 6,
     "not": 6.5,
     "compare": 4,
@@ -78,13 +79,21 @@ COMPOSED_SHARES: tuple[tuple[float, Callable[[Random], Written]], ...] = (
     (0.05, noted),
     (0.04, roster),
 )
+# What is said in these may be put in other words: replies are set, and repeat a slot at most.
+SET_REPLIES = ("help", "open", "talk", "self")
+SUM_SORTS = ("sum", "mixed sum", "times")
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
 def beside(desk: Desk, kind: str = "") -> Turn:
     """A turn about nothing that was told."""
     _, maker = BESIDE[kind or pick(desk.rng, BESIDE_WEIGHTS)]
-    return desk.record(maker(desk.source, desk.advert))
+    turn = maker(desk.source, desk.advert)
+    if not desk.source.held and turn.sort.startswith((*SET_REPLIES, *SUM_SORTS)):
+        sums = turn.sort.startswith(SUM_SORTS)
+        user = reworded(desk.rng, turn.user, words_of(turn.reply), SUMS if sums else GENERAL, dress=not sums)
+        turn = replace(turn, user=user, meant=user)
+    return desk.record(turn)
 
 
 # Under these names evaluate.py asks for what is said beside facts.
@@ -306,7 +315,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
         (dialogue,) = drawn_dialogues(rng, 1)
         if dialogue.alone and number:
             continue
-        told = rendered(source, dialogue, slips)
+        told = rendered(source, dialogue, slips, reword=True)
         if used & words(told) and (dialogue.tells or dialogue.lacks):
             continue
         if not number and not dialogue.alone and rng.random() < 0.4:
@@ -339,7 +348,7 @@ def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
             break
         if dialogue.alone or (not dialogue.tells and rng.random() < 0.5):
             continue
-        told = rendered(source, dialogue, slips)
+        told = rendered(source, dialogue, slips, reword=True)
         own = words(told)
         if used & own:
             continue
@@ -365,6 +374,6 @@ def ended(rng: Random, turns: list[Turn]) -> list[Turn]:
     """Turns up to one of those written by hand: only the last one thinks, and mostly it is a question."""
     ends = [place for place, turn in enumerate(turns) if turn.sort.startswith("written")]
     asked = ("written ask", "written unknown")
-    chances = [place + 1 if turns[place].sort.startswith(asked) else 0.5 * (place + 1) for place in ends]
+    chances = [place + 1 if turns[place].sort.startswith(asked) else 0.7 * (place + 1) for place in ends]
     last = rng.choices(ends, chances)[0]
     return [cut(rng, turn) for turn in turns[:last]] + [turns[last]]

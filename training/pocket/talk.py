@@ -18,7 +18,8 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from chatcli.model import column_parallel
 
-MAX_REPLY_TOKENS = 220
+# A sum of four numbers of four digits takes 240 with its working.
+MAX_REPLY_TOKENS = 500
 MARKERS = re.compile(r"</?think>|<\|")
 
 

@@ -25,6 +25,7 @@ from training.pocket import words as w
 from training.pocket.advert import says_advert
 from training.pocket.passages import content
 from training.pocket.phrases import ALTERNATIVES, capital, expand, fill, words_in, yours
+from training.pocket.reworded import GENERAL, STRICT, reworded
 from training.pocket.said_back import THINKING, acknowledged, turned
 from training.pocket.slips import careless, slipped, words_of
 from training.pocket.turns import Turn
@@ -58,6 +59,11 @@ class Exchange:
         """Whether it only asks, so that nothing that follows depends on it."""
         return self.thinking.startswith("Asked: ")
 
+    @property
+    def tells(self) -> bool:
+        """Whether it tells something that must be kept."""
+        return self.thinking.startswith(("New", "Changed", "Taken back"))
+
 
 @dataclass(frozen=True)
 class Written:
@@ -75,7 +81,7 @@ class Written:
     @cached_property
     def tells(self) -> bool:
         """Whether anything is told in it that must be kept."""
-        return any(each.thinking.startswith(("New", "Changed", "Taken back")) for each in self.exchanges)
+        return any(each.tells for each in self.exchanges)
 
     @cached_property
     def lacks(self) -> bool:
@@ -169,6 +175,8 @@ def parsed(text: str) -> list[Written]:
 
 # The share of questions for what was not told that are left out: authors ask more of them than people do.
 UNASKED = 0.5
+# How much more often dialogues are drawn in which nothing is told.
+UNTOLD = 2.2
 # The share of dialogues in which any word may be mistyped.
 CARELESS = 0.08
 WORD = re.compile(r"\[[^\[\]]*\]|[A-Za-z][A-Za-z'’-]*")
@@ -227,7 +235,7 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
         for word in plain_words(f"{wording} {exchange.thinking} {exchange.reply}"):
             forms.setdefault(word[:4], set()).add(word)
         said = set(plain_words(wording))
-        if not exchange.asks and not exchange.thinking.startswith(("New", "Changed", "Taken back")):
+        if not exchange.asks and not exchange.tells:
             # Help and small talk are the same whatever was told.
             guessed |= said | set(plain_words(exchange.reply))
             continue
@@ -279,10 +287,16 @@ def kept_aside(dialogue: Written) -> bool:
 
 @lru_cache(1)
 def library() -> tuple[tuple[Written, ...], tuple[float, ...]]:
-    """All dialogues to learn from, with cumulative weights: those with more wordings are drawn more often."""
+    """All dialogues to learn from, with cumulative weights: those with more wordings are drawn more often.
+
+    So are those in which nothing is told, of which there are fewer than people begin with.
+    """
     found = [each for file in files().values() for each in file if not kept_aside(each)]
+    wordings = [sum(len(each.wordings) for each in one.exchanges) for one in found]
     return tuple(found), tuple(
-        accumulate(sum(len(each.wordings) for each in one.exchanges) ** 0.5 for one in found)
+        accumulate(
+            count**0.5 * (1 if one.tells else UNTOLD) for one, count in zip(found, wordings, strict=True)
+        )
     )
 
 
@@ -333,8 +347,13 @@ def drawn(source: Source, dialogue: Written) -> dict[str, str]:
     return {name: fill(text, **slots) if "[" in text else text for name, text in slots.items()}
 
 
-def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exchange, Turn]]:
-    """The dialogue as one user types it: a choice of its questions, in an order that its state allows."""
+def rendered(
+    source: Source, dialogue: Written, slips: float, reword: bool = False
+) -> list[tuple[Exchange, Turn]]:
+    """The dialogue as one user types it: a choice of its questions, in an order that its state allows.
+
+    With `reword` some of what is asked is put in words that its author did not write.
+    """
     rng = source.rng
     slots = drawn(source, dialogue)
     lower = rng.random() < 0.3
@@ -358,6 +377,10 @@ def rendered(source: Source, dialogue: Written, slips: float) -> list[tuple[Exch
     )
     turns = []
     for exchange, text in typed:
+        # Where words are moved, a synonym could be one of those that moved.
+        if reword and not other and not exchange.tells:
+            groups = STRICT if exchange.asks else GENERAL
+            text = reworded(rng, text, set(), groups, dress=not exchange.asks)
         wording = replaced(text, other)
         wording = careless(rng, wording, answers) if hasty else wording
         thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
