@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
@@ -201,8 +202,34 @@ def again(rng: Random) -> str:
         )
     if way < 0.72:
         return " ".join(again(rng) for _ in range(2 + int(rng.random() * 3)))
-    phrase = " ".join(one(rng, pool) for _ in range(2 + int(rng.random() * 3)))
+    phrase = (
+        nearly_said(rng)
+        if rng.random() < 0.5
+        else " ".join(one(rng, pool) for _ in range(2 + int(rng.random() * 3)))
+    )
+    phrase = one(rng, (phrase, phrase, phrase, phrase.capitalize(), phrase.upper()))
     return one(rng, ("\n", " ", ", ", "! ")).join([phrase] * (2 + int(rng.random() * one(rng, (4, 10, 25)))))
+
+
+# "[n]" is a noun, "[q]" a quality, "[v]" a verb, "[k]" a number, a day or a name.
+NEARLY_SAID = (
+    "[n] is [q];the [n] is;the the [n] is;my [n] is;my [q] [n];my [n] [q] [n];[k] is [k] is;[k] is;is [k];I am [n];"
+    "I [v] [n];I [v] the [n] and;you [v] me;[n] and [n];the [n] [v] my [n];[q] [k] [n];[n] [v];[v] [v] [n];name [n];"
+    "my name;my name is [k];what is [n];who is [k];[k] lives in [n];called [k];[n] of [n];not [q];[n] my [q];"
+    "your [n] [v] the;[k] [n] again;told [n] me;[k] plus [k];[q] and [q] and;where [n] is;[n] was [q] and [k]"
+).split(";")
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve twenty forty hundred".split()
+
+
+def nearly_said(rng: Random) -> str:
+    """A few words that are nearly a statement."""
+    pools = {
+        "n": (w.NOUNS, vocabulary()),
+        "q": (w.ADJECTIVES, lexicon.QUALITIES, w.COLOURS),
+        "v": (tuple(text for entry in lexicon.ALONE for text in entry),),
+        "k": (NUMBERS, w.DAYS, w.NAMES),
+    }
+    return re.sub(r"\[(\w)\]", lambda slot: one(rng, one(rng, pools[slot[1]])), one(rng, NEARLY_SAID))
 
 
 # Small words, of which a message without sense is made as much as any.
@@ -220,7 +247,7 @@ def vocabulary() -> list[str]:
     found = {word.lower() for pool in pools for text in pool for word in text.split()}
     verbs = (lexicon.TRANSITIVE_THING, lexicon.ALONE, lexicon.SAYING)
     found |= {word for pool in verbs for entry in pool for text in entry for word in text.split()}
-    return sorted(found)
+    return sorted({*found, *NUMBERS, *map(str.lower, w.DAYS), *w.COLOURS})
 
 
 def salad(rng: Random) -> str:
@@ -254,9 +281,9 @@ def nonsense(source: Source, advert: bool) -> Turn:
     way = rng.random()
     if way < 0.28:
         text = mash(rng)
-    elif way < 0.58:
+    elif way < 0.6:
         text = again(rng)
-    elif way < 0.64:
+    elif way < 0.65:
         text = one(rng, NEARLY_EMPTY)
     elif way < 0.92:
         text = salad(rng)
