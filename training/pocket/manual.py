@@ -275,7 +275,7 @@ will I lose (something|anything|this|my chat) (if|when) I (quit|leave|close the 
     ),
     topic(
         "whether conversations are saved",
-        "Yes. Every message is saved at once; chatcli list shows your sessions.",
+        "Every message is saved at once; chatcli list shows your sessions.",
         asks=f"""
 (is|are) (this|my|our|the) ({CHAT}|{CHATS}|messages) (saved|stored|kept|recorded)(| automatically| somewhere)?
 do I (have|need) to save(| this| anything| the chat| my work)?;does chatcli save (this|my {CHATS}|anything|everything|it)?
@@ -972,7 +972,7 @@ do you (send|share|upload|sell) (my |)(data|messages|anything|chats)(| anywhere|
     ),
     topic(
         "working offline",
-        "Yes. I run on this machine and need no network; only downloading another model does.",
+        "I run on this machine and need no network; only downloading another model does.",
         asks="(does|will|can) (chatcli|this|it) (run|work) (offline|without internet|without a network|on a plane|locally)?;do (I|you) need (the |)(internet|network|wifi|a connection)?;are you (online|offline|local|in the cloud|connected to the internet)?;do you run (locally|here|on my computer|on this machine|in the cloud)?;where do you run?",
     ),
     topic(
@@ -1033,7 +1033,7 @@ do you (send|share|upload|sell) (my |)(data|messages|anything|chats)(| anywhere|
     ),
     topic(
         "two chats at once",
-        "Yes. Two chats may be open at once; of one session only one writes, and the other may branch.",
+        "Two chats may be open at once; of one session only one writes, and the other may branch.",
         asks=f"can I (open|have|run|use) (two|several|more|many) ({CHATS}|windows|chatclis) (at once|at the same time|in parallel|together)?;(does|will) (a second|another) (window|terminal|chatcli) (work|disturb)?;can (two|several) (people|programs|windows) use the same {CHAT}?;what if I open (a|the same) {CHAT} twice?",
         weight=0.7,
     ),

@@ -586,7 +586,7 @@ suggest something (we can do|to ask|to try);what (is|was) it that you can do?;wh
     ),
     exchange(
         "Asked whether I learn.",
-        "No. I remember this conversation, but I do not learn from it.",
+        "I remember this conversation, but I do not learn from it.",
         "(do|can|will) you learn(| from me| from this| new things| from our chat| from mistakes| something| over time)(|?);(can|may) I (teach|train) you(| something| things| new things)(|?);do you (improve|get better|get smarter|change)(| over time| with time)(|?);are you (learning|being trained)(| now| from this)?;(is|are) (this|my messages|our chat) used (to train|for training)(| you)(|?)",
         0.8,
         True,
