@@ -82,7 +82,7 @@ def unknown_names(answer: str, program: dict[str, Any]) -> list[str]:
     """The commands, options, settings and keys that an answer names and `program` lacks."""
     commands = {*program["commands"]} | {a for each in program["commands"].values() for a in each["aliases"]}
     programs, settings = program["programs"], program["settings"]
-    options = {flag for each in programs.values() for flag in each["options"]}
+    options = {"-h", "--help"} | {flag for each in programs.values() for flag in each["options"]}
     wrong = [f"/{n}" for n in re.findall(r"(?<![\w/.~-])/([a-z][a-z-]*)", answer) if n not in commands]
     wrong += [f for f in re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", answer) if f not in options]
     for first, second in re.findall(r"chatcli ([a-z]+)(?: ([a-z]+))?", answer):
