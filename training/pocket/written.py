@@ -119,6 +119,15 @@ class Written:
         return any(re.search(r"\. So (?!yes\.|no\.)", each.thinking) for each in self.exchanges)
 
     @cached_property
+    def paraphrases(self) -> bool:
+        """Whether most questions share no word with what is told: only the words' meanings join them."""
+        told = {
+            word for one in self.exchanges if one.tells for each in one.wordings for word in plain_words(each)
+        }
+        asked = [each for one in self.exchanges if one.asks for each in one.wordings]
+        return sum(told.isdisjoint(plain_words(each)) for each in asked) > len(asked) / 2
+
+    @cached_property
     def fixed(self) -> frozenset[str]:
         """The words that it always has; no name in it should be one of them."""
         return frozenset(words_in(" ".join(self.texts)))
@@ -252,7 +261,9 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
 def moved(rng: Random, dialogue: Written, typed: list[tuple[Exchange, str]]) -> dict[str, str]:
     """Other words for some of the movable ones, so that what is said is repeated and not guessed."""
     # What is composed has no line, and words enough.
-    if not dialogue.line or not dialogue.tells or dialogue.concludes or rng.random() < 0.75:
+    if not dialogue.line or not dialogue.tells or rng.random() < 0.65:
+        return {}
+    if dialogue.concludes or dialogue.paraphrases:
         return {}
     share = rng.choice([0.15, 0.3, 0.6])
     return {word: rng.choice(vocabulary()[ending(word)]) for word in movable(typed) if rng.random() < share}
