@@ -257,7 +257,7 @@ def model(chat: LiveChat, argument: str) -> Result:
         asked = chat.model.settings.model_options.asked()
         options = ", ".join(f"{key} {value}" for key, value in asked.items())
         suffix = f", with {options}" if options else ""
-        return PlainText(f"The model is {chat.model.name}{suffix}.")
+        return PlainText(f"The model is {chat.model.name}{suffix}. /model NAME changes it.")
     before = chat.model.name
     chat.model.change(argument)
     if chat.model.name == before:

@@ -362,6 +362,12 @@ def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
                 late.append(turn)
             else:
                 turns.append(desk.record(turn))
+            # What is told after a change need not change anything.
+            if turns and turns[-1].sort == "written changed" and rng.random() < 0.3:
+                fresh = rendered(source, composed(rng), slips)[:1]
+                if not fresh[0][0].asks and not used & words(fresh):
+                    used |= words(fresh)
+                    turns.append(desk.record(fresh[0][1]))
         while rng.random() < 0.1:
             turns.append(desk.record(beside(desk)))
         while late and rng.random() < 0.15:

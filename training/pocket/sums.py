@@ -768,6 +768,9 @@ what is the (square root|cube root|root|logarithm|factorial|sine|cosine) of [a]?
 solve (x + [a] = [b]|the equation|for x: 2x = [a]|this equation);is [b] a prime(| number)?;(what is|how much is|tell me) pi(|?);what is the (average|mean|median) of [a] and [b]?;(integrate|derive|differentiate) (x|sin x|this)
 convert [a] (miles|inches|pounds|dollars|feet|degrees) (to|into) (km|cm|kg|euros|meters|celsius);how many (km|cm|kg|meters) are [a] (miles|inches|pounds|feet)?;[a].5 (+|-) [c].[d];what is [a].[c] (plus|minus|+|-) [d].2?;what is a (third|quarter|fifth|tenth) of [a]?
 (write|give me|list) the (first|next) (ten|five|[c]) (primes|prime numbers|fibonacci numbers|squares);write [a] (in binary|in hex|as a roman numeral|in roman numerals)
+(what is|what's|calculate|) [c] (**|^|to the power of) [d];(what's|what is|) [a] (mod|modulo|%) [c];(the |)remainder of [a] (divided by|over) [c];(what is|) 0x[c]f(| in decimal);(what's|what is|) [a] in (hex|octal|binary|roman numerals)
+(what's|what is|calculate|) [c] (*|times|x) [o][d] (+|-) [a][p];[o][a] (+|-) [d][p] (*|/|x) [c];[a] (+|-) ([d] (-|+) [c]);I (had|got) [a] (euros|pounds|dollars|quid) and spent [c].50(, |. |)how much (is |)left;[c] (coffees|tickets|beers) at [d].20 each, how much
+half of [a].5;[c].99 + [d].50;[d]:[c] minus [d] minutes;[a] km at [c] km/h, how long;[c]% (off|discount|tip) (on|of) [a];a (tip|discount) of [c] percent on [a]
 round [a].[d]7;what is [a]/[b] as a fraction?;what is -[a] (+|-|*) [c]?;what is the (area|volume) of a (circle|square|cube|ball)(| of size [a])?
 """
         ),
@@ -789,6 +792,8 @@ def beyond(source: Source, advert: bool) -> Turn:
         ),
     )
     slots = {
+        "o": "(",
+        "p": ")",
         "a": str(1 + int(rng.random() * one(rng, (99, 199, 9999)))),
         "b": str(big),
         "c": str(13 + int(rng.random() * 87)),

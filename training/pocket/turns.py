@@ -256,6 +256,15 @@ SECOND_THOUGHTS = (
     ". Hmm, no, [v]",
     ", no, [v]",
     " - no, [v]",
+    ", no sorry [v]",
+    ", sorry [v]",
+    ", wait no [v]",
+    " no wait [v]",
+    ", no make that [v]",
+    ", make that [v]",
+    " i mean [v]",
+    ", ugh, [v]",
+    ". Sorry, [v]",
 )
 ABOUT = (
     "what do you know about [x]?",
@@ -1266,6 +1275,9 @@ class Desk:
         wanted = self.told[-1] if self.rng.random() < 0.5 else self.rng.choice(self.told)
         question = self._asking([wanted])
         text = turn.user.rstrip(".!") + ". " + question.user
+        if self.rng.random() < 0.2:
+            # A question with the text that answers it, as `chatcli ask` joins them.
+            text = f"{question.user}\n\n{turn.user}"
         self.said[-1] = text
         return Turn(text, f"{turn.thinking} {question.thinking}", question.reply, "tell and ask")
 

@@ -300,10 +300,10 @@ class SessionFolder:
     def _not_found(self, name: str, names: list[str], matches: list[str]) -> str:
         if matches:
             return f"'{name}' could be any of {_listed(matches)}: give more of the name."
+        missing = f"There is no session '{name}' in {files.with_tilde(Path(str(self.location)))}."
         if similar := difflib.get_close_matches(name, names, 3):
-            return f"There is no session '{name}'. Did you mean {_listed(similar)}?"
-        listed = f"In a chat /resume lists them, and outside: {self.command('list')}"
-        return f"There is no session '{name}'. {listed}"
+            return f"{missing} Did you mean {_listed(similar)}?"
+        return f"{missing} In a chat /resume lists them, and outside: {self.command('list')}"
 
     def _path(self, name: str) -> Location:
         return listing.location(self.location, name)
