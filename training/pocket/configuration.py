@@ -10,6 +10,8 @@ from typing import Any
 from training.pocket.tokenizer import END, SPECIAL
 
 OLDEST_TRANSFORMERS = "4.57.0"
+# Thinking included. A sum of four numbers of four digits takes 240 with its working.
+MAX_REPLY_TOKENS = 300
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,6 @@ def export_configuration(shape: Shape, folder: Path) -> None:
         "pad_token_id": 0,
         "do_sample": False,
         "temperature": 0.0,
-        "max_new_tokens": 300,
+        "max_new_tokens": MAX_REPLY_TOKENS,
     }
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")

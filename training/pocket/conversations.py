@@ -90,8 +90,8 @@ def beside(desk: Desk, kind: str = "") -> Turn:
     _, maker = BESIDE[kind or pick(desk.rng, BESIDE_WEIGHTS)]
     turn = maker(desk.source, desk.advert)
     if not desk.source.held and turn.sort.startswith((*SET_REPLIES, *SUM_SORTS)):
-        sums = turn.sort.startswith(SUM_SORTS)
-        user = reworded(desk.rng, turn.user, words_of(turn.reply), SUMS if sums else GENERAL, dress=not sums)
+        groups = SUMS if turn.sort.startswith(SUM_SORTS) else GENERAL
+        user = reworded(desk.rng, turn.user, words_of(turn.reply), groups)
         turn = replace(turn, user=user, meant=user)
     return desk.record(turn)
 

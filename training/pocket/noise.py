@@ -218,6 +218,7 @@ NEARLY_SAID = (
     "my name;my name is [k];what is [n];who is [k];[k] lives in [n];called [k];[n] of [n];not [q];[n] my [q];"
     "your [n] [v] the;[k] [n] again;told [n] me;[k] plus [k];[q] and [q] and;where [n] is;[n] was [q] and [k]"
 ).split(";")
+VERBS = tuple(text for entry in lexicon.ALONE for text in entry)
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve twenty forty hundred".split()
 
 
@@ -226,7 +227,7 @@ def nearly_said(rng: Random) -> str:
     pools = {
         "n": (w.NOUNS, vocabulary()),
         "q": (w.ADJECTIVES, lexicon.QUALITIES, w.COLOURS),
-        "v": (tuple(text for entry in lexicon.ALONE for text in entry),),
+        "v": (VERBS,),
         "k": (NUMBERS, w.DAYS, w.NAMES),
     }
     return re.sub(r"\[(\w)\]", lambda slot: one(rng, one(rng, pools[slot[1]])), one(rng, NEARLY_SAID))

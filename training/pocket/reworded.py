@@ -11,6 +11,7 @@ from functools import lru_cache
 from random import Random
 
 from training.pocket.frames import OPENERS, TAILS, one
+from training.pocket.slips import words_of
 
 # Each of a line's phrases may stand for any other of it, whatever is around them.
 GENERAL = """
@@ -190,8 +191,6 @@ SMALL = frozenset(
     """.split()
 )
 LOSS = 0.3
-TOKEN = re.compile(r"\S+")
-WORD = re.compile(r"[a-z']+")
 
 
 @lru_cache
@@ -213,7 +212,7 @@ def synonymous(rng: Random, text: str, groups: str, kept: set[str], share: float
 
     def change(match: re.Match[str]) -> str:
         said = match[0]
-        if said[0] == "[" or rng.random() >= share or kept.intersection(WORD.findall(said.lower())):
+        if said[0] == "[" or rng.random() >= share or kept & words_of(said):
             return said
         other = one(rng, others[said.lower()])
         return other[:1].upper() + other[1:] if said[0].isupper() and said not in ("I'm", "I") else other
@@ -223,7 +222,7 @@ def synonymous(rng: Random, text: str, groups: str, kept: set[str], share: float
 
 def hasty(rng: Random, text: str, kept: set[str]) -> str:
     """The text without some of its small words; never without all of them."""
-    said = TOKEN.findall(text)
+    said = text.split()
     left = [
         word
         for word in said
@@ -232,13 +231,16 @@ def hasty(rng: Random, text: str, kept: set[str]) -> str:
     return " ".join(left) if len(left) > 1 and "\n" not in text else text
 
 
-def reworded(rng: Random, text: str, kept: set[str], groups: str = GENERAL, dress: bool = True) -> str:
-    """A message as somebody else might put it, nearly half of the time; `kept` words stay as they are."""
+def reworded(rng: Random, text: str, kept: set[str], groups: str) -> str:
+    """A message as somebody else might put it, nearly half of the time; `kept` words stay as they are.
+
+    Only with GENERAL are small words lost and courtesies put around it.
+    """
     chance = rng.random()
     if chance < 0.55:
         return text
     text = synonymous(rng, text, groups, kept, one(rng, (0.3, 0.6, 1.0)))
-    if not dress:
+    if groups is not GENERAL:
         return text
     if chance > 0.85:
         text = hasty(rng, text, kept)

@@ -769,7 +769,7 @@ solve (x + [a] = [b]|the equation|for x: 2x = [a]|this equation);is [b] a prime(
 convert [a] (miles|inches|pounds|dollars|feet|degrees) (to|into) (km|cm|kg|euros|meters|celsius);how many (km|cm|kg|meters) are [a] (miles|inches|pounds|feet)?;[a].5 (+|-) [c].[d];what is [a].[c] (plus|minus|+|-) [d].2?;what is a (third|quarter|fifth|tenth) of [a]?
 (write|give me|list) the (first|next) (ten|five|[c]) (primes|prime numbers|fibonacci numbers|squares);write [a] (in binary|in hex|as a roman numeral|in roman numerals)
 (what is|what's|calculate|) [c] (**|^|to the power of) [d];(what's|what is|) [a] (mod|modulo|%) [c];(the |)remainder of [a] (divided by|over) [c];(what is|) 0x[c]f(| in decimal);(what's|what is|) [a] in (hex|octal|binary|roman numerals)
-(what's|what is|calculate|) [c] (*|times|x) [o][d] (+|-) [a][p];[o][a] (+|-) [d][p] (*|/|x) [c];[a] (+|-) ([d] (-|+) [c]);I (had|got) [a] (euros|pounds|dollars|quid) and spent [c].50(, |. |)how much (is |)left;[c] (coffees|tickets|beers) at [d].20 each, how much
+(what's|what is|calculate|) [c] (*|times|x) [o][d] (+|-) [a][p];[o][a] (+|-) [d][p] (*|/|x) [c];[a] (+|-) [o][d] (-|+) [c][p];I (had|got) [a] (euros|pounds|dollars|quid) and spent [c].50(, |. |)how much (is |)left;[c] (coffees|tickets|beers) at [d].20 each, how much
 half of [a].5;[c].99 + [d].50;[d]:[c] minus [d] minutes;[a] km at [c] km/h, how long;[c]% (off|discount|tip) (on|of) [a];a (tip|discount) of [c] percent on [a]
 round [a].[d]7;what is [a]/[b] as a fraction?;what is -[a] (+|-|*) [c]?;what is the (area|volume) of a (circle|square|cube|ball)(| of size [a])?
 """

@@ -17,9 +17,8 @@ from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.models.cache import make_prompt_cache
 
 from chatcli.model import column_parallel
+from training.pocket.configuration import MAX_REPLY_TOKENS
 
-# As generation_config.json has it. A sum of four numbers of four digits takes 240 with its working.
-MAX_REPLY_TOKENS = 300
 MARKERS = re.compile(r"</?think>|<\|")
 
 

@@ -303,10 +303,10 @@ def library() -> tuple[tuple[Written, ...], tuple[float, ...]]:
     So are those in which nothing is told, of which there are fewer than people begin with.
     """
     found = [each for file in files().values() for each in file if not kept_aside(each)]
-    wordings = [sum(len(each.wordings) for each in one.exchanges) for one in found]
     return tuple(found), tuple(
         accumulate(
-            count**0.5 * (1 if one.tells else UNTOLD) for one, count in zip(found, wordings, strict=True)
+            sum(len(each.wordings) for each in one.exchanges) ** 0.5 * (1 if one.tells else UNTOLD)
+            for one in found
         )
     )
 
@@ -390,8 +390,7 @@ def rendered(
     for exchange, text in typed:
         # Where words are moved, a synonym could be one of those that moved.
         if reword and not other and not exchange.tells:
-            groups = STRICT if exchange.asks else GENERAL
-            text = reworded(rng, text, set(), groups, dress=not exchange.asks)
+            text = reworded(rng, text, set(), STRICT if exchange.asks else GENERAL)
         wording = replaced(text, other)
         wording = careless(rng, wording, answers) if hasty else wording
         thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
