@@ -17,7 +17,7 @@ from training.pocket.notes import noted
 from training.pocket.passages import content
 from training.pocket.phrases import capital
 from training.pocket.problems import problem
-from training.pocket.reworded import GENERAL, SUMS, reworded
+from training.pocket.reworded import GENERAL, STRICT, SUMS, reworded
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
@@ -207,6 +207,8 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     def say(maker: Callable[[Desk], Turn]) -> Turn:
         known = list(desk.told)
         turn = desk.record(maker(desk))
+        if turn.sort.startswith(("ask", "unknown")) and not source.held:
+            turn = asked_otherwise(desk, turn)
         if turn.sort.startswith(("ask", "unknown", "talk", "self", "help")) and rng.random() < 0.01:
             return retyped(desk, turn, turn.user.upper())
         return slip(desk, turn, slips, known) if slips else turn
@@ -255,6 +257,15 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     else:
         turns.append(say(MAKERS[last]))
     return Conversation(system_prompt(rng) if difficulty.turns > 4 else None, turns)
+
+
+def asked_otherwise(desk: Desk, turn: Turn) -> Turn:
+    """The question in other words, none of which was said of something else."""
+    values = words_of(" ".join(map(value_text, desk.told)))
+    user = reworded(desk.rng, turn.user, values, STRICT)
+    if (words_of(user) - words_of(turn.user)) & words_of(" ".join(desk.said)):
+        return turn
+    return replace(retyped(desk, turn, user), meant=user)
 
 
 # What is typed there is noise already, or must be repeated as it is.

@@ -25,11 +25,11 @@ from training.pocket import freely, held_out, loops, written
 from training.pocket.conversations import rules
 from training.pocket.grounding import grounded
 from training.pocket.held_out import Dialogue
-from training.pocket.passages import Passage
 from training.pocket.phrases import words_in
 from training.pocket.speed import speeds
 from training.pocket.talk import Answer, Engine, Talk, replies
-from training.pocket.turns import MAKERS, Desk, Turn
+from training.pocket.turns import MAKERS, Desk, Known, Turn
+from training.pocket.turns import answer as evidence
 from training.pocket.values import Source
 
 # The kinds of turns between telling a fact and asking for it.
@@ -125,8 +125,18 @@ def recall(
         for fact in desk.rng.sample(early, min(asked, len(early))):
             if fact in desk.told:
                 turn = desk._asking([fact])
-                value = fact.answer() if isinstance(fact, Passage) else fact.value
-                yield value, turn, talk.say(turn.user)
+                yield expected(fact), turn, talk.say(turn.user)
+
+
+def expected(fact: Known) -> str:
+    """What a reply to the question for a fact must have."""
+    found = evidence(fact)
+    return {"yes": "Yes,", "no": "No,"}.get(found, found)
+
+
+def has(answer: Answer, value: str) -> bool:
+    """Whether a reply has the value, in capitals or not."""
+    return value.casefold() in answer.text.casefold()
 
 
 def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Iterator[tuple[Turn, Answer]]:
@@ -173,8 +183,8 @@ def add_generated(table: Table, engine: Engine, options: argparse.Namespace) -> 
     for think in (True, False) if options.both else (True,):
         mode = "" if think else ", no thinking"
         for value, turn, answer in recall(engine, options.seed, options.count, think):
-            table.add(f"recall over 10 turns{mode}", value in answer.text, answer, think)
-            report(options.show and value not in answer.text, turn.user, value, answer)
+            table.add(f"recall over 10 turns{mode}", has(answer, value), answer, think)
+            report(options.show and not has(answer, value), turn.user, value, answer)
         table.print_last()
         for name, (kind, good) in KINDS.items():
             for turn, answer in single(engine, options.seed, options.count, kind, think):
@@ -198,8 +208,8 @@ def add_long(table: Table, engine: Engine, options: argparse.Namespace) -> None:
     }
     for name, shape in conversations.items():
         for value, turn, answer in recall(engine, options.seed + 1, think=True, **shape):
-            table.add(name, value in answer.text, answer)
-            report(options.show and value not in answer.text, turn.user, value, answer)
+            table.add(name, has(answer, value), answer)
+            report(options.show and not has(answer, value), turn.user, value, answer)
         table.print_last()
 
 

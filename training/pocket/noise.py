@@ -196,10 +196,15 @@ def again(rng: Random) -> str:
         )
     pool = vocabulary() + SMALL_WORDS * 4
     if way < 0.68:
-        word = one(rng, one(rng, (w.NOUNS, pool, SMALL_WORDS))) if rng.random() < 0.8 else invented(rng)
-        return one(rng, (" ", " ", ", ", "! ", "\n", "")).join(
+        word = (
+            one(rng, one(rng, (w.NOUNS, pool, SMALL_WORDS, ASKED_WORDS)))
+            if rng.random() < 0.8
+            else invented(rng)
+        )
+        text = one(rng, (" ", " ", ", ", "! ", "\n", "")).join(
             [word] * (3 + int(rng.random() * one(rng, (3, 10, 30))))
         )
+        return one(rng, BEGINNINGS) + text + one(rng, ("?", "", ".")) if rng.random() < 0.2 else text
     if way < 0.72:
         return " ".join(again(rng) for _ in range(2 + int(rng.random() * 3)))
     phrase = (
@@ -233,6 +238,14 @@ def nearly_said(rng: Random) -> str:
     return re.sub(r"\[(\w)\]", lambda slot: one(rng, one(rng, pools[slot[1]])), one(rng, NEARLY_SAID))
 
 
+BEGINNINGS = ("what is ", "who ", "where is my ", "my ", "is the ", "why ", "when did ", "how many ", "i ")
+# Words that mean something in a question, over and over or in no order.
+ASKED_WORDS = """
+favourite name called age birthday job street number colour hobby pet born live work like again remember forget told
+know ask tell say said answer question first last plus minus times equals sum half double divided percent branch
+resume rewind edit panel cache token prompt model session checkpoint tree thinking save quit help list search hello
+thanks sorry bye yes no ok please good morning night pocket chatcli code password address mother brother friend
+""".split()
 # Small words, of which a message without sense is made as much as any.
 SMALL_WORDS = """
 a all and are as at because but by can do down for from has have how i if in is it just me my never no not of off
@@ -254,13 +267,11 @@ def vocabulary() -> list[str]:
 def salad(rng: Random) -> str:
     """Words in no order, typed like a sentence."""
     words = [
-        one(rng, SMALL_WORDS) if rng.random() < 0.35 else one(rng, vocabulary())
+        one(rng, one(rng, (SMALL_WORDS, ASKED_WORDS))) if rng.random() < 0.4 else one(rng, vocabulary())
         for _ in range(3 + int(rng.random() * one(rng, (5, 10, 25))))
     ]
     text = " ".join(words)
-    start = one(
-        rng, ("what is ", "who ", "where is my ", "my ", "is the ", "why ", "when did ", "how many ", "i ")
-    )
+    start = one(rng, BEGINNINGS)
     way = rng.random()
     if way < 0.2:
         return f"{text.capitalize()}."
@@ -280,7 +291,9 @@ def nonsense(source: Source, advert: bool) -> Turn:
     """Noise, which pocket did not understand."""
     rng = source.rng
     way = rng.random()
-    if way < 0.28:
+    if way < 0.012:
+        text = " ".join(one(rng, (again, salad, mash))(rng) for _ in range(5 + int(rng.random() * 50)))[:2200]
+    elif way < 0.28:
         text = mash(rng)
     elif way < 0.6:
         text = again(rng)
