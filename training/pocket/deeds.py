@@ -312,8 +312,7 @@ SELF: tuple[Kind, ...] = (
         "food",
         "I (had|ate|have) [v] for (breakfast|lunch|dinner|supper);I ate [v];today I ate [v];"
         "there was [v] (for lunch|for dinner|today);I (cooked|made) myself [v];I just finished [v]",
-        "what did I (eat|have)(| today| for breakfast| for lunch| for dinner)?;"
-        f"{RECALL} what I ate?;what have I eaten?",
+        f"what did I eat(| today)?;what food did I (eat|have)?;{RECALL} what I ate?;what have I eaten?",
         "you ate [v]",
         "what they ate",
     ),
@@ -371,8 +370,10 @@ SELF: tuple[Kind, ...] = (
     ),
     deed(
         "digits",
-        "I have [v] (brothers|siblings|sisters)",
-        "how many (brothers|siblings|sisters) do I have?",
+        "I have [v] (siblings|brothers and sisters);I'm one of many, I have [v] siblings;"
+        "I grew up with [v] (siblings|brothers and sisters)",
+        "how many (brothers and sisters|siblings) do I have?;how many (brothers and sisters|siblings) "
+        "did I grow up with?;(how many|what number of) siblings have I got?",
         "you have [v] siblings",
         "how many siblings they have",
         weight=0.3,

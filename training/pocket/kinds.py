@@ -326,7 +326,7 @@ EVENT = Kind(
         "[x] is [v]",
         "[x] is [v]",
         "[x] (starts|takes place|will be|is scheduled|was moved to be|begins|happens) [v]",
-        "[x] (leaves|departs|arrives|ends|starts) [v]",
+        "[x] (leaves|departs|starts) [v]",
         "I have a [n] [v]",
         "I have a [n] [v]",
         "I've got a [n] [v]",
@@ -351,7 +351,7 @@ EVENT = Kind(
     (
         "when is [x](| again)?",
         "when is (the|my) [n]?",
-        "when (does|do) (the|my) [n] (start|begin|take place|leave|depart|end)?",
+        "when (does|do) (the|my) [n] (start|begin|take place|leave|depart)?",
         "(what|which) (day|time) is (the|my) [n]?",
         "when do I have to be at (the|my) [n]?",
         "(when's|when is) that [n]?",
