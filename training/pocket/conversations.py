@@ -44,7 +44,7 @@ DURING = {
 }
 LAST = {
     "tell": 14,
-    "ask": 30,
+    "ask": 40,
     "unknown": 8,
     "half": 1,
     "correct": 7,
