@@ -20,7 +20,7 @@ from training.pocket.problems import problem
 from training.pocket.reworded import GENERAL, STRICT, SUMS, reworded
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
-from training.pocket.turns import MAKERS, Desk, Known, Turn, value_text
+from training.pocket.turns import MAKERS, TELLING, Desk, Known, Turn, looking_back, value_text
 from training.pocket.values import Source, thing
 from training.pocket.written import Written, library, rendered, stands_alone, words
 
@@ -82,6 +82,8 @@ COMPOSED_SHARES: tuple[tuple[float, Callable[[Random], Written]], ...] = (
 # What is said in these may be put in other words: replies are set, and repeat a slot at most.
 SET_REPLIES = ("help", "open", "talk", "self")
 SUM_SORTS = ("sum", "mixed sum", "times")
+# The share of conversations by hand that end with a question for the first or the last message.
+LOOKING_BACK = 0.05
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -319,7 +321,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     desk = Desk(source)
     slips = rng.choice(SLIPS)
     if rng.random() < 0.25:
-        return Conversation(system_prompt(rng), ended(rng, mingled(source, desk, slips)))
+        return Conversation(system_prompt(rng), ended(source, mingled(source, desk, slips)))
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
     for number in range(rng.choice([1, 1, 2, 2, 3, 4])):
@@ -343,7 +345,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
             turns.append(desk.record(turn))
         if dialogue.alone or len(turns) >= difficulty.turns:
             break
-    return Conversation(system_prompt(rng) if rng.random() < 0.5 else None, ended(rng, turns))
+    return Conversation(system_prompt(rng) if rng.random() < 0.5 else None, ended(source, turns))
 
 
 def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
@@ -387,10 +389,15 @@ def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
     return turns + [desk.record(turn) for turn in late[: rng.randint(2, 10)]]
 
 
-def ended(rng: Random, turns: list[Turn]) -> list[Turn]:
-    """Turns up to one of those written by hand: only the last one thinks, and mostly it is a question."""
+def ended(source: Source, turns: list[Turn]) -> list[Turn]:
+    """Turns up to one of those written by hand, mostly a question; now and then the user looks back then."""
+    rng = source.rng
     ends = [place for place, turn in enumerate(turns) if turn.sort.startswith("written")]
     asked = ("written ask", "written unknown")
     chances = [place + 1 if turns[place].sort.startswith(asked) else 0.7 * (place + 1) for place in ends]
-    last = rng.choices(ends, chances)[0]
-    return [cut(rng, turn) for turn in turns[:last]] + [turns[last]]
+    turns = turns[: rng.choices(ends, chances)[0] + 1]
+    if rng.random() < LOOKING_BACK:
+        telling = max((i for i, turn in enumerate(turns) if turn.sort.startswith(TELLING)), default=-1)
+        back = looking_back(source, [turn.user for turn in turns], telling, rng.random() < 0.5)
+        turns += [back] if back else []
+    return [cut(rng, turn) for turn in turns[:-1]] + turns[-1:]

@@ -1269,19 +1269,7 @@ class Desk:
 
     def quote(self) -> Turn:
         """The user asks what they said first, or last."""
-        first = self.rng.random() < 0.7
-        if not self.said:
-            return self.ask()
-        text = roughen(self.rng, framed(self.rng, FIRST if first else JUST, self.source.held), self.lower())
-        told = not first and self.telling >= 0 and re.search(r"\b(?:tell|told)\b", text, re.IGNORECASE)
-        said = self.said[0 if first else self.telling if told else -1].strip()
-        if not said or len(said) > 160:
-            return self.ask()
-        if told:
-            return Turn(text, "Asked: the last that they told.", f"The last you told me: {said}", "quote")
-        when = "First" if first else "Just before"
-        word = "first" if first else "last"
-        return Turn(text, f"Asked: the {word} message.", f"{when} you said: {said}", "quote")
+        return looking_back(self.source, self.said, self.telling, self.lower()) or self.ask()
 
     def chatter(self, sentences: int = 0) -> Turn:
         """Lines in which nothing is about the user."""
@@ -1390,6 +1378,21 @@ def topics_of(facts_: list[Known]) -> str:
         else fact.topic()
         for fact in facts_
     )
+
+
+def looking_back(source: Source, said: list[str], telling: int, lower: bool) -> Turn | None:
+    """The user asks which message was the first, or the last, or the last that told something."""
+    rng = source.rng
+    first = rng.random() < 0.7
+    text = roughen(rng, framed(rng, FIRST if first else JUST, source.held), lower)
+    told = not first and telling >= 0 and re.search(r"\b(?:tell|told)\b", text, re.IGNORECASE)
+    quoted = said[0 if first else telling if told else -1].strip() if said else ""
+    if not quoted or len(quoted) > 160:
+        return None
+    if told:
+        return Turn(text, "Asked: the last that they told.", f"The last you told me: {quoted}", "quote")
+    when, word = ("First", "first") if first else ("Just before", "last")
+    return Turn(text, f"Asked: the {word} message.", f"{when} you said: {quoted}", "quote")
 
 
 def answer(fact: Known) -> str:
