@@ -134,9 +134,9 @@ def expected(fact: Known) -> str:
     return {"yes": "Yes,", "no": "No,"}.get(found, found)
 
 
-def has(answer: Answer, value: str) -> bool:
+def has(text: str, value: str) -> bool:
     """Whether a reply has the value, in capitals or not."""
-    return value.casefold() in answer.text.casefold()
+    return value.casefold() in text.casefold()
 
 
 def single(engine: Engine, seed: int, count: int, kind: str, think: bool) -> Iterator[tuple[Turn, Answer]]:
@@ -183,8 +183,8 @@ def add_generated(table: Table, engine: Engine, options: argparse.Namespace) -> 
     for think in (True, False) if options.both else (True,):
         mode = "" if think else ", no thinking"
         for value, turn, answer in recall(engine, options.seed, options.count, think):
-            table.add(f"recall over 10 turns{mode}", has(answer, value), answer, think)
-            report(options.show and not has(answer, value), turn.user, value, answer)
+            table.add(f"recall over 10 turns{mode}", has(answer.text, value), answer, think)
+            report(options.show and not has(answer.text, value), turn.user, value, answer)
         table.print_last()
         for name, (kind, good) in KINDS.items():
             for turn, answer in single(engine, options.seed, options.count, kind, think):
@@ -208,8 +208,8 @@ def add_long(table: Table, engine: Engine, options: argparse.Namespace) -> None:
     }
     for name, shape in conversations.items():
         for value, turn, answer in recall(engine, options.seed + 1, think=True, **shape):
-            table.add(name, has(answer, value), answer)
-            report(options.show and not has(answer, value), turn.user, value, answer)
+            table.add(name, has(answer.text, value), answer)
+            report(options.show and not has(answer.text, value), turn.user, value, answer)
         table.print_last()
 
 

@@ -1,0 +1,53 @@
+"""What is asked of what was said: other words for it, the right answer to it, and the first message."""
+
+from __future__ import annotations
+
+from random import Random
+
+from training.pocket.conversations import Difficulty, asked_otherwise, by_hand
+from training.pocket.evaluate import expected, has
+from training.pocket.turns import Desk, Turn, looking_back
+from training.pocket.values import Source
+
+
+def test_every_recalled_fact_can_be_answered_right() -> None:
+    for seed in range(150):
+        desk = Desk(Source(Random(seed), held=True))
+        desk.tell(3)
+        for fact in desk.told:
+            turn = desk._asking([fact])
+            assert has(turn.reply, expected(fact)), turn
+
+
+def test_another_word_is_none_of_something_else_that_was_said() -> None:
+    turn = Turn("What is my mother called?", "", "", "ask")
+    said = set()
+    for seed in range(200):
+        desk = Desk(Source(Random(seed)), said=["My mum is Ada", turn.user])
+        other = asked_otherwise(desk, turn)
+        assert other.meant == other.user == desk.said[-1]
+        said.add(other.user)
+    assert "What is my mama called?" in said
+    assert not any("mum" in user for user in said)
+
+
+def test_the_first_message_and_the_last_are_quoted() -> None:
+    said = ["my cat is Momo", "is it raining?"]
+    quoted = {
+        (turn.thinking, turn.reply)
+        for seed in range(200)
+        if (turn := looking_back(Source(Random(seed)), said, 0, lower=True))
+    }
+    assert quoted == {
+        ("Asked: the first message.", "First you said: my cat is Momo"),
+        ("Asked: the last message.", "Just before you said: is it raining?"),
+        ("Asked: the last that they told.", "The last you told me: my cat is Momo"),
+    }
+
+
+def test_a_long_talk_may_end_with_a_look_back() -> None:
+    source = Source(Random(4))
+    talks = [by_hand(source, Difficulty()).turns for _ in range(200)]
+    quotes = [turns for turns in talks if turns[-1].thinking == "Asked: the first message."]
+    assert quotes
+    assert all(turns[-1].reply == f"First you said: {turns[0].user.strip()}" for turns in quotes)
