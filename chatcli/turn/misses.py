@@ -16,7 +16,7 @@ EVICTED_MESSAGE = f"the checkpoints are {GONE}"
 NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
 STOPPED = "the turn before was stopped"
-NOT_SETTLED = "the last reply was not yet run as the history has it"
+NOT_SETTLED = "the last reply was not settled yet when this message came"
 
 
 def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
