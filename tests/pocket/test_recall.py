@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from training.pocket.conversations import Difficulty, asked_otherwise, by_hand
+from training.pocket.conversations import Difficulty, asked_otherwise, by_hand, told_number
 from training.pocket.evaluate import expected, has
 from training.pocket.turns import Desk, Turn, looking_back
 from training.pocket.values import Source
@@ -51,3 +51,18 @@ def test_a_long_talk_may_end_with_a_look_back() -> None:
     quotes = [turns for turns in talks if turns[-1].thinking == "Asked: the first message."]
     assert quotes
     assert all(turns[-1].reply == f"First you said: {turns[0].user.strip()}" for turns in quotes)
+
+
+def test_a_number_that_was_told_is_reckoned_with() -> None:
+    source = Source(Random(5))
+    sums = [
+        turns
+        for turns in (by_hand(source, Difficulty()).turns for _ in range(300))
+        if turns[-1].sort == "sum" and told_number(turns[:-1]) is not None
+    ]
+    assert sums
+    for turns in sums:
+        said, result = turns[-1].reply.rstrip(".").split(" = ")
+        assert str(told_number(turns[:-1])) in said.split()
+        first, sign, second = said.split()
+        assert int(first) + int(sign + second) == int(result)

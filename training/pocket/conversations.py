@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from training.pocket.problems import problem
 from training.pocket.reworded import GENERAL, STRICT, SUMS, reworded
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
+from training.pocket.sums import with_number
 from training.pocket.turns import MAKERS, TELLING, Desk, Known, Turn, looking_back, value_text
 from training.pocket.values import Source, thing
 from training.pocket.written import Written, library, rendered, stands_alone, words
@@ -84,6 +86,9 @@ SET_REPLIES = ("help", "open", "talk", "self")
 SUM_SORTS = ("sum", "mixed sum", "times")
 # The share of conversations by hand that end with a question for the first or the last message.
 LOOKING_BACK = 0.05
+# The share of those in which a number was told that end with a sum of it.
+SUMMING = 0.05
+WHOLE = re.compile(r"(?<![\w.,:/+-])[1-9]\d{1,3}(?![\w:/-]|[.,]\d)")
 BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 
 
@@ -96,6 +101,20 @@ def beside(desk: Desk, kind: str = "") -> Turn:
         user = reworded(desk.rng, turn.user, words_of(turn.reply), groups)
         turn = replace(turn, user=user, meant=user)
     return desk.record(turn)
+
+
+def told_number(turns: list[Turn]) -> int | None:
+    """A number of two to four digits in what was said last, if there is one."""
+    found = [match for turn in turns[-6:] for match in WHOLE.findall(turn.user)]
+    return int(found[-1]) if found else None
+
+
+def aside(desk: Desk, turns: list[Turn]) -> Turn:
+    """A turn about nothing that was told, though it may be a sum with a number that was."""
+    known = told_number(turns)
+    if known is not None and desk.rng.random() < 0.2:
+        return desk.record(with_number(desk.source, known))
+    return beside(desk)
 
 
 # Under these names evaluate.py asks for what is said beside facts.
@@ -341,7 +360,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
         for place, (exchange, turn) in enumerate(told):
             if place and exchange.asks and not exchange.bound and not dialogue.alone:
                 while rng.random() < 0.15:
-                    turns.append(cut(rng, desk.record(beside(desk))))
+                    turns.append(cut(rng, aside(desk, turns)))
             turns.append(desk.record(turn))
         if dialogue.alone or len(turns) >= difficulty.turns:
             break
@@ -382,7 +401,7 @@ def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
                     used |= words(fresh)
                     turns.append(desk.record(fresh[0][1]))
         while rng.random() < 0.1:
-            turns.append(desk.record(beside(desk)))
+            turns.append(aside(desk, turns))
         while late and rng.random() < 0.15:
             turns.append(desk.record(late.pop(rng.randrange(len(late)))))
     rng.shuffle(late)
@@ -400,4 +419,6 @@ def ended(source: Source, turns: list[Turn]) -> list[Turn]:
         telling = max((i for i, turn in enumerate(turns) if turn.sort.startswith(TELLING)), default=-1)
         back = looking_back(source, [turn.user for turn in turns], telling, rng.random() < 0.5)
         turns += [back] if back else []
+    elif (known := told_number(turns)) is not None and rng.random() < SUMMING:
+        turns.append(with_number(source, known))
     return [cut(rng, turn) for turn in turns[:-1]] + turns[-1:]

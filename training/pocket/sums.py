@@ -173,6 +173,21 @@ def plain_sum(source: Source, advert: bool) -> Turn:
     return Turn(text, working, f"{shown(first, steps)} = {total}.", "sum")
 
 
+def with_number(source: Source, known: int) -> Turn:
+    """A sum typed with signs, one of whose numbers was told before."""
+    rng = source.rng
+    while True:
+        sign, numbers = one(rng, ("+", "-", "-")), [known, number(rng)]
+        first, second = sorted(numbers, reverse=True) if sign == "-" else rng.sample(numbers, 2)
+        if (sign == "-" or first + second <= MOST) and is_held_out(first, f"{sign}{second}") == source.held:
+            break
+    start = one(rng, ("", "", "", "so ", "and ", "ok ", "what is ", "how much is ", "quick: "))
+    space, end = one(rng, ("", " ")), one(rng, ("", "", "?", "?", " =", " = ?"))
+    working, total = chained(first, [(sign, second)])
+    reply = f"{shown(first, [(sign, second)])} = {total}."
+    return Turn(f"{start}{first}{space}{sign}{space}{second}{end}", working, reply, "sum")
+
+
 # Stories. [a], [b], [c] are numbers, [t] what is counted, [n] and [o] people.
 GAIN = "bought [b] more|got [b] more|found [b] more|was given [b] more|picked [b] more|received [b]|bought [b]|found [b]|got [b] from [o]"
 LOSE = "ate [b]|lost [b]|gave away [b]|sold [b]|broke [b]|gave [b] to [o]|threw away [b]|used [b]|dropped [b]|gave [o] [b]"
