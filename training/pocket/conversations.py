@@ -284,7 +284,9 @@ def asked_otherwise(desk: Desk, turn: Turn) -> Turn:
     """The question in other words, none of which was said of something else."""
     values = words_of(" ".join(map(value_text, desk.told)))
     user = reworded(desk.rng, turn.user, values, STRICT)
-    if (words_of(user) - words_of(turn.user)) & words_of(" ".join(desk.said)):
+    fresh = words_of(user) - words_of(turn.user)
+    # Most questions stay as they are; what was said may be long.
+    if user == turn.user or fresh & words_of(" ".join(desk.said)):
         return turn
     return replace(retyped(desk, turn, user), meant=user)
 

@@ -66,6 +66,12 @@ def shown(first: int, steps: list[tuple[str, int]]) -> str:
     return " ".join([str(first), *(f"{sign} {number}" for sign, number in steps)])
 
 
+def reckoned(text: str, first: int, steps: list[tuple[str, int]]) -> Turn:
+    """A sum as it was typed, worked out."""
+    working, total = chained(first, steps)
+    return Turn(text, working, f"{shown(first, steps)} = {total}.", "sum")
+
+
 def number(rng: Random) -> int:
     """Up to MOST, mostly of one digit or two."""
     top = one(rng, (10, 13, 21, 51, 100, 100, 100, 100, 200, 1000, 1000, 2100, MOST + 1))
@@ -169,8 +175,7 @@ def plain_sum(source: Source, advert: bool) -> Turn:
             for (sign, _), text in zip(steps, numbers[1:], strict=True)
         )
         text = fill(typed(rng, WANT.draw(source)), {"e": written})
-    working, total = chained(first, steps)
-    return Turn(text, working, f"{shown(first, steps)} = {total}.", "sum")
+    return reckoned(text, first, steps)
 
 
 def with_number(source: Source, known: int) -> Turn:
@@ -183,9 +188,7 @@ def with_number(source: Source, known: int) -> Turn:
             break
     start = one(rng, ("", "", "", "so ", "and ", "ok ", "what is ", "how much is ", "quick: "))
     space, end = one(rng, ("", " ")), one(rng, ("", "", "?", "?", " =", " = ?"))
-    working, total = chained(first, [(sign, second)])
-    reply = f"{shown(first, [(sign, second)])} = {total}."
-    return Turn(f"{start}{first}{space}{sign}{space}{second}{end}", working, reply, "sum")
+    return reckoned(f"{start}{first}{space}{sign}{space}{second}{end}", first, [(sign, second)])
 
 
 # Stories. [a], [b], [c] are numbers, [t] what is counted, [n] and [o] people.
