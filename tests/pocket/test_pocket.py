@@ -141,6 +141,12 @@ def test_text_streams_with_its_capitals(recipe: Any) -> None:
         ("I have to buy milk", "Anna has to buy milk"),
         ("I don't like rain", "Anna doesn't like rain"),
         ("I can play chess", "Anna can play chess"),
+        ("what can't I stand?", "what can't Anna stand?"),
+        ("what don't I like?", "what doesn't Anna like?"),
+        ("I became a nurse", "Anna became a nurse"),
+        ("who pays me?", "who pays Anna?"),
+        ("what car is mine?", "what car is Anna's?"),
+        ("I am teaching myself Greek", "Anna is teaching herself Greek"),
     ],
 )
 def test_what_is_said_of_oneself_can_be_said_of_another(said: str, of_anna: str) -> None:

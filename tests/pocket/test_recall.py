@@ -57,7 +57,7 @@ def test_a_number_that_was_told_is_reckoned_with() -> None:
     source = Source(Random(5))
     sums = [
         turns
-        for turns in (by_hand(source, Difficulty()).turns for _ in range(300))
+        for turns in (by_hand(source, Difficulty()).turns for _ in range(900))
         if turns[-1].sort == "sum" and told_number(turns[:-1]) is not None
     ]
     assert sums

@@ -29,7 +29,7 @@ from training.pocket.written import Written, library, rendered, stands_alone, wo
 DURING = {
     "tell": 34,
     "ask": 27,
-    "unknown": 7,
+    "unknown": 4,
     "half": 0.5,
     "correct": 6,
     "who": 1.5,
@@ -47,7 +47,7 @@ DURING = {
 LAST = {
     "tell": 14,
     "ask": 40,
-    "unknown": 8,
+    "unknown": 6,
     "half": 1,
     "correct": 7,
     "who": 2.5,

@@ -10,7 +10,8 @@ PAST = frozenset(
     """
     was had did moved grew met saw called visited bought got lost broke forgot sold parked left ate
     married turned started booked planned ordered watched went came put spent took gave told made
-    chose adopted found named kept hid built wrote won lent borrowed planted painted broke
+    chose adopted found named kept hid built wrote won lent borrowed planted painted
+    became began brought drew ran said sat stood wed
     """.split()
 )
 MODALS = frozenset("can cannot can't will would could should must may might used".split())
@@ -21,6 +22,13 @@ ADVERBS = frozenset(
     """.split()
 )
 IRREGULAR = {"have": "has", "am": "is", "are": "is", "do": "does", "don't": "doesn't", "go": "goes"}
+# What stands before the subject of a question, and its third person where that is another word.
+INVERTED = {
+    **dict.fromkeys(
+        ("was", "did", "can", "can't", "cannot", "will", "should", "shouldn't", "must", "could"), ""
+    ),
+    **{"would": "", "am": "is", "are": "is", "were": "was", "do": "does", "don't": "doesn't", "have": "has"},
+}
 ME = {
     "I": "you",
     "i": "you",
@@ -48,6 +56,7 @@ class Person:
     pronoun_object: str = "them"
 
 
+REFLEXIVE = {"her": "herself", "him": "himself", "it": "itself", "them": "themselves"}
 PRONOUNS = {"she": ("her", "her"), "he": ("his", "him"), "it": ("its", "it"), "they": ("their", "them")}
 
 
@@ -81,9 +90,9 @@ def pieces(text: str) -> tuple[str, ...]:
 
 @lru_cache(100_000)
 def third(text: str) -> str:
-    """A clause of "I" or "you" with {S}, {P}, {s}, {p} and {o} where another's words belong.
+    """A clause of "I" or "you" with {S}, {P}, {s}, {p}, {o} and {r} where another's words belong.
 
-    The first mention is {S} or {P}; later ones are the pronouns {s}, {p} and {o}.
+    The first mention is {S} or {P}; later ones are the pronouns {s}, {p}, {o} and {r}, "herself".
     """
     parts = list(pieces(text))
     words = [i for i, part in enumerate(parts) if part[0].isalpha()]
@@ -95,18 +104,23 @@ def third(text: str) -> str:
             out[i] = "{s}" if named else "{S}"
             named = True
             before = parts[words[at - 1]] if at else ""
-            if before.lower() in ("do", "don't", "am", "are", "have", "was", "were", "did", "can", "will"):
-                asked = {"am": "is", "are": "is", "were": "was", "do": "does", "have": "has"}
-                out[words[at - 1]] = asked.get(before.lower(), before)
+            if before.lower() in INVERTED:
+                out[words[at - 1]] = INVERTED[before.lower()] or before
                 if before[:1].isupper():
                     out[words[at - 1]] = out[words[at - 1]].capitalize()
-            elif before.lower() not in ("should", "must", "could", "would"):
+            else:
                 conjugate(parts, out, words[at + 1 :])
         elif word in ("my", "your", "My", "Your") and not (word.lower() == "your" and "my" in parts):
             out[i] = "{p}" if named else "{P}"
             named = True
         elif word in ("me", "myself") and named:
-            out[i] = "{o}"
+            out[i] = "{o}" if word == "me" else "{r}"
+        elif word == "mine" and not named:
+            out[i] = "{P}"
+            named = True
+        elif word == "me" and not {"I", "my", "My", "you"}.intersection(parts):
+            out[i] = "{S}"
+            named = True
     return "".join(out)
 
 
@@ -130,7 +144,7 @@ def about(text: str, person: Person) -> str:
         return text
     form = form.replace("{S}", person.subject).replace("{P}", person.possessive)
     form = form.replace("{s}", person.pronoun).replace("{p}", person.pronoun_possessive)
-    return form.replace("{o}", person.pronoun_object)
+    return form.replace("{o}", person.pronoun_object).replace("{r}", REFLEXIVE[person.pronoun_object])
 
 
 @lru_cache(100_000)

@@ -275,9 +275,9 @@ def salad(rng: Random) -> str:
     way = rng.random()
     if way < 0.2:
         return f"{text.capitalize()}."
-    if way < 0.4:
+    if way < 0.45:
         return text.upper()
-    if way < 0.7:
+    if way < 0.72:
         return f"{start}{text}{one(rng, ('?', '?', '', '.'))}"
     return text + one(rng, ("", "", "?", "!"))
 

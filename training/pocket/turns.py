@@ -1042,7 +1042,7 @@ class Desk:
     def ask(self) -> Turn:
         """The user asks for what was told, now and then for two things at once."""
         if not self.told:
-            return self.unknown()
+            return self.tell()
         if len(self.told) > 1 and self.rng.random() < 0.08:
             return self._asking(self.rng.sample(self.told, 2))
         fact = self.rng.choice(self.told)
