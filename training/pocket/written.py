@@ -128,6 +128,19 @@ class Written:
         return sum(told.isdisjoint(plain_words(each)) for each in asked) > len(asked) / 2
 
     @cached_property
+    def varies(self) -> bool:
+        """Whether most questions share a word with fewer than half of the wordings of any one telling."""
+        tellings = [
+            [set(plain_words(each)) - KEPT for each in one.wordings] for one in self.exchanges if one.tells
+        ]
+        asked = [set(plain_words(each)) - KEPT for one in self.exchanges if one.asks for each in one.wordings]
+        nearest = [
+            max((1 - sum(map(question.isdisjoint, told)) / len(told) for told in tellings), default=1.0)
+            for question in asked
+        ]
+        return sum(share < 0.5 for share in nearest) > len(nearest) / 2
+
+    @cached_property
     def fixed(self) -> frozenset[str]:
         """The words that it always has; no name in it should be one of them."""
         return frozenset(words_in(" ".join(self.texts)))
@@ -201,7 +214,7 @@ KEPT = frozenset(
     found lost left sold bought went told moved live lives lived work works worked died born plays play
     owns eats drinks loves hates hate love note keep mind because until since while about over under
     between behind beside without year years old days weeks month months hours minutes times once twice
-    first second third
+    first second third parents folks gran granny nan kids siblings boss wife
     sorry actually correction scratch wait meant wrong hello thanks thank welcome guess listen okay
     last next left right one two three four five six seven eight nine ten eleven twelve
     """.split()
@@ -261,9 +274,10 @@ def movable(typed: list[tuple[Exchange, str]]) -> list[str]:
 def moved(rng: Random, dialogue: Written, typed: list[tuple[Exchange, str]]) -> dict[str, str]:
     """Other words for some of the movable ones, so that what is said is repeated and not guessed."""
     # What is composed has no line, and words enough.
-    if not dialogue.line or not dialogue.tells or rng.random() < 0.65:
+    if not dialogue.line or not dialogue.tells or dialogue.concludes or dialogue.paraphrases:
         return {}
-    if dialogue.concludes or dialogue.paraphrases:
+    # Where questions use other words than the telling, a word replaced is a link that is cut.
+    if rng.random() > (0.12 if dialogue.varies else 0.35):
         return {}
     share = rng.choice([0.15, 0.3, 0.6])
     return {word: rng.choice(vocabulary()[ending(word)]) for word in movable(typed) if rng.random() < share}
