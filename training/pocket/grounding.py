@@ -102,6 +102,8 @@ AMENDING = re.compile(
 # What is added to what was told; without it, it would take its place.
 ADDING = re.compile(r"(?:oh,? )?(?:and|also|plus|add)\b", re.IGNORECASE)
 AMENDED = re.compile(r"now: (?P<now>.+) \(before: (?P<before>.+)\)", re.DOTALL)
+WHO = re.compile(r"(?:who|whose)\b", re.IGNORECASE)
+SHE = re.compile(r"(?:he|she|it|they|his|her|its|their)\b", re.IGNORECASE)
 NOT_TOLD = "You have not told me that yet."
 FORGOTTEN = "I forget "
 RETRACTED = re.compile(rf"\b({FORGOTTEN}.+)\Z", re.DOTALL)
@@ -348,6 +350,14 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
         left -= words[place]
     if not chosen or len(left) > len(wanted) / 2:
         return nearest(told, f"{meant} {question}")
+    # Who it was may be named in one clause, and in that which tells it be "she".
+    if WHO.match(question):
+        meets = overlaps(told, question)
+        she = max(
+            (i for i in range(len(told)) if SHE.match(told[i])), key=lambda i: (meets[i], i), default=None
+        )
+        if she is not None and she not in chosen and meets[she] > max(1, *(meets[i] for i in chosen)):
+            chosen.append(she)
     # What changed a chosen clause belongs to it, and so does what changed the same one.
     bases = {base for place in chosen for base in (told[place], replaced_by(told[place])) if base}
     chosen += [i for i, each in enumerate(told) if i not in chosen and replaced_by(each) in bases]
