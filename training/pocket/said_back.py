@@ -19,7 +19,7 @@ MARKED = (
 )
 REQUESTS = (
     "guess what|one more thing|just so you know|please|remember|keep in mind|note|note down|write down|"
-    "for the record"
+    "for the record|believe me|trust me|mind you|let me (?:add|say|tell you)|you (?:see|know),"
 )
 OPENING = re.compile(
     rf"\A(?:\b(?:(?:{GREETINGS})(?: there)?|{FILLERS}|(?:{REQUESTS})(?: that)?)(?:\s*[,!.:;–—-]+\s*|\s+)|"
@@ -118,7 +118,7 @@ def addresses(text: str) -> bool:
 
 def unaddressed(text: str) -> str:
     """The text without what is said in passing, and without short sentences that only address or ask."""
-    sentences = SENTENCES.split(PASSING.sub("", text))
+    sentences = SENTENCES.split(PASSING.sub("", text).lstrip(" ,:;"))
     return " ".join(each for each in sentences if not (addresses(each) and tells_nothing(each)))
 
 
