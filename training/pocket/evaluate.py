@@ -129,9 +129,9 @@ def recall(
 
 
 def expected(fact: Known) -> str:
-    """What a reply to the question for a fact must have."""
+    """What a reply to the question for a fact must have; "Monday" is enough where "on Monday" was told."""
     found = evidence(fact)
-    return {"yes": "Yes,", "no": "No,"}.get(found, found)
+    return {"yes": "Yes,", "no": "No,"}.get(found, found.removeprefix("on "))
 
 
 def has(text: str, value: str) -> bool:
