@@ -22,7 +22,8 @@ Max Maya Mei Mia Mike Milo Mina Mohammed Mona Nadia Nate Nick Nina Noah Nora Olg
 Omar Oscar Otto Paul Paula Pedro Penny Peter Petra Phil Pia Priya Quinn Rachel Raj Ravi Rita
 Robert Robin Rosa Ruby Ruth Sally Sam Samir Sandra Sara Simon Sofia Sonia Stella Steve Susan Sven
 Tanya Tara Ted Theo Tim Tina Tom Tony Uma Ursula Vera Victor Viola Wanda Wendy Will Xavier Yara
-Yuki Yusuf Zara Zoe
+Yuki Yusuf Zara Zoe Agnes Andreas Boris Charles Chris Doris Elias Frances Hans Ines Jens Klaus Linus
+Lois Louis Marcus Matthias Miles Moses Nils Silas Thomas Tobias
 """)
 
 SURNAMES = spaced("""
