@@ -109,7 +109,7 @@ SELF: tuple[Kind, ...] = (
         ";whereabouts am I from?;what is my home country?;where do I originate from?"
         ";where does my family come from?;where are my origins?;where did I move here from?"
         ";where do I hail from?;what (place|country) are my roots in?;where have I come from?;my origins?"
-        ";of what place am I a native?;what place are my people from?;where was I before I came here?",
+        ";of what place am I a native?;what place are my people from?",
         "you are from [v]",
         "where they are from",
         weight=1.2,
@@ -148,7 +148,7 @@ SELF: tuple[Kind, ...] = (
         ";in (which|what) (city|town|place) did I grow up?;where was my childhood home?"
         ";where did I spend my (youth|early years)?;where did I do my growing up?"
         ";whereabouts did I grow up?;where did I pass my childhood?;which place was I raised in?"
-        ";where did I go to school?;where were my school days?;where did I learn to walk?",
+        ";where were my school days?;where did I learn to walk?",
         "you grew up in [v]",
         "where they grew up",
     ),
@@ -234,10 +234,9 @@ SELF: tuple[Kind, ...] = (
         "what age (am I|have I reached)?;(which|what) birthday did I have last?;"
         "how many years have I (lived|been alive)?"
         ";my age?;what age am I?;at what age am I?;how many (years|summers|winters) do I count?"
-        ";what number of years have I lived?;how many candles were on my cake?"
+        ";what number of years have I lived?"
         ";how old have I (become|got)?;how old did I turn?;what age did I (turn|reach)?"
-        ";how far on in years am I?;what is my age in years?;how old would I be(| now)?"
-        ";what did my last birthday make me?",
+        ";how far on in years am I?;what is my age in years?;how old would I be(| now)?",
         "you are [v] years old",
         "how old they are",
         weight=2.2,
@@ -267,7 +266,7 @@ SELF: tuple[Kind, ...] = (
         ";what do I have to stay away from?;what did my doctor forbid me?;what brings me out in spots?"
         ";what does my skin react to?;from what do I (swell up|get sick)?;what allergy do I suffer from?"
         ";my allergy?;(which|what) food am I allergic to?;what is poison for me?;to what am I allergic?"
-        ";what puts me in hospital?;what allergies do I have?",
+        ";what allergies do I have?",
         "you are allergic to [v]",
         "what they are allergic to",
         weight=1.2,
@@ -326,7 +325,7 @@ SELF: tuple[Kind, ...] = (
         ";(what|which) car did I buy?;(what|which) car stands in front of my house?;what car is mine?"
         ";what is the make of my car?;(what|which) model do I drive?;what do I commute in?"
         ";(what|which) car have I got?;what car am I driving?;my car?;what do I get around in?"
-        ";what vehicle is mine?;what did I trade my old car for?",
+        ";what vehicle is mine?",
         "you drive a [v]",
         "what they drive",
         weight=0.8,
@@ -346,7 +345,7 @@ SELF: tuple[Kind, ...] = (
         ";what do I like to play?;what have I played for years?"
         ";what am I learning to play?;what is it that I play?"
         ";what do I play (well|with friends|every week)?;what did I say I play?;what have I been playing?"
-        ";what did I pick up again?;what did I get into playing?",
+        ";what did I get into playing?",
         "you play [v]",
         "what they play",
         weight=0.8,
@@ -450,7 +449,7 @@ SELF: tuple[Kind, ...] = (
         ";what is my current book?;what have I got my nose in?;what book is on my bedside table?"
         ";(what|which) (book|novel) am I deep in?;what do I read (before sleep|on the train)?"
         ";what am I halfway through?;what is my bedtime reading?;(what|which) book can't I put down?"
-        ";what did I start reading?;what book have I got on the go?;what book did I borrow?"
+        ";what did I start reading?;what book have I got on the go?"
         ";what am I working my way through?;what am I reading at the moment?"
         ";what is the title of (my book|the book I am reading)?",
         "you are reading [v]",
@@ -469,7 +468,7 @@ SELF: tuple[Kind, ...] = (
         ";(what|which) (show|series|film) do I (watch|follow|stream)?;what did I watch(| last night)?"
         ";what am I hooked on?;what am I bingeing?;what am I glued to?;what do I watch at night?"
         ";what can't I stop watching?;what series am I (following|into)?;what did I say I am watching?"
-        ";what is the show I watch?;what am I following?;what did I see last night?",
+        ";what is the show I watch?;what am I following?",
         "you are watching [v]",
         "what they are watching",
     ),
@@ -568,7 +567,7 @@ SELF: tuple[Kind, ...] = (
         "what must I buy?"
         ";what am I out of?;what did I run out of?;what am I (missing|short of)?"
         ";what is on my shopping list?;what do I (need|have) to (get|fetch|pick up)?"
-        ";what must I (get|fetch|pick up)?;what should I (get|stock up on)?;what did I forget to buy?"
+        ";what must I (get|fetch|pick up)?;what should I (get|stock up on)?"
         ";what does my shopping list say?;what do I still need?;what am I going shopping for?"
         ";what do I lack?;what am I to bring from the shop?",
         "you need to buy [v]",
@@ -585,8 +584,7 @@ SELF: tuple[Kind, ...] = (
         f"what do I collect?;what is in my collection?;{RECALL} what I collect?"
         ";what am I collecting?;what am I a collector of?;what is my collection(| of| made of)?"
         ";what are my shelves full of?;what do I hunt for?;what do I gather?;what do I have hundreds of?"
-        ";what have I been collecting?;what fills my shelves?;of what do I have a collection?"
-        ";what do I swap with others?",
+        ";what have I been collecting?;what fills my shelves?;of what do I have a collection?",
         "you collect [v]s",
         "what they collect",
     ),
