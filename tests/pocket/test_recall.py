@@ -6,6 +6,7 @@ from random import Random
 
 from training.pocket.conversations import Difficulty, asked_otherwise, by_hand, told_number
 from training.pocket.evaluate import expected, has
+from training.pocket.grounding import grounded
 from training.pocket.turns import Desk, Turn, looking_back
 from training.pocket.values import Source
 
@@ -66,3 +67,13 @@ def test_a_number_that_was_told_is_reckoned_with() -> None:
         assert str(told_number(turns[:-1])) in said.split()
         first, sign, second = said.split()
         assert int(first) + int(sign + second) == int(result)
+
+
+def test_what_is_told_beside_a_question_is_found_later() -> None:
+    text = "I'm Ada, a nurse."
+    asked = Turn(f"{text} What are you?", "About me.", "I am pocket.", "self", told=text)
+    later = Turn("what is my name?", "Asked: your name. Told: Ada.", "You are Ada.", "ask")
+    everything = Turn("what do you know?", "Asked: all that I was told.", "You told me: nothing.", "know")
+    _, found, summed = grounded([asked, later, everything], throughout=True)
+    assert found.thinking == "Asked: what is your name. Closest: you are Ada, a nurse. Told: Ada."
+    assert summed.reply == "You told me: you are Ada, a nurse."

@@ -40,6 +40,7 @@ DURING = {
     "chatter": 1.2,
     "both": 1.5,
     "beside": 50,
+    "told beside": 3,
     "passage": 6,
     "ask passage": 5,
     "change": 2,
@@ -58,6 +59,7 @@ LAST = {
     "chatter": 0.5,
     "both": 1.5,
     "beside": 60,
+    "told beside": 2,
     "sum": 10,
     "story": 5,
     "list": 6,
@@ -103,6 +105,18 @@ def beside(desk: Desk, kind: str = "") -> Turn:
     return desk.record(turn)
 
 
+def told_beside(desk: Desk) -> Turn:
+    """Something told, with a question or a word that is answered alone: "I'm Ada, a nurse. What are you?"."""
+    tell = desk.tell(1)
+    turn = beside(desk, desk.rng.choice(("help", "self", "self", "talk", "open")))
+    if turn.sort.startswith(EXACT) or "\n" in tell.user + turn.user:
+        return desk.record(tell)
+    joint = ", " if desk.rng.random() < 0.2 else " " if tell.user.endswith((".", "!")) else ". "
+    user = f"{tell.user.rstrip('.') if joint != ' ' else tell.user}{joint}{turn.user}"
+    desk.said[-2:] = [user]
+    return replace(turn, user=user, meant=user, told=tell.user)
+
+
 def told_number(turns: list[Turn]) -> int | None:
     """A number of two to four digits in what was said last, if there is one."""
     found = [match for turn in turns[-6:] for match in WHOLE.findall(turn.user)]
@@ -127,6 +141,7 @@ NAMED = {
     "talk": "talk",
 }
 MAKERS["beside"] = beside
+MAKERS["told beside"] = told_beside
 MAKERS |= {"ask passage": Desk.ask_passage, "change": Desk.change_passage}
 MAKERS.update({name: partial(beside, kind=kind) for name, kind in NAMED.items()})
 SHORT = (

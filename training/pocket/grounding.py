@@ -222,7 +222,7 @@ def summary(before: list[Turn], turn: Turn) -> Turn:
     turn = replace(turn, thinking=EVERYTHING)
     if any(RETRACTED.search(each.reply) for each in before if each.thinking.startswith("Taken back")):
         return turn
-    told = [match[1] for each in before if (match := ACKNOWLEDGED.search(each.reply)) and tells(each)]
+    told = [text for each in before if (text := acknowledged_in(each))]
     said = [each.rstrip(".") for each in told]
     # What was changed is said with its change.
     changed = [match["before"] for each in said if (match := AMENDED.fullmatch(each))]
@@ -232,6 +232,14 @@ def summary(before: list[Turn], turn: Turn) -> Turn:
         return turn
     more = "" if all(fits) else " And more."
     return replace(turn, reply=f"You told me: {'; '.join(compress(said, fits))}.{more}")
+
+
+def acknowledged_in(turn: Turn) -> str | None:
+    """What a turn was told, as it was said back, or would have been had nothing been asked with it."""
+    if turn.told:
+        return said_back(turn.told)
+    match = ACKNOWLEDGED.search(turn.reply) if tells(turn) else None
+    return match[1] if match else None
 
 
 def tells(turn: Turn) -> bool:
@@ -295,6 +303,8 @@ def named_instead(question: str, full: str, told: Sequence[str]) -> str | None:
 
 def clauses(turn: Turn) -> tuple[str, ...]:
     """What a turn tells, clause by clause, as it was said back; nothing of what it asks."""
+    if turn.told:
+        return parted(said_back(turn.told) or turned(turn.told))
     if not tells(turn):
         return ()
     if match := RETRACTED.search(turn.reply):

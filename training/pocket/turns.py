@@ -361,7 +361,7 @@ class Turn:
     """One exchange. ``sort`` names what it exercises; ``cut`` marks a reply broken off.
 
     ``meant`` is the message before a hasty hand slipped on it, ``bound`` a question that is one only after
-    the turn before.
+    the turn before, ``told`` what a message tells beside what it is answered to.
     """
 
     user: str
@@ -371,6 +371,7 @@ class Turn:
     cut: bool = False
     meant: str = ""
     bound: bool = False
+    told: str = ""
 
     def __post_init__(self) -> None:
         self.meant = self.meant or self.user
