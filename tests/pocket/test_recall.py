@@ -72,8 +72,8 @@ def test_a_number_that_was_told_is_reckoned_with() -> None:
 def test_what_is_told_beside_a_question_is_found_later() -> None:
     text = "I'm Ada, a nurse."
     asked = Turn(f"{text} What are you?", "About me.", "I am pocket.", "self", told=text)
-    later = Turn("what is my name?", "Asked: your name. Told: Ada.", "You are Ada.", "ask")
+    later = Turn("which trade is mine?", "Asked: your job. Told: nurse.", "You are a nurse.", "ask")
     everything = Turn("what do you know?", "Asked: all that I was told.", "You told me: nothing.", "know")
     _, found, summed = grounded([asked, later, everything], throughout=True)
-    assert found.thinking == "Asked: what is your name. Closest: you are Ada, a nurse. Told: Ada."
+    assert found.thinking == "Asked: which trade is yours. Closest: you are Ada, a nurse. Told: nurse."
     assert summed.reply == "You told me: you are Ada, a nurse."
