@@ -8,6 +8,8 @@ from random import Random
 import pytest
 
 from training.pocket.arithmetic import MOST, TooHardError, adding, dividing, multiplying, taking, worked
+from training.pocket.sums import broken
+from training.pocket.values import Source
 
 STEP = re.compile(r"(?<![\d*+/=-])(\d+)([-+*])(\d+)(?:([-+])(\d+))?=(\d+)")
 DIVISION = re.compile(r"(\d+)/(\d+)=(\d+) rest (\d+)")
@@ -70,3 +72,14 @@ def test_products_come_before_sums_and_brackets_before_both() -> None:
 def test_fractions_and_what_is_out_of_range_are_too_hard(expression: str) -> None:
     with pytest.raises(TooHardError):
         worked(expression, {"a": 7, "b": 8, "c": 6})
+
+
+def test_a_division_that_leaves_a_rest_within_a_sum_is_said_to_be_beyond_it() -> None:
+    for seed in range(100):
+        turn = broken(Source(Random(seed)))
+        found = re.match(r"(\d+) / (\d+) is (\d+) and (\d+) is left", turn.reply)
+        assert found is not None
+        a, b, quotient, rest = map(int, found.groups())
+        assert a == b * quotient + rest
+        assert 0 < rest < b
+        assert not re.search(r"\* ?\d+ ?/", turn.user)

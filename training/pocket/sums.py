@@ -448,6 +448,8 @@ def times(source: Source, advert: bool) -> Turn:
 def mixed(source: Source, advert: bool) -> Turn:
     """Products beside sums, and brackets."""
     rng = source.rng
+    if rng.random() < 0.12:
+        return broken(source)
     expression = one(rng, MIXED)
     while True:
         numbers = {
@@ -473,6 +475,29 @@ def mixed(source: Source, advert: bool) -> Turn:
         written = " ".join(words.get(part, part) for part in shown.split())
     text = fill(typed(rng, WANT.draw(source)), {"e": written})
     return Turn(text, working, f"{shown} = {result}.", "mixed sum")
+
+
+def broken(source: Source) -> Turn:
+    """A sum with a division that leaves a rest: beyond it."""
+    rng = source.rng
+    while True:
+        b, quotient, other = (low + int(rng.random() * most) for low, most in ((2, 11), (2, 90), (1, 60)))
+        a = b * quotient + 1 + int(rng.random() * (b - 1))
+        if is_held_out(a, "/", b, other) == source.held:
+            break
+    if rng.random() < 0.6:
+        shown = f"{a} / {b} {one(rng, '+-*')} {other}"
+    else:
+        shown = f"{other} {one(rng, '+-')} {a} / {b}"
+    written = shown.replace(" ", "") if rng.random() < 0.35 else shown
+    text = fill(typed(rng, WANT.draw(source)), {"e": written})
+    rest = f"{a} / {b} is {quotient} and {a % b} is left"
+    return Turn(
+        text,
+        f"{dividing(a, b)} A rest. Beyond me.",
+        f"{rest}: with a rest I cannot go on, sorry.",
+        "mixed sum",
+    )
 
 
 MIXED = (
