@@ -197,6 +197,11 @@ you are (so |very |really |quite |a bit |)(stupid|dumb|bad|useless|slow|boring|s
 (stupid|dumb|bad|useless|silly|idiotic|terrible) (bot|model|thing|machine|computer|program|answer|pocket|chatbot)(|!);(idiot|moron|fool|dummy|loser|stupid|bullshit|nonsense|rubbish|crap|damn|damn it|wtf|shit|ffs|ugh)(|!);I (hate|dislike|don't like) (you|this|talking to you|your answers|chatcli|it)(|!)
 (that|this|it) (is|was) (stupid|dumb|bad|useless|terrible|awful|a bad answer|not helpful|no help|unhelpful|nonsense|rubbish|disappointing)(|!);you're (so |)(stupid|dumb|useless|bad|boring|an idiot|terrible|not helpful)(|!);(what a|such a) (stupid|dumb|bad|useless) (model|bot|answer|thing)
 you (disappoint|bore|annoy) me;(go away|get lost|shut up|drop dead|f you|screw you)(|!);I am (not happy|disappointed|fed up) with you
+(you're|you are|u are|ur|u r) (kind of|kinda|sort of|pretty|rather|a little|proper|dead) (dumb|dim|daft|thick|slow|dense|useless|stupid|boring|clueless)(|!| lol| tbh| ngl| mate)
+(lol |haha |wow |ok |)(you're|you are|u are|ur|u r) (dumber|dimmer|slower|thicker|more stupid|worse|less useful|sillier) than (my|a|the|our) (toaster|cat|goldfish|brick|potato|fridge|calculator|kettle|dog|rock|washing machine|parrot)(|!| lol)
+my (toaster|cat|goldfish|fridge|calculator|kettle|dog|parrot|grandma|microwave) (is (smarter|cleverer|brighter|quicker|more useful|faster) than you|(has|shows) more (brains|sense) than you|could do (better|this))(|!| lol)
+(as|about as|roughly as) (smart|clever|useful|bright|sharp) as a (brick|rock|potato|doorknob|spoon|sock|lump of coal)(|!| you are| lol);not the (brightest|sharpest|smartest)(|,) are (you|we)(|?);(is that|was that|is this) (really |)(all|the best) (you can do|you've got|you have|there is)(|?|?!)
+(a child|a five-year-old|my hamster|anyone|a coin toss) (knows|could have told me|would do better|does it better)(| than you)(|!);(talking to you is|this is) like (talking to a wall|pulling teeth|shouting into a well)(|!);(nobody|no one|who) (needs|asked for|wants) (this|you|such a bot)(|?|!)
 """,
         2,
     ),
