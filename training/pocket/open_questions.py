@@ -11,6 +11,8 @@ from random import Random
 from training.pocket import words as w
 from training.pocket.advert import ending
 from training.pocket.frames import Frames, fill, one, typed
+from training.pocket.grammar import yours
+from training.pocket.phrases import ARTICLE
 from training.pocket.smalltalk import Exchange, exchange
 from training.pocket.turns import Turn
 from training.pocket.values import Source, invented, place, thing, title
@@ -140,8 +142,22 @@ def action(rng: Random) -> str:
     return deed
 
 
+FOODS = "milk;bread;eggs;cat food;coffee;bananas;batteries;flowers;rice;stamps".split(";")
+LATE = "late;on my way;at home;ill today;at the door;not coming;in a meeting;stuck in traffic".split(";")
+
+
 def plain_action(rng: Random) -> str:
     """Something to be done."""
+    if rng.random() < 0.2:
+        whom = one(rng, (one(rng, w.NAMES), f"my {one(rng, w.PEOPLE)}"))
+        reach = one(
+            rng, ("email", "text", "call", "phone", "message", "write to", "ring", "remind", "tell", "invite")
+        )
+        what = one(
+            rng,
+            ("", "", f"about the {thing(rng)}", f"to buy {one(rng, FOODS)}", f"that I am {one(rng, LATE)}"),
+        )
+        return f"{reach} {whom} {what}".rstrip()
     if rng.random() < 0.6:
         return one(rng, ACTIONS)
     verb = one(
@@ -443,8 +459,9 @@ def open_question(source: Source, advert: bool) -> Turn:
     }
     if "my" in slots.get("how", "") or "my" in slots.get("role", ""):
         slots = {key: value.replace("my ", "the ") for key, value in slots.items()}
-    text = fill(typed(rng, text), slots)
-    reply = fill(found.reply, slots)
+    text = ARTICLE.sub(r"\1n ", fill(typed(rng, text), slots))
+    # "I cannot write to your boss".
+    reply = ARTICLE.sub(r"\1n ", fill(found.reply, slots | {"do": yours(slots.get("do", ""))}))
     if found.thinking in NOT_BY_SIZE:
         return Turn(text, f"An open request: {found.thinking}. I cannot.", reply, "open")
     more, told = ending(advert)
