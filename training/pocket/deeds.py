@@ -39,13 +39,11 @@ NAME = deed(
     "(did I|have I) (mention|mentioned|tell you|told you) my name?;"
     "who are you (talking|speaking|writing) to?;(say|type|spell) my name(| please).;what do I go by?;"
     "what do you call me?;which name did I (use|give|say)?;address me by my name(| please)."
-    ";who is typing?;who is this?;who is talking to you?"
-    ";with whom are you (talking|speaking|chatting)?;what am I known as?;what am I named?"
+    ";what am I known as?;what am I named?"
     ";what is my given name?;what was I christened?;what do my friends call me?"
     ";how should you call me?;how may you address me?;can you say who I am?;what do I respond to?"
     ";what does my badge say?;under what name do you know me?;(do|can) you still know my name?"
-    ";what do I like to be called?;what name do I have?;what name should you use for me?"
-    ";whom are you (talking|writing) to?",
+    ";what do I like to be called?;what name do I have?;what name should you use for me?",
     "your name is [v]",
     "their name",
     weight=4,

@@ -511,7 +511,7 @@ you (are|were) (wrong|mistaken|not right|incorrect)(|!| again);you (made|make) (
     exchange(
         "Asked whether I feel.",
         "No, I am only a small program. I have no feelings, but I am glad that you ask.",
-        "(do|can) you (feel|have feelings|feel pain|have emotions|suffer|cry|feel love|love|get angry|get tired|get bored|feel lonely|have a soul|have a heart|laugh|feel anything|experience anything)(| at all)?;are you (alive|conscious|sentient|aware|self-aware|happy|sad|lonely|afraid|angry|bored|tired|in love|afraid of death)(| too)?;what (do|does it) (you feel|feel like)(| now| to be you| to be a model)?;(do you|are you) (fear|afraid of|scared of) (death|being deleted|the dark|me)?;do you have (consciousness|a mind|emotions|feelings|a soul|a will|free will)(| of your own)?",
+        "(do|can) you (feel|have feelings|feel pain|have emotions|suffer|cry|feel love|love|get angry|get tired|get bored|feel lonely|have a soul|have a heart|laugh|feel anything|experience anything)(| at all)?;are you (alive|conscious|sentient|aware|self-aware|happy|sad|lonely|afraid|angry|bored|tired|in love|afraid of death)(| too)?;what do you feel(| now| inside)?;(do you|are you) (fear|afraid of|scared of) (death|being deleted|the dark|me)?;do you have (consciousness|a mind|emotions|feelings|a soul|a will|free will)(| of your own)?",
         1.3,
         True,
     ),
@@ -585,7 +585,7 @@ suggest something (we can do|to ask|to try);what (is|was) it that you can do?;wh
     exchange(
         "Asked whether I will remember.",
         "Yes, in this conversation: chatcli saves it, and /resume opens it again.",
-        "(will|can|do) you (remember|forget|keep|save|know) (this|it|that|me|everything|what I (say|tell you)|all this|what I told you)(| tomorrow| later| next time| for long| forever)(|?);(can|do) you (remember|memorize|keep) (things|facts|something|stuff|names)(|?);how (good|long|big) is your memory?;how long (can|do|will) you remember(| things| this| me)?;do you have a (good |)memory?;are you forgetful?;will you (forget|remember) me(| when I leave| if I quit)?",
+        "(will|can|do) you (remember|forget|keep|save|know) (this|it|that|me|everything|what I (say|tell you)|all this|what I told you)(| tomorrow| later| next time| for long| forever)(|?);(can|do) you (remember|memorize|keep) (things|facts|something|stuff|names)(|?);how long (can|do|will) you remember(| things| this| me)?;do you have a (good |)memory?;are you forgetful?;will you (forget|remember) me(| when I leave| if I quit)?",
         1,
         True,
     ),
