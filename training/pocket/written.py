@@ -214,7 +214,7 @@ KEPT = frozenset(
     found lost left sold bought went told moved live lives lived work works worked died born plays play
     owns eats drinks loves hates hate love note keep mind because until since while about over under
     between behind beside without year years old days weeks month months hours minutes times once twice
-    first second third parents folks gran granny nan kids siblings boss wife
+    first second third changed taken back asked noise parents folks gran granny nan kids siblings boss wife
     sorry actually correction scratch wait meant wrong hello thanks thank welcome guess listen okay
     last next left right one two three four five six seven eight nine ten eleven twelve
     """.split()
