@@ -407,8 +407,6 @@ def rendered(
             text = reworded(rng, text, set(), STRICT if exchange.asks else GENERAL)
         wording = replaced(text, other)
         wording = careless(rng, wording, answers) if hasty else wording
-        # Before it is said back: where "Anna's" is what "annas" becomes, "Nils" becomes "Nil's".
-        wording = wording.replace("'", "") if plain else wording
         thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
         if thinking.startswith("New"):
             thinking, reply = acknowledged(wording, thinking, reply, names=False)
@@ -416,6 +414,8 @@ def rendered(
             wording = re.sub(
                 r"\[[^\[\]]*\]|[^\[]+", lambda m: m[0] if m[0][0] == "[" else m[0].lower(), wording
             )
+        if plain:
+            wording = wording.replace("'", "")
         user = fill(wording, **slots)
         if bare and user[-1:] in ".?!" and user[-2:-1].isalnum():
             user = user[:-1]
