@@ -46,7 +46,7 @@ def test_after_several_facts_a_correction_names_the_one_that_it_means() -> None:
         values = [fact.value.lower() for fact in desk.latest if hasattr(fact, "value")]
         several = len(desk.latest) > 1
         turn = desk.record(desk.correct())
-        if several and turn.thinking.startswith("Changed") and len(turn.user.split()) < 6:
+        if several and turn.thinking.startswith("Changed") and len(turn.user.split()) < 7:
             topic = turn.thinking.removeprefix("Changed: ").rstrip(".").split(" ")[-1].lower()
             assert any(value in turn.user.lower() for value in values) or topic in turn.user.lower()
             named += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from training.pocket.conversations import Difficulty, asked_otherwise, by_hand, told_number
+from training.pocket.conversations import Difficulty, asked_otherwise, by_hand, told_beside, told_number
 from training.pocket.evaluate import expected, has
 from training.pocket.grounding import grounded
 from training.pocket.turns import Desk, Turn, looking_back
@@ -77,3 +77,12 @@ def test_what_is_told_beside_a_question_is_found_later() -> None:
     _, found, summed = grounded([asked, later, everything], throughout=True)
     assert found.thinking == "Asked: which trade is yours. Closest: you are Ada, a nurse. Told: nurse."
     assert summed.reply == "You told me: you are Ada, a nurse."
+
+
+def test_a_message_that_tells_and_asks_something_else_is_one_message() -> None:
+    for seed in range(200):
+        desk = Desk(Source(Random(seed)))
+        turn = told_beside(desk)
+        assert turn.user.startswith(turn.told.rstrip(".!"))
+        assert desk.said == [turn.user]
+        assert desk.told

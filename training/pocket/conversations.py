@@ -109,10 +109,7 @@ def told_beside(desk: Desk) -> Turn:
     """Something told, with a question or a word that is answered alone: "I'm Ada, a nurse. What are you?"."""
     tell = desk.tell(1)
     turn = beside(desk, desk.rng.choice(("help", "self", "self", "talk", "open")))
-    if turn.sort.startswith(EXACT) or "\n" in tell.user + turn.user:
-        return desk.record(tell)
-    joint = ", " if desk.rng.random() < 0.2 else " " if tell.user.endswith((".", "!")) else ". "
-    user = f"{tell.user.rstrip('.') if joint != ' ' else tell.user}{joint}{turn.user}"
+    user = tell.user.rstrip(".!") + desk.rng.choice((", ", ". ", ". ", ". ", "! ")) + turn.user
     desk.said[-2:] = [user]
     return replace(turn, user=user, meant=user, told=tell.user)
 

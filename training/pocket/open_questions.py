@@ -10,9 +10,9 @@ from random import Random
 
 from training.pocket import words as w
 from training.pocket.advert import ending
-from training.pocket.frames import Frames, fill, one, typed
+from training.pocket.frames import Frames, one, typed
 from training.pocket.grammar import yours
-from training.pocket.phrases import ARTICLE
+from training.pocket.phrases import fill
 from training.pocket.smalltalk import Exchange, exchange
 from training.pocket.turns import Turn
 from training.pocket.values import Source, invented, place, thing, title
@@ -459,9 +459,9 @@ def open_question(source: Source, advert: bool) -> Turn:
     }
     if "my" in slots.get("how", "") or "my" in slots.get("role", ""):
         slots = {key: value.replace("my ", "the ") for key, value in slots.items()}
-    text = ARTICLE.sub(r"\1n ", fill(typed(rng, text), slots))
+    text = fill(typed(rng, text), **slots)
     # "I cannot write to your boss".
-    reply = ARTICLE.sub(r"\1n ", fill(found.reply, slots | {"do": yours(slots.get("do", ""))}))
+    reply = fill(found.reply, **slots | {"do": yours(slots.get("do", ""))})
     if found.thinking in NOT_BY_SIZE:
         return Turn(text, f"An open request: {found.thinking}. I cannot.", reply, "open")
     more, told = ending(advert)
@@ -482,7 +482,7 @@ I (read|heard|saw) (a lot|something|an article|a film) about [t](| today| yester
 def view(source: Source, advert: bool) -> Turn:
     """What somebody thinks about the world."""
     about = theme(source.rng)
-    text = fill(typed(source.rng, VIEWS.draw(source), dressed=False), {"t": about})
+    text = fill(typed(source.rng, VIEWS.draw(source), dressed=False), t=about)
     return Turn(
         text, "A view of theirs. I ask for more.", f"That is interesting. Tell me more about {about}.", "talk"
     )

@@ -121,24 +121,28 @@ class Written:
     @cached_property
     def paraphrases(self) -> bool:
         """Whether most questions share no word with what is told: only the words' meanings join them."""
-        told = {
-            word for one in self.exchanges if one.tells for each in one.wordings for word in plain_words(each)
-        }
-        asked = [each for one in self.exchanges if one.asks for each in one.wordings]
-        return sum(told.isdisjoint(plain_words(each)) for each in asked) > len(asked) / 2
+        shares = self.shared(frozenset())
+        return sum(share == 0 for share in shares) > len(shares) / 2
 
     @cached_property
     def varies(self) -> bool:
         """Whether most questions share a word with fewer than half of the wordings of any one telling."""
-        tellings = [
-            [set(plain_words(each)) - KEPT for each in one.wordings] for one in self.exchanges if one.tells
+        shares = self.shared(KEPT)
+        return sum(share < 0.5 for share in shares) > len(shares) / 2
+
+    def shared(self, small: frozenset[str]) -> list[float]:
+        """For each question, in how much of a telling's wordings a word of it stands, but for small ones."""
+
+        def parts(one: Exchange) -> list[set[str]]:
+            return [set(plain_words(each)) - small for each in one.wordings]
+
+        tellings = [parts(one) for one in self.exchanges if one.tells]
+        return [
+            max((1 - sum(map(asked.isdisjoint, told)) / len(told) for told in tellings), default=0)
+            for one in self.exchanges
+            if one.asks
+            for asked in parts(one)
         ]
-        asked = [set(plain_words(each)) - KEPT for one in self.exchanges if one.asks for each in one.wordings]
-        nearest = [
-            max((1 - sum(map(question.isdisjoint, told)) / len(told) for told in tellings), default=1.0)
-            for question in asked
-        ]
-        return sum(share < 0.5 for share in nearest) > len(nearest) / 2
 
     @cached_property
     def fixed(self) -> frozenset[str]:
