@@ -150,10 +150,10 @@ def test_all_that_was_told_is_what_was_said_back() -> None:
     )
 
 
-def test_only_the_last_turn_is_thought_anew_unless_all_are() -> None:
+def test_only_the_last_turns_are_thought_anew() -> None:
     asked = asks("where is Rex?", "where Rex is", "Told: on the sofa.")
     assert grounded([TOLD, asked, asked])[1] is asked
-    assert "Closest: " in grounded([TOLD, asked, asked], throughout=True)[1].thinking
+    assert "Closest: " in grounded([TOLD, asked, asked], deep=2)[1].thinking
 
 
 @pytest.mark.parametrize("make", [by_hand, conversation])

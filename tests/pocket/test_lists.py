@@ -19,7 +19,7 @@ def talks() -> list[list[Turn]]:
     for seed in range(300):
         source = Source(Random(seed))
         turns = [turn for _, turn in rendered(source, roster(source.rng), 0.0)]
-        talks.append(grounded(turns, throughout=True))
+        talks.append(grounded(turns, deep=len(turns)))
     return talks
 
 

@@ -74,7 +74,7 @@ def test_what_is_told_beside_a_question_is_found_later() -> None:
     asked = Turn(f"{text} What are you?", "About me.", "I am pocket.", "self", told=text)
     later = Turn("which trade is mine?", "Asked: your job. Told: nurse.", "You are a nurse.", "ask")
     everything = Turn("what do you know?", "Asked: all that I was told.", "You told me: nothing.", "know")
-    _, found, summed = grounded([asked, later, everything], throughout=True)
+    _, found, summed = grounded([asked, later, everything], deep=3)
     assert found.thinking == "Asked: which trade is yours. Closest: you are Ada, a nurse. Told: nurse."
     assert summed.reply == "You told me: you are Ada, a nurse."
 

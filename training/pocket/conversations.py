@@ -74,6 +74,21 @@ LAST = {
     "former": 4,
     "labels": 4,
 }
+# How a long one ends.
+LATE = {
+    "ask": 40,
+    "unknown": 5,
+    "half": 0.5,
+    "correct": 3,
+    "who": 2,
+    "about": 1.5,
+    "kin": 1.5,
+    "know": 0.5,
+    "quote": 0.5,
+    "both": 1,
+    "ask passage": 6,
+    "beside": 5,
+}
 # The share of common words that a conversation's user slips on; most never do.
 SLIPS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.05, 0.15, 0.35)
 # The shares of dialogues that are no one's, but composed, among those written by hand.
@@ -185,7 +200,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Difficulty:
-    """How long conversations may get."""
+    """How long conversations may get. Those of `least` 2 or more turns end with many questions."""
 
     turns: int = 24
     facts: int = 30
@@ -221,11 +236,11 @@ def pick(rng: Random, weights: dict[str, float]) -> str:
 
 
 def conversation(source: Source, difficulty: Difficulty, last: str | None = None) -> Conversation:
-    """A conversation whose last turn is of the wanted kind, or of any."""
+    """A conversation whose last turn is of the wanted kind, or of any; a long one has many of those."""
     rng = source.rng
     desk = Desk(source)
     turns: list[Turn] = []
-    last = last or pick(rng, LAST)
+    last = last or ("ask" if difficulty.least > 1 else pick(rng, LAST))
     early = last in ("ask", "correct", "half", "both")
     most = difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
     length = min(rng.randint(1, most), rng.randint(1, most) + 2)
@@ -289,6 +304,8 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         turns.append(say(MAKERS[last]))
     else:
         turns.append(say(MAKERS[last]))
+    if difficulty.least > 1:
+        turns += [say(MAKERS[pick(rng, LATE)]) for _ in range(rng.randint(2, 20))]
     return Conversation(system_prompt(rng) if difficulty.turns > 4 else None, turns)
 
 
@@ -353,8 +370,11 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     rng = source.rng
     desk = Desk(source)
     slips = rng.choice(SLIPS)
+    if difficulty.least > 1:
+        return Conversation(system_prompt(rng), mingled(source, desk, slips, rng.randint(8, 30), 20))
     if rng.random() < 0.25:
-        return Conversation(system_prompt(rng), ended(source, mingled(source, desk, slips)))
+        short = mingled(source, desk, slips, rng.randint(3, 10), 10)
+        return Conversation(system_prompt(rng), ended(source, short))
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
     for number in range(rng.choice([1, 1, 2, 2, 3, 4])):
@@ -381,13 +401,16 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     return Conversation(system_prompt(rng) if rng.random() < 0.5 else None, ended(source, turns))
 
 
-def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
-    """Dialogues written by hand one after the other, of which no two share a word; much is asked late."""
+def mingled(source: Source, desk: Desk, slips: float, most: int, asked: int) -> list[Turn]:
+    """At `most` so many dialogues by hand one after the other, no two of which share a word.
+
+    Much is asked late; 2 to `asked` questions at the end.
+    """
     rng = source.rng
     turns: list[Turn] = []
     used: frozenset[str] = frozenset()
     late: list[Turn] = []
-    most = rng.randint(3, 10)
+    beside_them = rng.choice((0.1, 0.1, 0.2, 0.4))
     taken = 0
     for dialogue in drawn_dialogues(rng, 4 * most):
         if taken == most:
@@ -414,12 +437,12 @@ def mingled(source: Source, desk: Desk, slips: float) -> list[Turn]:
                 if not fresh[0][0].asks and not used & words(fresh):
                     used |= words(fresh)
                     turns.append(desk.record(fresh[0][1]))
-        while rng.random() < 0.1:
+        while rng.random() < beside_them:
             turns.append(aside(desk, turns))
         while late and rng.random() < 0.15:
             turns.append(desk.record(late.pop(rng.randrange(len(late)))))
     rng.shuffle(late)
-    return turns + [desk.record(turn) for turn in late[: rng.randint(2, 10)]]
+    return turns + [desk.record(turn) for turn in late[: rng.randint(2, asked)]]
 
 
 def ended(source: Source, turns: list[Turn]) -> list[Turn]:

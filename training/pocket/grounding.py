@@ -117,9 +117,9 @@ SMALL = frozenset(
 MOST_QUESTION, MOST_CLAUSE, MOST_CLAUSES, MOST_EVIDENCE, MOST_SUMMARY = 24, 32, 4, 48, 420
 
 
-def grounded(turns: list[Turn], throughout: bool = False) -> list[Turn]:
-    """The turns, the thinking of the last one, or of all, with its question and the clauses closest to it."""
-    last = len(turns) - 1
+def grounded(turns: list[Turn], deep: int = 1) -> list[Turn]:
+    """The turns, the thinking of the last `deep` ones with its question and the clauses closest to it."""
+    first = len(turns) - deep
     said: list[Turn] = []
     for turn in turns:
         if turn.thinking.startswith("Changed: ") and not turn.cut:
@@ -128,7 +128,7 @@ def grounded(turns: list[Turn], throughout: bool = False) -> list[Turn]:
             said.append(replace(turn, reply=NOT_TOLD) if is_unknown(turn) else turn)
     turns = said
     return [
-        _grounded(turns[:place], turn) if throughout or place == last or ALL.match(turn.thinking) else turn
+        _grounded(turns[:place], turn) if place >= first or ALL.match(turn.thinking) else turn
         for place, turn in enumerate(turns)
     ]
 

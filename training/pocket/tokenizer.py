@@ -118,13 +118,13 @@ class Coder:
 
     tokenizer: Tokenizer
 
-    def sample(self, talk: Conversation, think: bool, thought: bool = False) -> Sample:
-        """The conversation with thinking, or the empty stub, in its last turn only; or, `thought`, in all.
+    def sample(self, talk: Conversation, think: bool, deep: int = 1) -> Sample:
+        """The conversation with thinking in its last `deep` turns, or with the empty stub in the last.
 
         No conversation holds the thinking of earlier turns when pocket is used. A share of samples does,
-        as a sample that thinks in every turn teaches thinking several times for the same tokens.
+        as a sample that thinks in many turns teaches thinking several times for the same tokens.
         """
-        parts = self._history(talk, thought)
+        parts = self._history(talk, len(talk.turns) - deep)
         last = talk.turns[-1]
         parts += [(f"{START}user\n{last.user}{END}\n{START}assistant\n{THINK}\n", 0)]
         ending = f"{ENOUGH}\n\n{last.reply}{END}"
@@ -141,11 +141,11 @@ class Coder:
             marks += [mark] * len(code.ids)
         return Sample(ids, marks, last.sort if think else f"{last.sort}, no thinking")
 
-    def _history(self, talk: Conversation, thought: bool) -> list[tuple[str, int]]:
+    def _history(self, talk: Conversation, first: int) -> list[tuple[str, int]]:
         parts = [] if talk.system is None else [(f"{START}system\n{talk.system}{END}\n", 0)]
-        for turn in talk.turns[:-1]:
+        for place, turn in enumerate(talk.turns[:-1]):
             parts.append((f"{START}user\n{turn.user}{END}\n{START}assistant\n", 0))
-            if thought and not turn.cut:
+            if place >= first and not turn.cut:
                 parts += [(f"{THINK}\n", 0), (f"{turn.thinking}\n{ENOUGH}\n\n", THOUGHT)]
             parts.append((f"{turn.reply}{END}", 0 if turn.cut else HISTORY))
             parts.append(("\n", 0))

@@ -41,10 +41,12 @@ LEVELS = [
     Difficulty(16, 16),
     Difficulty(24, 30),
 ]
-LONG = Difficulty(130, 60, least=40)
+LONG = Difficulty(90, 60, least=20)
 HISTORY_WEIGHT = 0.4
 NO_THINKING = 0.12
 THOUGHT_THROUGHOUT = 0.5
+# In how many of their last turns long conversations think, at most.
+DEEPEST = 24
 PATIENCE = 60
 # Batches of a length that may be learnt once more.
 KEPT = 200
@@ -89,16 +91,21 @@ def produce_batches(
         Coder(Tokenizer.from_file(f"{folder}/tokenizer.json")),
     )
     pool = Pool(tokens)
+    spent = {True: 0, False: 0}
     while True:
-        # `long` is the share of tokens that long conversations get; each has about twenty times as many.
-        far = source.rng.random() < long.value / 16
-        if not far and source.rng.random() < hand:
-            talk = by_hand(source, LEVELS[level.value])
-        else:
-            talk = conversation(source, LONG if far else LEVELS[level.value], "ask" if far else None)
-        think, thought = source.rng.random() >= NO_THINKING, source.rng.random() < THOUGHT_THROUGHOUT
-        talk = Conversation(talk.system, grounded(talk.turns, thought))
-        batch = pool.add(coder.sample(talk, think, thought))
+        # `long` is the share of tokens that long conversations get.
+        far = spent[True] < long.value * sum(spent.values())
+        make = by_hand if source.rng.random() < hand else conversation
+        talk = make(source, LONG if far else LEVELS[level.value])
+        think, deep = source.rng.random() >= NO_THINKING, 1
+        if far:
+            deep = source.rng.randint(2, DEEPEST)
+        elif source.rng.random() < THOUGHT_THROUGHOUT:
+            deep = len(talk.turns)
+        talk = Conversation(talk.system, grounded(talk.turns, deep))
+        sample = coder.sample(talk, think, deep)
+        spent[far] += len(sample.ids) if len(sample.ids) <= LONGEST else 0
+        batch = pool.add(sample)
         if batch is not None:
             out.put(batch)
 
