@@ -92,11 +92,12 @@ CLAUSE = re.compile(
 )
 # How a message that puts something right begins, beside what it says.
 AMENDING = re.compile(
-    r"\A(?:(?:wait|hang on|hold on|sorry|oops|ups|whoops|actually|scratch that|strike that|"
-    r"my (?:mistake|bad)|"
-    r"no(?= (?:wait|no|sorry|actually|hang|hold)\b)|I (?:was wrong|meant(?: to say)?|mean|made a mistake|"
-    r"got (?:it|that) wrong|changed my mind))\b(?:\s*[,!.:;…–—-]+\s*|\s+)|"
-    r"(?:no|nope|not any ?more|correction|forget that|wrong)\s*[,!.:;…–—]+\s*)+(?=\S)",
+    r"\A(?:(?:wait|hang on|hold on|(?:(?:I'm|im|I am) )?(?:(?:so|very|really) )?sorry|apologies|oops|ups|"
+    r"whoops|actually|scratch that|strike that|my (?:mistake|bad)|"
+    r"no(?= (?:wait|no|sorry|actually|hang|hold|I)\b)|I (?:was wrong|meant(?: to say)?|mean|changed my mind|"
+    r"made an? (?:mistake|error)|(?:got|said) (?:it|that) wrong))\b(?:\s*[,!.:;…–—-]+\s*|\s+)|"
+    r"(?:no|nope|not any ?more|correction|forget that|wrong|I (?:misspoke|apologi[sz]e|(?:must )?correct myself|"
+    r"mixed (?:it|that|them) up)|let me correct (?:it|that|myself))\s*[,!.:;…–—]+\s*)+(?=\S)",
     re.IGNORECASE,
 )
 # What is added to what was told; without it, it would take its place.
