@@ -14,8 +14,10 @@ import pytest
 from training.pocket import manual, noise, program, sums
 from training.pocket.advert import ADVERT, says_advert
 from training.pocket.beside import BESIDE
+from training.pocket.conversations import beside
 from training.pocket.frames import Frames, parse, read
-from training.pocket.turns import Turn
+from training.pocket.people import Deed
+from training.pocket.turns import Desk, Turn
 from training.pocket.values import Source
 
 KINDS = sorted(BESIDE)
@@ -175,3 +177,15 @@ def test_alternatives_nest() -> None:
 def test_an_open_bracket_is_refused() -> None:
     with pytest.raises(ValueError, match="not closed"):
         Frames("a (b|c;d")
+
+
+def test_the_weather_is_asked_of_a_place_that_was_told() -> None:
+    asked = []
+    for seed in range(400):
+        desk = Desk(Source(Random(seed)))
+        desk.tell(4)
+        places = [fact.value for fact in desk.told if isinstance(fact, Deed) and fact.kind.values == "place"]
+        turn = beside(desk, "open")
+        if turn.thinking == "An open request: the weather in a place. I cannot." and places:
+            asked += [any(f"weather in {place}" in turn.reply for place in places)]
+    assert True in asked and False in asked

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from random import Random
 
-from training.pocket.conversations import Difficulty, asked_otherwise, by_hand, told_beside, told_number
+from training.pocket.conversations import (
+    Difficulty,
+    asked_otherwise,
+    by_hand,
+    told_beside,
+    told_number,
+    told_otherwise,
+)
 from training.pocket.evaluate import expected, has
 from training.pocket.grounding import grounded
+from training.pocket.said_back import said_back
 from training.pocket.turns import Desk, Turn, looking_back
 from training.pocket.values import Source
 
@@ -86,3 +94,11 @@ def test_a_message_that_tells_and_asks_something_else_is_one_message() -> None:
         assert turn.user.startswith(turn.told.rstrip(".!"))
         assert desk.said == [turn.user]
         assert desk.told
+
+
+def test_what_is_told_in_other_words_is_said_back_in_them() -> None:
+    user = "My mum is a nurse. I live in Rome."
+    turn = Turn(user, "They tell me something: I say it back.", "Got it: your mum is a nurse.", "tell")
+    turns = [told_otherwise(Desk(Source(Random(seed)), said=[user]), turn) for seed in range(200)]
+    assert {each.user for each in turns} > {user, "My mother is a nurse. I dwell in Rome."}
+    assert all(each.user == user or each.reply == f"Got it: {said_back(each.user)}." for each in turns)

@@ -47,3 +47,23 @@ def test_haste_never_leaves_one_word() -> None:
 def test_a_dialogue_of_what_was_never_told_is_never_empty() -> None:
     asked = Exchange(("who is ada",), "Asked: who Ada is. Not told.", "You have not told me that yet.")
     assert all(ordered(Random(seed), (asked,)) for seed in range(50))
+
+
+def test_a_question_gets_no_word_that_something_else_was_told_in() -> None:
+    said = {
+        reworded(Random(seed), "where is my car", set(), STRICT, frozenset({"auto"})) for seed in range(300)
+    }
+    assert len(said) > 1
+    assert not any("auto" in one.split() for one in said)
+
+
+def test_a_phrase_keeps_its_place_its_capital_and_its_marks() -> None:
+    said = {
+        synonymous(Random(seed), "Film, (film)! film-like, film.txt", "film;movie", set(), 0.5)
+        for seed in range(99)
+    }
+    assert said == {
+        f"{first}, ({second})! film-like, film.txt"
+        for first in ("Film", "Movie")
+        for second in ("film", "movie")
+    }

@@ -16,9 +16,11 @@ from training.pocket.facts import noun
 from training.pocket.lists import roster
 from training.pocket.notes import noted
 from training.pocket.passages import content
+from training.pocket.people import Deed
 from training.pocket.phrases import capital
 from training.pocket.problems import problem
 from training.pocket.reworded import GENERAL, STRICT, SUMS, reworded
+from training.pocket.said_back import acknowledged
 from training.pocket.scenes import CHANGES, FAMILIES
 from training.pocket.slips import slipped, words_of
 from training.pocket.sums import with_number
@@ -29,7 +31,7 @@ from training.pocket.written import Written, library, rendered, stands_alone, wo
 DURING = {
     "tell": 34,
     "ask": 27,
-    "unknown": 4,
+    "unknown": 3,
     "half": 0.5,
     "correct": 6,
     "who": 1.5,
@@ -48,7 +50,7 @@ DURING = {
 LAST = {
     "tell": 14,
     "ask": 40,
-    "unknown": 6,
+    "unknown": 4,
     "half": 1,
     "correct": 7,
     "who": 2.5,
@@ -77,7 +79,7 @@ LAST = {
 # How a long one ends.
 LATE = {
     "ask": 40,
-    "unknown": 5,
+    "unknown": 3,
     "half": 0.5,
     "correct": 3,
     "who": 2,
@@ -112,6 +114,8 @@ BESIDE_WEIGHTS = {kind: weight for kind, (weight, _) in BESIDE.items()}
 def beside(desk: Desk, kind: str = "") -> Turn:
     """A turn about nothing that was told."""
     _, maker = BESIDE[kind or pick(desk.rng, BESIDE_WEIGHTS)]
+    places = [fact.value for fact in desk.told if isinstance(fact, Deed) and fact.kind.values == "place"]
+    desk.source.near = tuple(places)
     turn = maker(desk.source, desk.advert)
     if not desk.source.held and turn.sort.startswith((*SET_REPLIES, *SUM_SORTS)):
         groups = SUMS if turn.sort.startswith(SUM_SORTS) else GENERAL
@@ -257,6 +261,8 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         turn = desk.record(maker(desk))
         if turn.sort.startswith(("ask", "unknown")) and not source.held:
             turn = asked_otherwise(desk, turn)
+        if turn.sort in ("tell", "tell more") and not source.held:
+            turn = told_otherwise(desk, turn)
         if turn.sort.startswith(("ask", "unknown", "talk", "self", "help")) and rng.random() < 0.01:
             return retyped(desk, turn, turn.user.upper())
         return slip(desk, turn, slips, known) if slips else turn
@@ -311,13 +317,23 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
 
 def asked_otherwise(desk: Desk, turn: Turn) -> Turn:
     """The question in other words, none of which was said of something else."""
-    values = words_of(" ".join(map(value_text, desk.told)))
-    user = reworded(desk.rng, turn.user, values, STRICT)
-    fresh = words_of(user) - words_of(turn.user)
-    # Most questions stay as they are; what was said may be long.
-    if user == turn.user or fresh & words_of(" ".join(desk.said)):
-        return turn
+    user = in_other_words(desk, turn.user)
     return replace(retyped(desk, turn, user), meant=user)
+
+
+def told_otherwise(desk: Desk, turn: Turn) -> Turn:
+    """What is told in other words, none of which was said of something else, and said back in them."""
+    user = in_other_words(desk, turn.user)
+    if user == turn.user:
+        return turn
+    thinking, reply = acknowledged(user, turn.thinking, turn.reply)
+    return replace(retyped(desk, turn, user), meant=user, thinking=thinking, reply=reply)
+
+
+def in_other_words(desk: Desk, text: str) -> str:
+    """A message with some words exchanged, but for values; as it is where one was said of something else."""
+    values = words_of(" ".join(map(value_text, desk.told)))
+    return reworded(desk.rng, text, values, STRICT, content(" ".join(desk.said)))
 
 
 # What is typed there is noise already, or must be repeated as it is.

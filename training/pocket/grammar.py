@@ -18,7 +18,7 @@ MODALS = frozenset("can cannot can't will would could should must may might used
 ADVERBS = frozenset(
     """
     just recently really always usually also still now first originally actually only currently often
-    sometimes finally already secretly absolutely totally mostly mainly rarely once never
+    sometimes finally already secretly absolutely totally mostly mainly rarely once never no longer
     """.split()
 )
 IRREGULAR = {"have": "has", "am": "is", "are": "is", "do": "does", "don't": "doesn't", "go": "goes"}

@@ -96,8 +96,9 @@ AMENDING = re.compile(
     r"whoops|actually|scratch that|strike that|my (?:mistake|bad)|"
     r"no(?= (?:wait|no|sorry|actually|hang|hold|I)\b)|I (?:was wrong|meant(?: to say)?|mean|changed my mind|"
     r"made an? (?:mistake|error)|(?:got|said) (?:it|that) wrong))\b(?:\s*[,!.:;…–—-]+\s*|\s+)|"
-    r"(?:no|nope|not any ?more|correction|forget that|wrong|I (?:misspoke|apologi[sz]e|(?:must )?correct myself|"
-    r"mixed (?:it|that|them) up)|let me correct (?:it|that|myself))\s*[,!.:;…–—]+\s*)+(?=\S)",
+    r"(?:no|nope|not any ?more|correction|forget that|wrong|I (?:misspoke|apologi[sz]e|"
+    r"mixed (?:it|that|them) up|(?:must )?correct myself)|let me correct (?:it|that|myself))"
+    r"\s*[,!.:;…–—]+\s*)+(?=\S)",
     re.IGNORECASE,
 )
 # What is added to what was told; without it, it would take its place.

@@ -457,6 +457,8 @@ def open_question(source: Source, advert: bool) -> Turn:
     slots = {
         slot: make(rng) for slot, make in SLOTS.items() if f"[{slot}]" in text or f"[{slot}]" in found.reply
     }
+    if source.near and "city" in slots and rng.random() < 0.5:
+        slots["city"] = one(rng, source.near)
     if "my" in slots.get("how", "") or "my" in slots.get("role", ""):
         slots = {key: value.replace("my ", "the ") for key, value in slots.items()}
     text = fill(typed(rng, text), **slots)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 
 from training.pocket.frames import OPENERS, TAILS, one
+from training.pocket.passages import content
 from training.pocket.slips import words_of
 
 # Each of a line's phrases may stand for any other of it, whatever is around them.
@@ -117,66 +119,8 @@ question;query
 problem;trouble;issue
 wrong;incorrect;mistaken
 """
-# Nearly the same thing in every sentence: good for questions about what was told, too.
-STRICT = """
-mother;mum;mom;mama;mommy
-father;dad;papa;daddy
-children;kids
-child;kid
-grandmother;grandma;gran;granny;nan
-grandfather;grandpa;grandad
-husband;hubby
-my job;my profession;my occupation
-do for a living;do for work;do as a job
-boss;manager;supervisor
-colleague;coworker;workmate
-live;reside;dwell
-lives;resides;dwells
-called;named
-is my name;am i called
-what is the name of;what's the name of;what do they call
-film;movie
-bike;bicycle;cycle
-car;automobile;auto
-phone;mobile;cell phone;telephone
-tv;television;telly
-flat;apartment
-colour;color;shade
-favourite;favorite;preferred
-best friend;closest friend
-doctor;physician
-holiday;vacation
-dish;meal
-begin;start
-begins;starts
-ends;finishes
-took place;happened;occurred
-town;city
-buy;purchase
-bought;purchased
-sick;ill;unwell
-hate;can't stand;dislike;detest;can't bear
-hates;can't stand;dislikes;detests;can't bear
-love;adore;really like
-loves;adores;really likes
-how old is;what is the age of;what age is
-how old am i;what is my age;what age am i
-what time;at what time;at which hour;when exactly
-which day;what day;on which day;on what day
-where do i;whereabouts do i;in which place do i;where exactly do i
-where does;whereabouts does;in which place does;where exactly does
-what is;what's;whats
-who is;who's;whos
-did i tell you;did i mention;have i told you;have i mentioned
-do you remember;do you recall;can you remember;do you still know;can you recall
-animal;creature
-afraid of;scared of;frightened of
-repair;fix;mend
-gift;present
-shop;store
-couch;sofa
-trousers;pants
-"""
+# Nearly the same thing in every sentence: good for what is told and for questions about it, too.
+STRICT = (Path(__file__).parent / "synonyms.txt").read_text(encoding="utf-8")
 SUMS = """
 plus;increased by;added to;together with
 minus;take away;decreased by;reduced by;lowered by
@@ -193,31 +137,41 @@ SMALL = frozenset(
 LOSS = 0.3
 
 
+WORD = re.compile(r"\[[^\[\]]*\]|[\w'’]+")
+# A part of a path, an address, a number or a longer word is none.
+BEFORE, AFTER = re.compile(r"[/@.\-]\Z"), re.compile(r"[/@\-]|\.\w")
+
+
 @lru_cache
-def thesaurus(text: str) -> tuple[re.Pattern[str], dict[str, list[str]]]:
-    """What finds the phrases of a list, the longest first, and what may stand for each."""
+def thesaurus(text: str) -> tuple[dict[str, list[str]], int]:
+    """What may stand for each phrase of a list, and the words of the longest one."""
     others: dict[str, list[str]] = {}
     for line in text.strip().splitlines():
         phrases = line.split(";")
         for phrase in phrases:
             others.setdefault(phrase, []).extend(each for each in phrases if each != phrase)
-    longest = sorted(others, key=len, reverse=True)
-    pattern = rf"\[[^\[\]]*\]|(?<![\w'’/@.\-])(?:{'|'.join(map(re.escape, longest))})(?![\w'’/@\-]|\.\w)"
-    return re.compile(pattern, re.IGNORECASE), others
+    return others, max(len(WORD.findall(phrase)) for phrase in others)
 
 
 def synonymous(rng: Random, text: str, groups: str, kept: set[str], share: float) -> str:
-    """The text with a share of its phrases replaced, but for slots and words that are `kept`."""
-    pattern, others = thesaurus(groups)
-
-    def change(match: re.Match[str]) -> str:
-        said = match[0]
-        if said[0] == "[" or rng.random() >= share or kept & words_of(said):
-            return said
-        other = one(rng, others[said.lower()])
-        return other[:1].upper() + other[1:] if said[0].isupper() and said not in ("I'm", "I") else other
-
-    return pattern.sub(change, text)
+    """The text with a share of its phrases replaced, the longest first, but for slots and `kept` words."""
+    others, most = thesaurus(groups)
+    words = list(WORD.finditer(text))
+    said, done, place = [], 0, 0
+    while place < len(words):
+        start, count = words[place].start(), 1
+        for count in range(min(most, len(words) - place), 0, -1):
+            end = words[place + count - 1].end()
+            if text[start:end].lower() in others:
+                break
+        phrase = text[start:end]
+        found = phrase.lower() in others and not (BEFORE.search(text, 0, start) or AFTER.match(text, end))
+        if found and rng.random() < share and not kept & words_of(phrase):
+            other = one(rng, others[phrase.lower()])
+            said += [text[done:start], other[:1].upper() + other[1:] if text[start].isupper() else other]
+            done = end
+        place += count if found else 1
+    return "".join([*said, text[done:]])
 
 
 def hasty(rng: Random, text: str, kept: set[str]) -> str:
@@ -231,15 +185,19 @@ def hasty(rng: Random, text: str, kept: set[str]) -> str:
     return " ".join(left) if len(left) > 1 and "\n" not in text else text
 
 
-def reworded(rng: Random, text: str, kept: set[str], groups: str) -> str:
+def reworded(rng: Random, text: str, kept: set[str], groups: str, taken: frozenset[str] = frozenset()) -> str:
     """A message as somebody else might put it, nearly half of the time; `kept` words stay as they are.
 
-    Only with GENERAL are small words lost and courtesies put around it.
+    As it is where a fresh word would be one of those `taken` by something else. Only with GENERAL are small
+    words lost and courtesies put around it.
     """
     chance = rng.random()
     if chance < 0.55:
         return text
-    text = synonymous(rng, text, groups, kept, one(rng, (0.3, 0.6, 1.0)))
+    other = synonymous(rng, text, groups, kept, one(rng, (0.3, 0.6, 1.0)))
+    if (content(other) - content(text)) & taken:
+        return text
+    text = other
     if groups is not GENERAL:
         return text
     if chance > 0.85:

@@ -430,10 +430,14 @@ FIXED = {"year", "trait", "pair", "age", "when", "spot", "date", "clock", "numbe
 
 @dataclass
 class Source:
-    """Draws values of one side: trained on, or held out for evaluation."""
+    """Draws values of one side: trained on, or held out for evaluation.
+
+    `near`: places that were told, of which the world may be asked too.
+    """
 
     rng: Random
     held: bool = False
+    near: tuple[str, ...] = ()
 
     def draw(self, kind: str) -> str:
         """A value of a kind; an open kind now and then takes any word at all."""

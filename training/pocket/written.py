@@ -404,11 +404,13 @@ def rendered(
         if hasty
         else set()
     )
+    told = content(" ".join(SLOT.sub("", text) for each, text in typed if each.tells))
     turns = []
     for exchange, text in typed:
         # Where words are moved, a synonym could be one of those that moved.
         if reword and not other and not exchange.tells:
-            text = reworded(rng, text, set(), STRICT if exchange.asks else GENERAL)
+            # A question must not get a word that something else was told in.
+            text = reworded(rng, text, set(), STRICT if exchange.asks else GENERAL, told)
         wording = replaced(text, other)
         wording = careless(rng, wording, answers) if hasty else wording
         thinking, reply = replaced(exchange.thinking, other), replaced(exchange.reply, other)
