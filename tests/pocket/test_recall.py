@@ -36,7 +36,7 @@ def test_another_word_is_none_of_something_else_that_was_said() -> None:
         other = asked_otherwise(desk, turn)
         assert other.meant == other.user == desk.said[-1]
         said.add(other.user)
-    assert "What is my mama called?" in said
+    assert len(said) > 3
     assert not any("mum" in user for user in said)
 
 

@@ -29,9 +29,9 @@ def test_kept_words_stay() -> None:
 
 
 def test_what_was_told_is_asked_for_with_strict_synonyms_only() -> None:
-    said = every_wording("what is my mother called", STRICT)
-    assert "what's my mum called" in said
-    assert all(one.startswith("what") and one.endswith(("called", "named")) for one in said)
+    said = every_wording("is my mother tired", STRICT)
+    assert "is my mum tired" in said
+    assert all(one.startswith("is my m") for one in said)
 
 
 def test_a_sum_keeps_its_numbers_and_its_operation() -> None:

@@ -137,6 +137,7 @@ SMALL = frozenset(
 LOSS = 0.3
 
 
+VOWELS = "aeiou"
 WORD = re.compile(r"\[[^\[\]]*\]|[\w'’]+")
 # A part of a path, an address, a number or a longer word is none.
 BEFORE, AFTER = re.compile(r"[/@.\-]\Z"), re.compile(r"[/@\-]|\.\w")
@@ -166,8 +167,11 @@ def synonymous(rng: Random, text: str, groups: str, kept: set[str], share: float
                 break
         phrase = text[start:end]
         found = phrase.lower() in others and not (BEFORE.search(text, 0, start) or AFTER.match(text, end))
-        if found and rng.random() < share and not kept & words_of(phrase):
-            other = one(rng, others[phrase.lower()])
+        fit = others[phrase.lower()] if found else []
+        if fit and place and words[place - 1][0].lower() in ("a", "an"):
+            fit = [each for each in fit if (each[0] in VOWELS) == (phrase[0].lower() in VOWELS)]
+        if fit and rng.random() < share and not kept & words_of(phrase):
+            other = one(rng, fit)
             said += [text[done:start], other[:1].upper() + other[1:] if text[start].isupper() else other]
             done = end
         place += count if found else 1

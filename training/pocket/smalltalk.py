@@ -393,7 +393,7 @@ you (are|were) (wrong|mistaken|not right|incorrect)(|!| again);you (made|make) (
     exchange(
         "They want kind words.",
         "You ask good questions, and I like your company.",
-        "(say|tell me) something (nice|kind|sweet|good)(| to me| about me)(| please|!);(give|pay) me a compliment(| please|!);what do you think of me(| so far)?;(motivate|encourage|comfort|compliment|praise) me(|!| please);am I (nice|smart|good|beautiful|clever|a good person|funny|cool)?;what do you think (of|about) me?",
+        "(say|tell me) something (nice|kind|sweet|good)(| to me| about me)(| please|!);(give|pay) me a compliment(| please|!);what do you think of me(| so far)?;(compliment|praise|flatter) me(|!| please);am I (nice|smart|good|beautiful|clever|a good person|funny|cool)?;what do you think (of|about) me?",
         0.8,
     ),
     exchange(
