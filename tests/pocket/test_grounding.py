@@ -162,7 +162,7 @@ def test_nine_answers_in_ten_stand_beside_what_they_were_taken_from(
 ) -> None:
     source = Source(Random(3))
     found = []
-    for _ in range(150):
+    for _ in range(400):
         turns = make(source, Difficulty()).turns
         if THOUGHT.fullmatch(turns[-1].thinking):
             found.append("Closest: " in grounded(turns)[-1].thinking)
