@@ -307,7 +307,7 @@ def address(rng: Random) -> str:
 def pasted(rng: Random) -> str:
     """Two values of any sort side by side."""
     kinds = [name, script, numerals, accented, word, mixed, letters]
-    return rng.choice([" ", " ", "-", " & ", "/"]).join(rng.choice(kinds)(rng) for _ in range(2))
+    return rng.choice([" ", " ", "-", " & ", "/", " and "]).join(rng.choice(kinds)(rng) for _ in range(2))
 
 
 def smiling(rng: Random) -> str:
