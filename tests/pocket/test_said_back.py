@@ -31,6 +31,8 @@ from training.pocket.said_back import MOST, THINKING, acknowledged, said_back
         ("and that was my last day", "that was your last day"),
         ("my mail is [u]", "your mail is [u]"),
         ("I love chocolate. Keep that in mind!", "you love chocolate"),
+        ("my cat is called Paella jajaja", "your cat is called Paella"),
+        ("my dog ate my shoe hahah", "your dog ate your shoe"),
     ],
 )
 def test_a_message_is_said_to_who_typed_it(typed: str, said: str) -> None:
@@ -38,7 +40,14 @@ def test_a_message_is_said_to_who_typed_it(typed: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["how is my dog?", "I told you that my dog is ill", "hello!", "x " * (MOST + 1)]
+    "typed",
+    [
+        "how is my dog?",
+        "at work you see me being a butcher",
+        "I told you that my dog is ill",
+        "hello!",
+        "x " * (MOST + 1),
+    ],
 )
 def test_what_asks_addresses_or_goes_on_is_not_said_back(typed: str) -> None:
     assert said_back(typed) is None

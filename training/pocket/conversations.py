@@ -98,7 +98,7 @@ COMPOSED_SHARES: tuple[tuple[float, Callable[[Random], Written]], ...] = (
     (0.22, composed),
     (0.06, problem),
     (0.05, noted),
-    (0.04, roster),
+    (0.06, roster),
 )
 # What is said in these may be put in other words: replies are set, and repeat a slot at most.
 SET_REPLIES = ("help", "open", "talk", "self")

@@ -27,12 +27,16 @@ OPENING = re.compile(
     re.IGNORECASE,
 )
 CLOSING = re.compile(
-    r"(?:\s*(?::\(|:\)|:D|;\)|\blol|\bhaha|\bxd|<3|(?:please )?remember (?:that|this|it)|"
+    r"(?:\s*(?::\(|:\)|:D|:P|;\)|\blo+l|\b(?:h[aei]|j[ae]){2,}h?|\blmao|\bxd|<3|"
+    r"(?:please )?remember (?:that|this|it)|"
     r"(?:please )?(?:do not|don'?t) forget(?: it| that| this)?|keep (?:that|this|it) in mind)|[\s.!,;…])+$",
     re.IGNORECASE,
 )
 # Said in passing, to nobody.
-PASSING = re.compile(r"(?:,? ?\b(?:as )?(?:you|u|ya) (?:know|see)\b,?|\blet me tell you:?)", re.IGNORECASE)
+PASSING = re.compile(
+    r"(?:,? ?\b(?:as )?(?:you|u|ya) (?:know|see)\b(?! (?:me|my|us|our|him|her|them)\b),?|\blet me tell you:?)",
+    re.IGNORECASE,
+)
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 ADDRESSED = re.compile(r"\b(?:you|your|yours|yourself|u|ur|you're|youre)\b|\?", re.IGNORECASE)
 MINE = {

@@ -814,6 +814,12 @@ convert [a] (miles|inches|pounds|dollars|feet|degrees) (to|into) (km|cm|kg|euros
 (what is|what's|calculate|) [c] (**|^|to the power of) [d];(what's|what is|) [a] (mod|modulo|%) [c];(the |)remainder of [a] (divided by|over) [c];(what is|) 0x[c]f(| in decimal);(what's|what is|) [a] in (hex|octal|binary|roman numerals)
 (what's|what is|calculate|) [c] (*|times|x) [o][d] (+|-) [a][p];[o][a] (+|-) [d][p] (*|/|x) [c];[a] (+|-) [o][d] (-|+) [c][p];I (had|got) [a] (euros|pounds|dollars|quid) and spent [c].50(, |. |)how much (is |)left;[c] (coffees|tickets|beers) at [d].20 each, how much
 half of [a].5;[c].99 + [d].50;[d]:[c] minus [d] minutes;[a] km at [c] km/h, how long;[c]% (off|discount|tip) (on|of) [a];a (tip|discount) of [c] percent on [a]
+(a|one) (kebab|coffee|ticket|beer|sandwich|magazine) (costs|is) [c].(50|20|90)(, | and )(i|we|they) (buy|take|order) (two|three|four|five)(, |. )(how much is that|what does that cost|what do i pay)(|?)
+(a|one|each) (pizza|ticket|bottle|loaf) (costs|is) [c].(90|75|50)(, |. )(i|we) (buy|get) (two|three) and pay with a (ten|twenty|fifty)(, |. )(how much change|what do i get back|change)(|?)
+i (paid|spent) [c].(45|85|15) (on|for) (lunch|petrol|bread|shampoo) and [d].(99|10|60) (on|for) (coffee|milk|the bus)(, | - |. )(how much is that|what's that) (together|in all)(|?)
+(i (run|walk|drink|sleep)|the cat eats) [d].5 (km|litres|hours|cans) (a|each|every) day(, |. )how (many|much) is that in a (week|month)(|?)
+(the bill|dinner|the taxi|rent) (was|is) [a].(30|80|50) and (we are|there are) (two|three|four|six)(| of us)(, | - |. )(what does each pay|how much each|each pays)(|?)
+(split|share|divide) [a].(25|50|75) (between|among) (two|three|four) (people|friends|of us);i (had|got) [a].(40|70|50) and (gave|lent) my brother [c].50(, |. )(what's left|how much is left)(|?)
 round [a].[d]7;what is [a]/[b] as a fraction?;what is -[a] (+|-|*) [c]?;what is the (area|volume) of a (circle|square|cube|ball)(| of size [a])?
 """
         ),
