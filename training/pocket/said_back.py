@@ -34,7 +34,7 @@ CLOSING = re.compile(
 )
 # Said in passing, to nobody.
 PASSING = re.compile(
-    r"(?:,? ?\b(?:as )?(?:you|u|ya) (?:know|see)\b(?! (?:me|my|us|our|him|her|them)\b),?|\blet me tell you:?)",
+    r"(?:,? ?\b(?:as )?(?:you|u|ya) (?:know|see)\b(?! (?:me|my|us|our|him|her)\b),?|\blet me tell you:?)",
     re.IGNORECASE,
 )
 SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
