@@ -156,10 +156,10 @@ def amended(before: list[Turn], turn: Turn) -> Turn:
     new = said_back(change)
     if new is not None and ADDING.match(change) and not ADDING.match(new):
         new = f"also {new}"
-    old = nearest(
-        [part for clause in told_in(before) for part in versions(clause)], f"{topic} {turn.reply}", 1
-    )
-    old = old or "".join(told_in(before[-1:])[-1:])
+    told = [part for clause in told_in(before) for part in versions(clause)]
+    # A list is named as it was told; what was swapped in it may share more words with it now.
+    old = next((each for each in told if words_in(each) == words_in(turned(topic))), "")
+    old = old or nearest(told, f"{topic} {turn.reply}", 1) or "".join(told_in(before[-1:])[-1:])
     if new is None:
         return replace(turn, thinking=THINKING, reply=f"{start}Got it, I keep that in mind.")
     if not old:

@@ -145,11 +145,13 @@ for how many {p} do i cook?; how many will come?; count the {p}; how many chairs
         frames(
             """
 {i} comes too; and {i}; {i} said yes; i also invited {i}; {i} as well; add {i}; plus {i}; {i} wants to come; don't forget {i}; {i} is in
+put {i} on it; actually also {i}; i forgot {i}; {i} can make it after all; also add {i}; {i} joins us; let's have {i} too
 """
         ),
         frames(
             """
 {i} can't come; {i} is ill; {i} cancelled; without {i}; {i} isn't coming; {i} said no; cross out {i}; {i} won't make it; remove {i}; not {i}
+drop {i}; scratch {i}; {i} is out; uninvite {i}; {i} has to work; take {i} off; strike {i}; delete {i}; {i} dropped out; leave {i} out
 """
         ),
         "{a} are coming",
@@ -179,11 +181,13 @@ how many {p} is that?; count what i packed; how many {p} in the bag?; how many {
         frames(
             """
 and {i}; {i} too; also {i}; plus {i}; {i} as well; i added {i}; just threw in {i}; now {i} is in as well; don't forget {i}; add {i}
+also add {i}; actually {i} too; i forgot {i}; {i} comes along; put {i} in; pack {i} as well; {i} still fits
 """
         ),
         frames(
             """
 i took {i} out again; no {i} after all; {i} stays at home; without {i}; {i} doesn't fit; remove {i}; {i} is too heavy; leave out {i}
+drop {i}; scrap {i}; unpack {i}; i don't need {i}; {i} can stay; scratch {i}; delete {i}; forget {i}; strike {i}; never mind {i}
 """
         ),
         "you packed {a}",
@@ -213,11 +217,13 @@ number of {p}?; how many {p} are left?; count the {p} on the list; how many {p} 
         frames(
             """
 and {i}; also {i}; {i} too; plus {i}; add {i}; put {i} on it; {i} as well; oh, and {i}; one more: {i}; i need {i} too
+put {i} on the list; we are out of {i}; i forgot {i}; throw in {i}; actually also {i}; also add {i}; get {i} as well; don't forget {i}; {i} should be on it
 """
         ),
         frames(
             """
 i got {i}; no {i}; {i} is done; remove {i}; cross off {i}; i have {i} already; without {i}; take {i} off; i found {i} at home; not {i}
+drop {i}; scrap {i}; strike {i}; delete {i}; {i} can go; forget {i}; we still have {i}; take {i} off the list; never mind {i}; scratch {i}; leave {i} out; bought {i}
 """
         ),
         "you need {a}",
@@ -244,6 +250,15 @@ ORDERS = (
         ("first", "last"),
     ),
 )
+# One in, one out, in a word. Nobody swaps a child.
+SWAPS = frames(
+    """
+add {i} and drop {j}; drop {j} and add {i}; {i} instead of {j}; not {j} but {i}; no {j}, {i} instead; replace {j} with {i}
+{i} in, {j} out; take {j} off and put {i} on; scratch {j}, make it {i}; remove {j} and add {i}; cross out {j} and write down {i}
+add {i}, remove {j}; i'd rather have {i} than {j}; {j} is off, {i} is on
+"""
+)
+SWAPPED = ("guest", "person", "thing")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -277,20 +292,25 @@ def roster(rng: Random) -> Written:
 
     told = text(rng.choice(family.tells))
     exchanges = [telling(told, "a list")]
-    for _ in range(rng.choice((1, 1, 2, 2, 3))):
-        if rng.random() < 0.65:
-            if rng.random() < 0.55 and len(items) < MOST:
-                item = next(more)
-                change = text(rng.choice(family.adds), item)
-                items.append(item)
-            else:
-                if len(items) < 2:
+    rounds = rng.choice((1, 1, 2, 2, 3, 4))
+    for left in range(rounds - 1, -1, -1):
+        changed = rng.random() < 0.65
+        if changed:
+            coming, chance = "", rng.random()
+            swaps = kind in SWAPPED and chance < 0.2
+            going = rng.choice(items) if (swaps or chance > 0.65) and len(items) > 1 else ""
+            if swaps or not going:
+                if len(items) == MOST:
                     break
-                item = rng.choice(items)
-                change = text(rng.choice(family.takes), item)
-                items.remove(item)
+                coming = next(more)
+            frame = rng.choice(SWAPS if coming and going else family.adds if coming else family.takes)
+            change = text(frame.replace("{j}", going), coming or going)
+            items = [item for item in items if item != going] + [coming] * bool(coming)
             now = f"Got it, now {said(family.all)}."
             exchanges.append(Exchange((change, capital(change)), f"Changed: {told}.", now))
+        # Changes may follow each other before anything is asked.
+        if changed and left and rng.random() < 0.4:
+            continue
         count = asking(rng, [text(each) for each in family.many], numbered(items), said(family.has))
         which = asking(rng, [text(each) for each in family.which], listed(items), said(family.all))
         exchanges += rng.sample([count, which], rng.choice((1, 1, 2)))
