@@ -102,3 +102,16 @@ def test_what_is_told_in_other_words_is_said_back_in_them() -> None:
     turns = [told_otherwise(Desk(Source(Random(seed)), said=[user]), turn) for seed in range(200)]
     assert {each.user for each in turns} > {user, "My mother is a nurse. I dwell in Rome."}
     assert all(each.user == user or each.reply == f"Got it: {said_back(each.user)}." for each in turns)
+
+
+def test_what_was_never_told_may_be_doubted_too() -> None:
+    doubted = 0
+    for seed in range(400):
+        desk = Desk(Source(Random(seed)))
+        desk.tell(3)
+        turn = desk.unknown()
+        claim = turn.thinking.removeprefix("Asked: whether ").removesuffix(". Not told.")
+        if turn.thinking == f"Asked: whether {claim}. Not told." and " have a" not in claim:
+            assert not any(fact.says() == claim for fact in desk.told)
+            doubted += 1
+    assert doubted > 20

@@ -1084,7 +1084,21 @@ class Desk:
             passage = self._fresh_passage(self.rng.choice(["list", "it", "appointment", "event", "labels"]))
             if passage is not None:
                 return self._not_told(passage, self.rng.choice(passage.questions))
-        return self._asking([self._unlike()])
+        fact = self._unlike()
+        if isinstance(fact, (Fact, Deed)) and doubtful(fact) and self.rng.random() < 0.25:
+            return self._doubting_untold(fact)
+        return self._asking([fact])
+
+    def _doubting_untold(self, fact: Fact | Deed) -> Turn:
+        """Whether something is so of which nothing was told."""
+        text = fact.doubt(self.rng, self.lower(), fact.value)
+        claim = fact.says()
+        return Turn(
+            text,
+            f"Asked: whether {claim}. Not told.",
+            f"You have not told me whether {claim} yet.",
+            "unknown",
+        )
 
     def _left_out(self, fact: Statement) -> Turn:
         """The user asks where, when, why or with whom, of which nothing was told."""
