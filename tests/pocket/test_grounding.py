@@ -1,6 +1,7 @@
 """Thinking repeats the question and the clause that answers it, word for word."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -168,3 +169,12 @@ def test_nine_answers_in_ten_stand_beside_what_they_were_taken_from(
             found.append("Closest: " in grounded(turns)[-1].thinking)
     assert len(found) > 40
     assert sum(found) / len(found) > 0.9
+
+
+def test_what_was_told_in_the_message_that_is_asked_for_comes_before_what_says_the_same_word() -> None:
+    told = Turn("I sit near the piano", "", "Got it: you sit near the piano.", "tell")
+    other = Turn("Near the piano is a broom", "", "Got it: near the piano is a broom.", "tell")
+    asked = asks("where did I settle?", "where you settled", "Told: near the piano.")
+    assert "Closest: near the piano is a broom." in grounded([told, other, asked])[-1].thinking
+    asked = replace(asked, place=0)
+    assert "Closest: you sit near the piano." in grounded([told, other, asked])[-1].thinking

@@ -200,9 +200,17 @@ def _grounded(before: list[Turn], turn: Turn) -> Turn:
     question = match["question"]
     if not turn.bound:
         question = asked_back(turn.meant, question, told) or question
-    close = closest(told, question, match["found"], f"{match['question']} {turn.reply}")
+    close = closest(told, question, match["found"], f"{match['question']} {turn.reply}", own_of(before, turn))
     found = f"Closest: {close}. " if close else ""
     return replace(turn, thinking=f"Asked: {question}. {found}{match['found']}")
+
+
+def own_of(before: list[Turn], turn: Turn) -> range:
+    """Which of all clauses told are those of the message that told what a turn asks, if it is known."""
+    if turn.place is None or turn.place >= len(before):
+        return range(0)
+    start = len(told_in(before[: turn.place]))
+    return range(start, start + len(clauses(before[turn.place])))
 
 
 def _two(told: list[str], turn: Turn, match: re.Match[str]) -> str | None:
@@ -336,8 +344,8 @@ def needed(found: str) -> set[str]:
     return words_in(told) - SMALL
 
 
-def closest(told: list[str], question: str, found: str, meant: str) -> str:
-    """The clauses that hold the answer, else the one nearest to what is meant.
+def closest(told: list[str], question: str, found: str, meant: str, own: range = range(0)) -> str:
+    """The clauses that hold the answer, those of its `own` message first; else the nearest to what is meant.
 
     Where the answer was not told, one that is as near to the question as any.
     """
@@ -353,7 +361,11 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
     wanted = needed(found)
     left, chosen = set(wanted), list[int]()
     while left and len(chosen) < MOST_CLAUSES:
-        place = max(range(len(told)), key=lambda i: (len(left & words[i]), shared[i], i))
+        first = not chosen
+        place = max(
+            range(len(told)),
+            key=lambda i: (first and i in own and bool(left & words[i]), len(left & words[i]), shared[i], i),
+        )
         if not left & words[place]:
             break
         if sum(len(told[i].split()) for i in [*chosen, place]) > MOST_EVIDENCE:
@@ -361,7 +373,9 @@ def closest(told: list[str], question: str, found: str, meant: str) -> str:
         chosen.append(place)
         left -= words[place]
     if not chosen or len(left) > len(wanted) / 2:
-        return nearest(told, f"{meant} {question}")
+        return nearest(told[own.start : own.stop], f"{meant} {question}", 1) or nearest(
+            told, f"{meant} {question}"
+        )
     # Who it was may be named in one clause, and in that which tells it be "she".
     if WHO.match(question):
         meets = overlaps(told, question)

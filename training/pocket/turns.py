@@ -361,7 +361,8 @@ class Turn:
     """One exchange. ``sort`` names what it exercises; ``cut`` marks a reply broken off.
 
     ``meant`` is the message before a hasty hand slipped on it, ``bound`` a question that is one only after
-    the turn before, ``told`` what a message tells beside what it is answered to.
+    the turn before, ``told`` what a message tells beside what it is answered to. What is asked was told in
+    the message number ``place`` of the conversation, if that is known.
     """
 
     user: str
@@ -372,6 +373,7 @@ class Turn:
     meant: str = ""
     bound: bool = False
     told: str = ""
+    place: int | None = None
 
     def __post_init__(self) -> None:
         self.meant = self.meant or self.user
@@ -411,6 +413,8 @@ class Desk:
     focus: Who | None = None
     passage: Passage | None = None
     telling: int = -1
+    # Each fact, by its identity, and the number of the message that told it.
+    places: dict[int, tuple[Known, int]] = field(default_factory=dict)
 
     @property
     def rng(self) -> Random:
@@ -437,7 +441,13 @@ class Desk:
             self.said.append(turn.user)
         if turn.sort.startswith(TELLING):
             self.telling = len(self.said) - 1
+        for known in self.told:
+            self.places.setdefault(id(known), (known, len(self.said) - 1))
         return turn
+
+    def place(self, fact: Known) -> int | None:
+        """The number of the message that told a fact."""
+        return self.places[id(fact)][1] if id(fact) in self.places else None
 
     # What is told.
 
@@ -1065,7 +1075,8 @@ class Desk:
         text = fact.doubt(self.rng, lower, value)
         claim = replace(fact, value=value).says()
         start = "Yes" if right else "No"
-        return Turn(text, f"Asked: whether {claim}. Told: {fact.value}.", f"{start}, {fact.says()}.", "ask")
+        thinking, reply = f"Asked: whether {claim}. Told: {fact.value}.", f"{start}, {fact.says()}."
+        return Turn(text, thinking, reply, "ask", place=self.place(fact))
 
     def _whose(self, fact: Deed) -> Turn:
         text = fact.whose(self.rng, self.lower())
@@ -1203,7 +1214,8 @@ class Desk:
             for fact, told in zip(wanted, known, strict=True)
         ]
         sort = ("ask" if all(known) else "unknown") + (" two" if len(wanted) > 1 else "")
-        return Turn(text, " ".join(thoughts), " ".join(replies), sort)
+        place = self.place(wanted[0]) if len(wanted) == 1 else None
+        return Turn(text, " ".join(thoughts), " ".join(replies), sort, place=place)
 
     def who(self) -> Turn:
         """The user asks who somebody is, by name."""
