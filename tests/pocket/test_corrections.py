@@ -6,6 +6,7 @@ import re
 from random import Random
 
 from training.pocket.conversations import Difficulty, conversation
+from training.pocket.passages import content
 from training.pocket.slips import FORMS, slipped
 from training.pocket.turns import Desk
 from training.pocket.values import Source
@@ -47,8 +48,8 @@ def test_after_several_facts_a_correction_names_the_one_that_it_means() -> None:
         several = len(desk.latest) > 1
         turn = desk.record(desk.correct())
         if several and turn.thinking.startswith("Changed") and len(turn.user.split()) < 7:
-            topic = turn.thinking.removeprefix("Changed: ").rstrip(".").split(" ")[-1].lower()
-            assert any(value in turn.user.lower() for value in values) or topic in turn.user.lower()
+            topic = content(turn.thinking.removeprefix("Changed: "))
+            assert any(value in turn.user.lower() for value in values) or topic & content(turn.user), turn
             named += 1
     assert named > 50
 

@@ -12,6 +12,7 @@ from training.pocket.conversations import (
     told_number,
     told_otherwise,
 )
+from training.pocket.deeds import SELF
 from training.pocket.evaluate import expected, has
 from training.pocket.grounding import grounded
 from training.pocket.said_back import said_back
@@ -115,3 +116,11 @@ def test_what_was_never_told_may_be_doubted_too() -> None:
             assert not any(fact.says() == claim for fact in desk.told)
             doubted += 1
     assert doubted > 20
+
+
+def test_patterns_of_training_alone_are_never_examined() -> None:
+    for kind in SELF:
+        assert set(kind.tellings(held=True)) == set(kind.tell) < set(kind.tellings(held=False))
+        assert set(kind.askings(held=True)) == set(kind.ask) < set(kind.askings(held=False))
+        assert all(pattern.count("[v]") == 1 for pattern in kind.also_tell)
+        assert not any("[v]" in pattern for pattern in kind.also_ask)

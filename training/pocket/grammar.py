@@ -11,10 +11,10 @@ PAST = frozenset(
     was had did moved grew met saw called visited bought got lost broke forgot sold parked left ate
     married turned started booked planned ordered watched went came put spent took gave told made
     chose adopted found named kept hid built wrote won lent borrowed planted painted
-    became began brought drew ran said sat stood wed
+    became began brought drew ran said sat stood wed blew drove dug fought learnt
     """.split()
 )
-MODALS = frozenset("can cannot can't will would could should must may might used".split())
+MODALS = frozenset("can cannot can't will would could should must mustn't may might ought used".split())
 ADVERBS = frozenset(
     """
     just recently really always usually also still now first originally actually only currently often

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of fact: patterns for the user's side, fixed sentences for the assistant's."""
+    """One kind of fact: patterns for the user's side, fixed sentences for the assistant's.
+
+    Patterns `also` to be told or asked in are trained on only: the examination stays what it is.
+    """
 
     things: str
     values: str
@@ -22,6 +25,16 @@ class Kind:
     missing: str = ""
     weight: float = 1.0
     who: bool = False
+    also_tell: tuple[str, ...] = ()
+    also_ask: tuple[str, ...] = ()
+
+    def tellings(self, held: bool) -> tuple[str, ...]:
+        """Patterns that tell it."""
+        return self.tell if held else self.tell + self.also_tell
+
+    def askings(self, held: bool) -> tuple[str, ...]:
+        """Patterns that ask for it."""
+        return self.ask if held else self.ask + self.also_ask
 
     @property
     def lack(self) -> str:

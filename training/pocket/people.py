@@ -168,7 +168,7 @@ class Deed:
         """A sentence that tells the fact, with a mention of its subject and no capital or stop."""
         if lower:
             self.value = self.value.lower()
-        pattern = framed(rng, self.kind.tell, held)
+        pattern = framed(rng, self.kind.tellings(held), held)
         said = self._mine(pattern, subject)
         if not self.who.me and said == pattern:
             said = self._mine(expand(rng, self.kind.tell[0]), subject)
@@ -177,8 +177,12 @@ class Deed:
 
     def ask(self, rng: Random, lower: bool, held: bool = False) -> str:
         """A question for the fact."""
-        pattern = framed(rng, self.kind.ask, held)
-        return fill(finished(rng, self._mine(pattern, self.who.mention(rng)), lower), v=self.value)
+        pattern, mention = framed(rng, self.kind.askings(held), held), self.who.mention(rng)
+        said = self._mine(pattern, mention)
+        # "Place of birth?" names nobody else.
+        if not self.who.me and said == pattern:
+            said = self._mine(expand(rng, self.kind.ask[0]), mention)
+        return fill(finished(rng, said, lower), v=self.value)
 
     def doubt(self, rng: Random, lower: bool, value: str) -> str:
         """A question whether the value is such."""

@@ -660,7 +660,7 @@ class Desk:
         for who in people:
             if all(who is not other for other in self.people):
                 self.people.append(who)
-        pattern, parts = framed(rng, kind.tell, self.source.held), []
+        pattern, parts = framed(rng, kind.tellings(self.source.held), self.source.held), []
         if "[u]" in pattern or not pattern.startswith("I "):
             pattern = expand(rng, kind.tell[0])
         gap = rng.random() < 0.3 and pattern.endswith("[v]")
