@@ -210,7 +210,7 @@ def test_a_conversation_that_ends_with_a_family_is_about_it() -> None:
 
 def test_a_question_for_a_reason_is_answered_by_what_stood_after_because() -> None:
     reasons, left_out = 0, 0
-    for seed in range(1500):
+    for seed in range(3000):
         talk = conversation(Source(Random(seed)), Difficulty(8, 8))
         for number, turn in enumerate(talk.turns):
             if turn.sort == "ask event" and turn.thinking.startswith("Asked: why "):

@@ -122,5 +122,5 @@ def test_patterns_of_training_alone_are_never_examined() -> None:
     for kind in SELF:
         assert set(kind.tellings(held=True)) == set(kind.tell) < set(kind.tellings(held=False))
         assert set(kind.askings(held=True)) == set(kind.ask) < set(kind.askings(held=False))
-        assert all(pattern.count("[v]") == 1 for pattern in kind.also_tell)
-        assert not any("[v]" in pattern for pattern in kind.also_ask)
+        assert all(pattern.count("[v]") == 1 for pattern in kind.also[0])
+        assert not any("[v]" in pattern for pattern in kind.also[1])

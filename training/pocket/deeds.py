@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
-
 from training.pocket.kinds import Kind
-
-PATTERNS = Path(__file__).parent / "patterns.txt"
 
 
 def deed(
@@ -15,19 +10,7 @@ def deed(
 ) -> Kind:
     """A kind from patterns that are parted by semicolons."""
     parts = tuple(p.strip() for p in tell.split(";")), tuple(p.strip() for p in ask.split(";"))
-    more = read(PATTERNS).get(f"{topic}: {parts[0][0]}", ((), ()))
-    return Kind(things, values, *parts, says, topic, weight=weight, also_tell=more[0], also_ask=more[1])
-
-
-@lru_cache
-def read(path: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Patterns of a file that tell (`t`) and ask (`a`), by the topic of their kind and its first pattern."""
-    found = {}
-    for part in path.read_text(encoding="utf-8").split("## ")[1:]:
-        name, *lines = part.strip().splitlines()
-        tell, ask = (tuple(line[2:] for line in lines if line.startswith(sign)) for sign in ("t ", "a "))
-        found[name] = tell, ask
-    return found
+    return Kind(things, values, *parts, says, topic, weight=weight)
 
 
 RECALL = "(do you (know|remember|recall)|can you tell me|(tell|remind) me)"

@@ -194,7 +194,7 @@ class Fact:
 
     def tell(self, rng: Random, lower: bool, held: bool = False) -> str:
         """A sentence that tells the fact; it changes the value to how it was typed."""
-        options = [p for p in self.kind.tell if "[n]" not in p or self.thing.startswith("my ")]
+        options = [p for p in self.kind.tellings(held) if "[n]" not in p or self.thing.startswith("my ")]
         pattern = self._bare(framed(rng, options, held))
         if lower:
             self.value, self.thing = self.value.lower(), self.thing.lower()
@@ -219,7 +219,7 @@ class Fact:
     def ask(self, rng: Random, lower: bool, held: bool = False) -> str:
         """A question for the fact."""
         owned = self.thing.startswith(("my ", "the "))
-        options = [p for p in self.kind.ask if "[c]" not in p or self.thing.startswith("my fav")]
+        options = [p for p in self.kind.askings(held) if "[c]" not in p or self.thing.startswith("my fav")]
         options = [p for p in options if "[n]" not in p or owned]
         pattern = self._bare(framed(rng, options, held))
         slots = self.slots() | self._shorter(rng)

@@ -7,13 +7,28 @@ it, [is] is or are, [v] the value. A question's topic is read "The user asks for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+PATTERNS = Path(__file__).parent / "patterns.txt"
+
+
+@lru_cache
+def patterns(path: Path) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Patterns of a file that tell (`t`) and ask (`a`), by the name of their kind."""
+    found = {}
+    for part in path.read_text(encoding="utf-8").split("## ")[1:]:
+        name, *lines = part.strip().splitlines()
+        tell, ask = (tuple(line[2:] for line in lines if line.startswith(sign)) for sign in ("t ", "a "))
+        found[name] = tell, ask
+    return found
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind of fact: patterns for the user's side, fixed sentences for the assistant's.
 
-    Patterns `also` to be told or asked in are trained on only: the examination stays what it is.
+    `also` are patterns that are trained on only: the examination stays what it is.
     """
 
     things: str
@@ -25,16 +40,24 @@ class Kind:
     missing: str = ""
     weight: float = 1.0
     who: bool = False
-    also_tell: tuple[str, ...] = ()
-    also_ask: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What tells it from all other kinds."""
+        return f"{self.things}, {self.topic}: {self.tell[0]}".removeprefix(", ")
+
+    @property
+    def also(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """More patterns that tell it, and that ask for it."""
+        return patterns(PATTERNS).get(self.name, ((), ()))
 
     def tellings(self, held: bool) -> tuple[str, ...]:
         """Patterns that tell it."""
-        return self.tell if held else self.tell + self.also_tell
+        return self.tell if held else self.tell + self.also[0]
 
     def askings(self, held: bool) -> tuple[str, ...]:
         """Patterns that ask for it."""
-        return self.ask if held else self.ask + self.also_ask
+        return self.ask if held else self.ask + self.also[1]
 
     @property
     def lack(self) -> str:
