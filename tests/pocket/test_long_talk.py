@@ -9,14 +9,13 @@ import pytest
 from tokenizers import Tokenizer
 
 from chatcli.pocket import FOLDER
-from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
+from training.pocket.conversations import LONG, Conversation, Difficulty, by_hand, conversation
 from training.pocket.grounding import grounded
 from training.pocket.tokenizer import ENOUGH, HISTORY, LAST, THOUGHT, Coder
 from training.pocket.turns import Turn
 from training.pocket.values import Source
 
 Make = Callable[[Source, Difficulty], Conversation]
-LONG = Difficulty(90, 60, least=20)
 
 
 @pytest.mark.parametrize("make", [by_hand, conversation])

@@ -30,14 +30,14 @@ def test_every_recalled_fact_can_be_answered_right() -> None:
 
 
 def test_another_word_is_none_of_something_else_that_was_said() -> None:
-    turn = Turn("What is my mother called?", "", "", "ask")
+    turn = Turn("Is my mother tall?", "", "", "ask")
     said = set()
     for seed in range(200):
         desk = Desk(Source(Random(seed)), said=["My mum is Ada", turn.user])
         other = asked_otherwise(desk, turn)
         assert other.meant == other.user == desk.said[-1]
         said.add(other.user)
-    assert len(said) > 3
+    assert "Is my mama tall?" in said
     assert not any("mum" in user for user in said)
 
 

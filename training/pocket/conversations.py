@@ -204,11 +204,19 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Difficulty:
-    """How long conversations may get. Those of `least` 2 or more turns end with many questions."""
+    """How long conversations may get."""
 
     turns: int = 24
     facts: int = 30
     least: int = 1
+
+    @property
+    def long(self) -> bool:
+        """Whether much is told and said first, and many questions end it."""
+        return self.least > 1
+
+
+LONG = Difficulty(90, 60, least=20)
 
 
 def system_prompt(rng: Random) -> str | None:
@@ -244,13 +252,13 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
     rng = source.rng
     desk = Desk(source)
     turns: list[Turn] = []
-    last = last or ("ask" if difficulty.least > 1 else pick(rng, LAST))
+    last = last or ("ask" if difficulty.long else pick(rng, LAST))
     early = last in ("ask", "correct", "half", "both")
     most = difficulty.turns if last in ("ask", "unknown", "half", "tell") else min(8, difficulty.turns)
     length = min(rng.randint(1, most), rng.randint(1, most) + 2)
     slips = rng.choice(SLIPS)
     chatty = 0.0
-    if difficulty.least > 1:
+    if difficulty.long:
         chatty = rng.choice([0.0, 0.0, 0.1, 0.5, 0.8])
         if chatty > 0.3:
             difficulty = Difficulty(24, difficulty.facts, 6)
@@ -289,7 +297,7 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         full = len(desk.told) >= difficulty.facts
         kind = "tell" if begin else pick(rng, DURING)
         kind = "ask" if full and kind in ("tell", "both", "passage") else kind
-        if difficulty.least > 1 and not begin and rng.random() < chatty:
+        if difficulty.long and not begin and rng.random() < chatty:
             turns.append(cut(rng, desk.record(desk.chatter(rng.randint(5, 60)))))
         elif kind == "passage":
             turns += [cut(rng, turn) for turn in passage("")] + near("")
@@ -310,7 +318,7 @@ def conversation(source: Source, difficulty: Difficulty, last: str | None = None
         turns.append(say(MAKERS[last]))
     else:
         turns.append(say(MAKERS[last]))
-    if difficulty.least > 1:
+    if difficulty.long:
         turns += [say(MAKERS[pick(rng, LATE)]) for _ in range(rng.randint(2, 20))]
     return Conversation(system_prompt(rng) if difficulty.turns > 4 else None, turns)
 
@@ -386,7 +394,7 @@ def by_hand(source: Source, difficulty: Difficulty) -> Conversation:
     rng = source.rng
     desk = Desk(source)
     slips = rng.choice(SLIPS)
-    if difficulty.least > 1:
+    if difficulty.long:
         return Conversation(system_prompt(rng), mingled(source, desk, slips, rng.randint(8, 30), 20))
     if rng.random() < 0.25:
         short = mingled(source, desk, slips, rng.randint(3, 10), 10)

@@ -158,7 +158,8 @@ def amended(before: list[Turn], turn: Turn) -> Turn:
         new = f"also {new}"
     told = [part for clause in told_in(before) for part in versions(clause)]
     # A list is named as it was told; what was swapped in it may share more words with it now.
-    old = next((each for each in told if words_in(each) == words_in(turned(topic))), "")
+    whole = words_in(turned(topic))
+    old = next((each for each in told if words_in(each) == whole), "")
     old = old or nearest(told, f"{topic} {turn.reply}", 1) or "".join(told_in(before[-1:])[-1:])
     if new is None:
         return replace(turn, thinking=THINKING, reply=f"{start}Got it, I keep that in mind.")
@@ -373,9 +374,8 @@ def closest(told: list[str], question: str, found: str, meant: str, own: range =
         chosen.append(place)
         left -= words[place]
     if not chosen or len(left) > len(wanted) / 2:
-        return nearest(told[own.start : own.stop], f"{meant} {question}", 1) or nearest(
-            told, f"{meant} {question}"
-        )
+        about = f"{meant} {question}"
+        return nearest(told[own.start : own.stop], about, 1) or nearest(told, about)
     # Who it was may be named in one clause, and in that which tells it be "she".
     if WHO.match(question):
         meets = overlaps(told, question)

@@ -28,7 +28,7 @@ from torch.nn import functional
 from chatcli.pocket import FOLDER
 from training.pocket import tokenizer as words
 from training.pocket.configuration import Shape, export_configuration
-from training.pocket.conversations import Conversation, Difficulty, by_hand, conversation
+from training.pocket.conversations import LONG, Conversation, Difficulty, by_hand, conversation
 from training.pocket.grounding import grounded
 from training.pocket.network import CHUNK, Network
 from training.pocket.tokenizer import HISTORY, LAST, Coder, Sample
@@ -41,7 +41,6 @@ LEVELS = [
     Difficulty(16, 16),
     Difficulty(24, 30),
 ]
-LONG = Difficulty(90, 60, least=20)
 HISTORY_WEIGHT = 0.4
 NO_THINKING = 0.12
 THOUGHT_THROUGHOUT = 0.5
