@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from chatcli.command_line import command_line
+from chatcli.settings.values import EXAMPLE_MODEL
 
 # Beside names that are longer nothing stands: their help begins on the next row.
 MAX_NAME_COLUMNS, WIDE = 30, 60
@@ -26,7 +27,7 @@ HEADINGS: dict[str, Sequence[str]] = {
 # What follows the examples is for later: all before it fits one screen.
 HEADING_BEFORE_EXAMPLES = "Chat"
 EXAMPLES = (
-    "chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit",
+    f"chatcli -m {EXAMPLE_MODEL}",
     'chatcli "Why is the sky blue?"',
     'cat notes.txt | chatcli ask "Summarize this."',
 )

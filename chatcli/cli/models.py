@@ -15,10 +15,10 @@ from chatcli.cli.options import JsonOption, configured
 from chatcli.cli.output import print_json, show_result
 from chatcli.model import device, hub, inspect
 from chatcli.model.inspect import About
-from chatcli.settings.values import POCKET
+from chatcli.settings.values import EXAMPLE_MODEL, POCKET
 from chatcli.text import file_size
 
-HINT = "No model of the hub is here yet. To get one: chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit"
+HINT = f"No model of the hub is here yet. To get one: chatcli -m {EXAMPLE_MODEL}"
 MISSING = About(missing="not on this machine")
 app = typer.Typer()
 COLUMNS = ("model", "size", "architecture", "weights", "thinking", "")

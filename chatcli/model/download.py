@@ -37,6 +37,7 @@ from huggingface_hub.file_download import http_get, repo_folder_name
 from chatcli import files
 from chatcli.model import hub
 from chatcli.model.hub import FILE_PATTERNS, answer_seconds
+from chatcli.settings.values import EXAMPLE_MODEL
 from chatcli.text import file_size
 
 REPORT_SECONDS = 0.2
@@ -249,7 +250,7 @@ def explanation(name: str, error: Exception) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return f"The hub has no model '{name}' that you may see: check the name; if it is private, {LOG_IN}."
     if isinstance(error, HFValidationError):
-        return f"'{name}' is not a hub name: hub names look like mlx-community/Qwen3.5-4B-MLX-4bit."
+        return f"'{name}' is not a hub name: hub names look like {EXAMPLE_MODEL}."
     folder = hub.cache_folder() / repo_folder_name(repo_id=name, repo_type="model")
     is_partial = any(path.is_file() for path in folder.glob("blobs/*"))
     absence = f"'{name}' is {'incomplete' if is_partial else 'not'} on this machine"

@@ -9,7 +9,7 @@ from pathlib import Path
 from chatcli import files, pocket
 from chatcli.errors import ModelNotFound
 from chatcli.model import hub
-from chatcli.settings.values import POCKET, names_folder
+from chatcli.settings.values import EXAMPLE_MODEL, POCKET, names_folder
 
 
 def resolve(
@@ -63,6 +63,5 @@ def _not_found(name: str, *, from_session: bool) -> ModelNotFound:
             f"-m {shlex.quote(f'./{name}')}."
         )
     return ModelNotFound(
-        f"There is no model folder '{name}': give a folder, a hub name such as "
-        "mlx-community/Qwen3.5-4B-MLX-4bit, or 'pocket'."
+        f"There is no model folder '{name}': give a folder, a hub name such as {EXAMPLE_MODEL}, or 'pocket'."
     )

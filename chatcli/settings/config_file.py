@@ -17,7 +17,7 @@ from chatcli import files
 from chatcli.errors import FolderError, UsageError
 from chatcli.files import Location
 from chatcli.settings.declaration import Folder, Setting, Text, Value
-from chatcli.settings.values import POCKET, RENAMED, SETTINGS
+from chatcli.settings.values import EXAMPLE_MODEL, POCKET, RENAMED, SETTINGS
 from chatcli.text import shorten
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def change(path: Path, key: str, value: Value | None) -> bool:
 def text_to_edit(path: Path) -> str:
     """The file as a person edits it: where it is empty, every setting as a comment."""
     known = [f"# {key} = …  {setting.help} ({setting.wants})" for key, setting in SETTINGS.items()]
-    aliases = ["", "# [models]", '# fast = "mlx-community/Qwen3.5-4B-4bit"', ""]
+    aliases = ["", "# [models]", f'# fast = "{EXAMPLE_MODEL}"', ""]
     # What is not UTF-8 is replaced, so that it can be mended.
     text = _bytes(path).decode("utf-8-sig", "replace")
     return text or FIRST_LINES + "\n" + "\n".join(known + aliases)

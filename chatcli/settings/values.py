@@ -23,6 +23,8 @@ from chatcli.settings.declaration import (
 
 # The model that is built in.
 POCKET = "pocket"
+# The hub name in examples and hints: a small thinking model.
+EXAMPLE_MODEL = "mlx-community/Qwen3.5-4B-MLX-4bit"
 # What stands for no draft model where a setting names one.
 NO_MODEL = "none"
 # As mlx-lm proposes, where there is a draft model.

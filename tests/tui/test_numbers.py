@@ -57,7 +57,7 @@ def test_the_panel_stats_json_and_the_transcript_say_the_same(chatcli: Program) 
         assert {key: shown[key] for key in record if key in shown} == {
             key: record[key] for key in record if key in shown
         }
-        ratio = percent(reused, prompt, decimals=1)
+        ratio = percent(reused, prompt)
         assert f"turn {number} · hit ratio {ratio} " in panel
         assert (
             f"  {percent(reused, prompt)} reused · {percent(typed, prompt)} typed ahead · {new} new " in panel

@@ -45,7 +45,7 @@ def panel(width: int = 80, **numbers: Any) -> list[str]:
 
 def test_the_panel_has_two_lines_at_eighty_columns() -> None:
     top, parts, times, bottom = drawn(hit_panel(USUAL), 80)
-    assert top.startswith("  ╭─ turn 3 · hit ratio 94.4 % ─")
+    assert top.startswith("  ╭─ turn 3 · hit ratio 94 % ─")
     assert parts == "  │ ██████████████████████▓░  94 % reused · 4 % typed ahead · 1 new          │"
     assert times == "  │ first token 26 ms · saved 1.2 s · 87 tok/s · 43 run ahead                │"
     assert bottom.startswith("  ╰──") and bottom.endswith("──╯")

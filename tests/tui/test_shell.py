@@ -37,7 +37,7 @@ def check_panel(panel: str, turn: dict[str, Any]) -> None:
     prompt = turn["prompt_tokens"]
     reused, typed_ahead = (percent(turn[f"{part}_tokens"], prompt) for part in ("reused", "typeahead"))
     title, parts, times, *_ = panel.split("\n")
-    assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt, decimals=1)} " in title
+    assert f" turn {turn['turn']} · hit ratio {percent(turn['reused_tokens'], prompt)} " in title
     assert f"  {reused} reused · {typed_ahead} typed ahead · {turn['prefilled_tokens']:,} new " in parts
     assert 24 == sum(map(parts.count, "█▓░")) and ("█" in parts) == (turn["reused_tokens"] > 0)
     ahead = turn["reused_settled_tokens"]
@@ -61,7 +61,7 @@ def test_a_conversation_and_every_command(chatcli: Program) -> None:
         pick(terminal, "/tree", "2 › how are you?", "\x1b")
         run_command(terminal, "/stats", "typed ahead")
         turns = turns_of(chatcli, "hello-there")
-        ratios = [percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1) for turn in turns]
+        ratios = [percent(turn["reused_tokens"], turn["prompt_tokens"]) for turn in turns]
         assert all(ratio in terminal.text() for ratio in ratios)
         run_command(terminal, "/rename greeting", "Renamed to 'greeting'.")
         assert terminal.wait_for(" greeting ·")

@@ -148,7 +148,7 @@ def test_everything_can_be_read_in_forty_columns(chatcli: Program) -> None:
         # How wide the times are decides whether there is room for one.
         assert ["turn", "hit", "ratio", "prompt", "new"] == [name for name in heading if name != "first"]
         for turn, row in zip((first, second), shown.split("\n")[2:], strict=True):
-            ratio = percent(turn["reused_tokens"], turn["prompt_tokens"], decimals=1)
+            ratio = percent(turn["reused_tokens"], turn["prompt_tokens"])
             number, bar, *numbers = row.split()
             assert str(turn["turn"]) == number and 6 <= len(bar.rstrip("░")) + bar.count("░")
             counts = [str(turn["prompt_tokens"]), str(turn["prefilled_tokens"])]

@@ -95,8 +95,8 @@ def hit_line(record: TurnRecord, width: int) -> RenderableType:
 
 
 def hit_ratio(record: ReplyRecord) -> str:
-    """What came from a checkpoint, of the prompt: 94.4 %."""
-    return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0), decimals=1)
+    """What came from a checkpoint, of the prompt: 94 %."""
+    return percent(record.get("reused_tokens", 0), record.get("prompt_tokens", 0))
 
 
 def prompt_parts(record: ReplyRecord) -> list[str]:
@@ -104,7 +104,7 @@ def prompt_parts(record: ReplyRecord) -> list[str]:
     prompt, new = record.get("prompt_tokens", 0), record.get("prefilled_tokens", 0)
     unrun = record.get("unrun_tokens", 0)
     return [
-        f"{percent(record.get('reused_tokens', 0), prompt)} reused",
+        f"{hit_ratio(record)} reused",
         f"{percent(record.get('typeahead_tokens', 0), prompt)} typed ahead",
         # Of a prompt that was stopped, not all that was new was run.
         f"{new:,} new" + (f", {new - unrun:,} run" if unrun else ""),

@@ -16,6 +16,7 @@ from rich.text import Text
 from chatcli import __version__, files
 from chatcli.commands.results import PanelMode, Result
 from chatcli.events import Alternatives, Batched, Event, Notice, TurnDone
+from chatcli.settings.values import EXAMPLE_MODEL, POCKET
 from chatcli.text import clean_line, count
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.panel import hit_line, hit_panel
@@ -69,8 +70,9 @@ class Screen:
             line.append("  ·  ", DIM).append(clean_line(session))
         self.console.print(line)
         hints = ["Type a message and press Enter. /help shows the commands, Ctrl-D leaves."]
-        if model == "pocket":
-            hints.append("pocket is tiny and built in. For a real model: chatcli -m HUB-NAME-OR-FOLDER")
+        if model == POCKET:
+            hints.append("pocket is tiny and built in: it knows what you tell it, small sums and chatcli.")
+            hints.append(f"For a real model: chatcli -m {EXAMPLE_MODEL}")
         if saved and not session:
             hints.append(f"{count('saved session', saved)}: /resume continues one.")
         if not saved:
