@@ -152,7 +152,7 @@ def test_an_error_on_a_terminal_breaks_at_words_and_has_its_command_on_a_line(ch
 
 def test_the_command_of_the_welcome_is_in_one_piece_in_a_narrow_window(tmp_path: Path) -> None:
     output = io.StringIO()
-    Screen(open_console(output, width=50)).welcome("pocket", None, 0, tmp_path)
+    Screen(open_console(output, width=40)).welcome("pocket", None, 0, tmp_path)
     assert "\nchatcli -m mlx-community/Qwen3.5-4B-MLX-4bit\n" in output.getvalue()
 
 

@@ -49,7 +49,7 @@ def test_after_several_facts_a_correction_names_the_one_that_it_means() -> None:
         if several and turn.thinking.startswith("Changed") and len(turn.user.split()) < 7:
             topic, user = turn.thinking.rstrip(".").split(" ")[-1].lower(), turn.user.lower()
             # Or it is said anew, in a sentence of its own: "my nephew hates rain".
-            people = [who.noun for who in desk.people if who.noun]
+            people = [who.noun for who in desk.people if who.noun and who.full() in turn.thinking]
             assert any(name in user for name in (*values, topic, *people)), turn
             named += 1
     assert named > 50

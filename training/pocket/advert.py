@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-ADVERT = "A larger model can help: chatcli -m mlx-community/Qwen3.5-4B-MLX-4bit"
+from chatcli.settings.values import EXAMPLE_MODEL
+
+ADVERT = f"A larger model can help: chatcli -m {EXAMPLE_MODEL}"
 # In every reply that tells how to use another model.
 MARK = "chatcli -m"
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from chatcli.settings.values import EXAMPLE_MODEL
 from training.pocket import words as w
 from training.pocket.frames import Frames, fill, one, typed
 from training.pocket.program import known
 from training.pocket.turns import Turn
 from training.pocket.values import Source, invented
-
-MODEL = "mlx-community/Qwen3.5-4B-MLX-4bit"
 
 TO = Frames(
     """
@@ -597,7 +596,7 @@ what (is|does) the (panel|box|bar) (show|tell me|say)(| me)?
     # Models.
     topic(
         "using another model",
-        f"Start chatcli -m with a folder or a hub name, for example chatcli -m {MODEL}. In a chat, type /model NAME.",
+        f"Start chatcli -m with a folder or a hub name, for example chatcli -m {EXAMPLE_MODEL}. In a chat, type /model NAME.",
         do="""
 (use|load|run|try|choose|pick|select|get|install|add) (a|another|a different|a bigger|a better|a larger|a real|a new|my own|a local|a smarter|a stronger) (model|llm|one|language model)
 (switch|change|upgrade|move) (to|over to) (a|another|a different|a bigger|a better|a real|a smarter) (model|llm|one)
@@ -638,7 +637,7 @@ what models (exist|do you know|can you run)?;(list|show)(| me) (the|all|my) mode
     ),
     topic(
         "the default model",
-        f"Run chatcli config model NAME, for example chatcli config model {MODEL}; then it is used without -m.",
+        f"Run chatcli config model NAME, for example chatcli config model {EXAMPLE_MODEL}; then it is used without -m.",
         do="""
 (set|change|choose|make) (the|a|another|my) default model;(always|permanently) use (another|a different|the same|a bigger) model
 (use|have) a model (by default|from now on|every time)(| without -m);(remember|keep|store) (the|my) model
@@ -648,13 +647,13 @@ start with another model (every time|by default)
     ),
     topic(
         "a short name for a model",
-        f"Run chatcli config models.fast {MODEL}; then chatcli -m fast will do.",
+        f"Run chatcli config models.fast {EXAMPLE_MODEL}; then chatcli -m fast will do.",
         do="(give|set|make|define|add) (a|some) (model|models) (a short name|an alias|a nickname|another name);(make|create|define|add) an alias(| for a model);shorten (the|a) (name of a model|model name)",
         what="(an alias|aliases|model aliases);a short name for a model",
     ),
     topic(
         "downloading a model",
-        f"Start chatcli -m with a name on the hub, such as {MODEL}: it is downloaded, and goes on from there if you stop it.",
+        f"Start chatcli -m with a name on the hub, such as {EXAMPLE_MODEL}: it is downloaded, and goes on from there if you stop it.",
         do="(download|fetch|install|pull|get) (a|the|new|another|some) (model|models|weights)(| from the hub| from hugging face);get a model (from|off) (hugging face|the hub|the internet)",
         asks="(where|how) (are|do) models (downloaded|come from)?;where do (the |)models come from?;do I have to download (anything|something|a model)?;does chatcli download (models|anything)?",
     ),
