@@ -7,15 +7,15 @@ from typing import Any
 
 import mlx.core as mx
 
-from chatcli.chat_format.markers import ReplySplitter
+from chatcli.chat_format.markers import splitter
 
 
 class ThinkBudget:
     """Called by mlx-lm with every token so far and the next one's logits.
 
     Counts the tokens after the marker that begins thinking. Once there are `budget` of them, `closing`
-    is all that can follow, from where the model has begun it. Later thinking in the same reply has the
-    rest of the budget; where none is left, its first token comes before it is closed.
+    is all that can follow, from where the model has begun it. Where a reply has several thoughts, as gpt-oss
+    has them, they share the budget; where none is left, a token comes before the next one is closed.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class ThinkBudget:
     ) -> None:
         """`generation_prompt` is a text, `reply_start` the tokens of the reply so far."""
         self._budget, self._closing = budget, tuple(closing)
-        self._splitter = ReplySplitter(tokenizer, generation_prompt)
+        self._splitter = splitter(tokenizer, generation_prompt)
         self._detokenizer = tokenizer.detokenizer
         self._thinking_tokens = 0
         # What is left of `closing` to force.
@@ -70,8 +70,7 @@ class ThinkBudget:
     def _count(self, token: int) -> None:
         was_thinking = self._splitter.thinking
         self._detokenizer.add_token(token)
-        for _ in self._splitter.feed(self._detokenizer.last_segment):
-            pass
+        self._splitter.feed(self._detokenizer.last_segment)
         self._thinking_tokens += was_thinking and self._splitter.thinking
         self._tail = (*self._tail, token)[-len(self._closing) :]
 

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from chatcli import files
 from chatcli.conversation.images import Image
-from chatcli.conversation.thinking import split_thinking
 from chatcli.conversation.tree import Conversation, Entry, Message, Role, new_id
 from chatcli.errors import BadName, NotImportable
 from chatcli.exchange.export import FORMAT, VERSION
+from chatcli.replies.thinking import split_thinking
 from chatcli.store.sessions.folder import SessionFile, SessionFolder, slug
 from chatcli.store.sessions.images import Gallery
 from chatcli.store.sessions.transcript import arguments_of, picture_of, tool_calls_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from chatcli.chat_format.markers import Part, ReplySplitter
 from chatcli.chat_format.stop import StopTexts
 from chatcli.engine.generate import Token
 from chatcli.events import Event, TextDelta, ThinkingDelta, ToolCalled, TurnRecord
+from chatcli.replies.splitter import Part, ReplySplitter
 
 
 class ReplyCollector:
@@ -87,10 +87,10 @@ class ReplyCollector:
         self.record.generated_tokens = len(self.logprobs)
         self.record.draft_accepted_tokens = sum(self.from_draft)
 
-    def _split(self, text: str) -> Iterator[Part]:
-        return iter([Part(text)]) if self._splitter is None else self._splitter.feed(text)
+    def _split(self, text: str) -> list[Part]:
+        return [Part(text)] if self._splitter is None else self._splitter.feed(text)
 
-    def _deltas(self, parts: Iterator[Part]) -> Iterator[Event]:
+    def _deltas(self, parts: Iterable[Part]) -> Iterator[Event]:
         record, stop = self.record, self._stop
         for part in parts:
             if stop.found:

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from chatcli.chat_format.markers import ReplySplitter
+from chatcli.chat_format.markers import splitter
 from chatcli.checkpoints.checkpoints import Prefilled
 from chatcli.checkpoints.draft_model import follow
 from chatcli.conversation import finish
@@ -186,8 +186,8 @@ def reply_collector(
 ) -> ReplyCollector:
     """A collector for the reply to `prompt`, which holds what there is of a reply that goes on."""
     tools = chat.conversation.template_args.get("tools") or ()
-    splitter = ReplySplitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
-    collector = ReplyCollector(record, splitter, sampling.stop or ())
+    reading = splitter(chat.checkpoints.loaded.tokenizer, prompt.generation_prompt, tools)
+    collector = ReplyCollector(record, reading, sampling.stop or ())
     text = chat.checkpoints.text_of(prompt.reply_start)
     collector.recall(prompt.reply_start, text, prompt.thinking_tokens, prompt.thinking_seconds)
     return collector

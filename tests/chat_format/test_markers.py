@@ -11,8 +11,9 @@ from mlx_lm.chat_templates.muse_spark import RESPONSE_FORMAT
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.markers import Part, ReplySplitter, closing_tokens
+from chatcli.chat_format.markers import closing_tokens, splitter
 from chatcli.model.load import load
+from chatcli.replies.splitter import Part, ReplySplitter
 from tests.support import tiny
 
 XTML = ["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"]
@@ -96,9 +97,9 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> MakeTokenizer:
     return make
 
 
-def parts(splitter: ReplySplitter, pieces: list[str]) -> list[Part]:
-    segments = [part for piece in pieces for part in splitter.feed(piece)]
-    return segments + list(splitter.finish())
+def parts(reading: ReplySplitter, pieces: list[str]) -> list[Part]:
+    segments = [part for piece in pieces for part in reading.feed(piece)]
+    return segments + list(reading.finish())
 
 
 def joined(segments: list[Part], *, thinking: bool) -> str:
@@ -122,7 +123,7 @@ def test_thinking_and_reply_are_separated(kind: str, make_tokenizer: MakeTokeniz
     tokenizer = make_tokenizer(special)
     cuts = [[generated[at : at + size] for at in range(0, len(generated), size)] for size in (1, 3, 1000)]
     for pieces in (*cuts, detokenized(tokenizer, generated)):
-        segments = parts(ReplySplitter(tokenizer, generation_prompt), pieces)
+        segments = parts(splitter(tokenizer, generation_prompt), pieces)
         thinking_text = "Hm." if "Hm." in generated else ""
         assert (thinking_text, "Yes <b>.") == (
             joined(segments, thinking=True).strip("\n"),
@@ -135,11 +136,12 @@ def test_thinking_and_reply_are_separated(kind: str, make_tokenizer: MakeTokeniz
 def test_without_markers_everything_is_reply(make_tokenizer: MakeTokenizer) -> None:
     tokenizer = make_tokenizer(["<s>"])
     assert [] == closing_tokens(tokenizer)
-    assert [Part("<think>a</think>")] == parts(ReplySplitter(tokenizer, ""), ["<think>a</think>"])
+    assert [Part("<think>a</think>")] == parts(splitter(tokenizer, ""), ["<think>a</think>"])
 
 
 QWEN = "{{ '<tool_call>' }}{% if x %}{{ tool_call.name }}{% endif %}"
 QWEN_CODER = "{{ '<tool_call>\n<function=' }}"
+TOOLS = [{"type": "function", "function": {"name": "search"}}]
 CALL_TEXT = 'search({"q": "a b"})'
 CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
     "json": (
@@ -207,8 +209,8 @@ CALLS: dict[str, tuple[list[str], str, str, str, list[str]]] = {
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_tool_call_is_parsed_and_its_text_kept(kind: str, size: int, make_tokenizer: MakeTokenizer) -> None:
     special, template, generation_prompt, generated, calls = CALLS[kind]
-    splitter = ReplySplitter(make_tokenizer(special, template), generation_prompt)
-    segments = parts(splitter, [generated[at : at + size] for at in range(0, len(generated), size)])
+    reading = splitter(make_tokenizer(special, template), generation_prompt, TOOLS)
+    segments = parts(reading, [generated[at : at + size] for at in range(0, len(generated), size)])
     (call,) = [part for part in segments if part.calls]
     assert [f"⚙ calls {text}, which chatcli does not run" for text in calls] == [
         str(part_call) for part_call in call.calls
@@ -218,8 +220,8 @@ def test_a_tool_call_is_parsed_and_its_text_kept(kind: str, size: int, make_toke
 
 
 def test_text_around_a_call_keeps_its_place(make_tokenizer: MakeTokenizer) -> None:
-    splitter = ReplySplitter(make_tokenizer([], QWEN), "")
-    segments = parts(splitter, ['Wait. <tool_call>{"name": "a"}</tool_call> Done.'])
+    reading = splitter(make_tokenizer([], QWEN), "", TOOLS)
+    segments = parts(reading, ['Wait. <tool_call>{"name": "a"}</tool_call> Done.'])
     assert ["Wait. ", '<tool_call>{"name": "a"}</tool_call>', " Done."] == [
         segment.text for segment in segments
     ]
@@ -236,7 +238,7 @@ def test_text_around_a_call_keeps_its_place(make_tokenizer: MakeTokenizer) -> No
     ],
 )
 def test_a_malformed_call_is_text(said: str, make_tokenizer: MakeTokenizer) -> None:
-    segments = parts(ReplySplitter(make_tokenizer([], QWEN), ""), list(said))
+    segments = parts(splitter(make_tokenizer([], QWEN), "", TOOLS), list(said))
     assert said == joined(segments, thinking=False)
     assert not any(part.calls for part in segments)
 
@@ -245,7 +247,7 @@ def test_a_call_is_printed_on_one_line_without_control_characters(make_tokenizer
     generated = (
         '<tool_call>{"name": "a\\u001b[2J\\nb", "arguments": {"q": "\\u009b' + "x" * 999 + '"}}</tool_call>'
     )
-    (call,) = parts(ReplySplitter(make_tokenizer([], QWEN), ""), [generated])[0].calls
+    (call,) = parts(splitter(make_tokenizer([], QWEN), "", TOOLS), [generated])[0].calls
     assert not {"\x1b", "\x9b", "\n"} & set(str(call))
     assert len(str(call)) < 500
 
@@ -273,6 +275,6 @@ def test_a_vocabulary_is_listed_once_and_not_for_every_reply(make_tokenizer: Mak
     """A list of 150,000 tokens takes long before a first token."""
     counting = CountingVocabulary(make_tokenizer(["<think>", "</think>"]))
     for _ in range(3):
-        segments = parts(ReplySplitter(counting, ""), ["<think>Hm.</think>Yes."])
+        segments = parts(splitter(counting, ""), ["<think>Hm.</think>Yes."])
         assert ("Hm.", "Yes.") == (joined(segments, thinking=True), joined(segments, thinking=False))
     assert 1 == counting.listed

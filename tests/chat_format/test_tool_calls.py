@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.markers import ReplySplitter
+from chatcli.chat_format.markers import splitter
 from chatcli.chat_format.template import Template
 from chatcli.conversation.tree import Message
 from chatcli.events import ToolCall
@@ -40,8 +40,8 @@ def template(tokenizer: Any) -> Template:
 def reply(tokenizer: Any, written: str, thinking: str = "") -> Message:
     """A reply that the model wrote, with its calls where they stand."""
     text, calls = "", []
-    splitter = ReplySplitter(tokenizer, "<|im_start|>assistant\n", TOOLS)
-    for part in [*splitter.feed(written), *splitter.finish()]:
+    reading = splitter(tokenizer, "<|im_start|>assistant\n", TOOLS)
+    for part in [*reading.feed(written), *reading.finish()]:
         end = len(text) + len(part.text)
         number = len(calls) + 1
         calls += [

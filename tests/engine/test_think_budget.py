@@ -189,18 +189,20 @@ OPEN, CLOSE = "<|open|>think<|sep|>", "<|close|>think<|sep|>"
 @pytest.mark.parametrize(
     ("budget", "generation_prompt", "script", "expected"),
     [
-        # The model opens its own thinking: what comes before does not count.
-        (3, "", f"7777{OPEN}88888", f"7777{OPEN}888{CLOSE}88..."),
-        (0, "", f"7{OPEN}88", f"7{OPEN}{CLOSE}88..."),
+        # The model opens its own thinking.
+        (3, "", f"{OPEN}88888", f"{OPEN}888{CLOSE}88..."),
+        (0, "", f"{OPEN}88", f"{OPEN}{CLOSE}88..."),
+        # After text the mark is one that the text speaks of.
+        (3, "", f"7777{OPEN}88888", f"7777{OPEN}88888..."),
         # It has begun to close it itself.
         (3, OPEN, f"88{CLOSE}7", f"88{CLOSE}7..."),
         (4, OPEN, f"888{CLOSE}7", f"888{CLOSE}7..."),
         (2, OPEN, "8<|close|>99", f"8{CLOSE}99..."),
         # It closes it in time.
         (9, OPEN, f"88{CLOSE}777777777777", f"88{CLOSE}777777777777..."),
-        # It thinks again: what is left of the budget applies, and with nothing left one token comes late.
-        (3, OPEN, f"8{CLOSE}7{OPEN}8888", f"8{CLOSE}7{OPEN}"),
-        (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8{CLOSE}888..."),
+        # Thinking closes once.
+        (3, OPEN, f"8{CLOSE}7{OPEN}8888", f"8{CLOSE}7{OPEN}8888..."),
+        (2, OPEN, f"888{OPEN}8888", f"88{CLOSE}8{OPEN}8888..."),
     ],
 )
 def test_only_thinking_counts(

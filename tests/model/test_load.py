@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from mlx_lm.utils import load_tokenizer
 
-from chatcli.chat_format.markers import ReplySplitter
+from chatcli.chat_format.markers import splitter
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
 from chatcli.model.load import load
+from chatcli.replies.splitter import ReplySplitter
 from tests.support import tiny
 
 HARMONY_SPECIAL = ["<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|return|>"]
@@ -32,9 +33,9 @@ def tokenizer(folder: Path) -> Any:
     return load_tokenizer(folder)
 
 
-def split_reply(splitter: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
+def split_reply(reading: ReplySplitter, pieces: list[str]) -> tuple[str, str]:
     """(thinking, text) of a reply that arrives in these pieces."""
-    parts = [part for piece in pieces for part in splitter.feed(piece)] + list(splitter.finish())
+    parts = [part for piece in pieces for part in reading.feed(piece)] + reading.finish()
     texts = [(part.text, part.thinking) for part in parts]
     return (
         "".join(text for text, thinking in texts if thinking),
@@ -88,19 +89,19 @@ def test_truncated_weights_are_one_sentence(length: int, copy: Path) -> None:
 def test_thinking_and_reply_are_separated_wherever_the_text_is_cut(cut: int, tokenizer: Any) -> None:
     reply = "I think so.</think>\n\nIt is <b>4</b>."
     expected = ("I think so.", "\n\nIt is <b>4</b>.")
-    after_open_think = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n")
+    after_open_think = splitter(tokenizer, "<|im_start|>assistant\n<think>\n")
     assert expected == split_reply(after_open_think, [reply[:cut], reply[cut:]])
-    without_open_think = ReplySplitter(tokenizer, "<|im_start|>assistant\n")
+    without_open_think = splitter(tokenizer, "<|im_start|>assistant\n")
     assert expected == split_reply(without_open_think, ["<think>" + reply[:cut], reply[cut:]])
 
 
 def test_a_reply_without_thinking_is_all_text(tokenizer: Any) -> None:
-    closed = ReplySplitter(tokenizer, "<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    closed = splitter(tokenizer, "<|im_start|>assistant\n<think>\n\n</think>\n\n")
     assert ("", "It is 4 < 5.") == split_reply(closed, list("It is 4 < 5."))
 
 
 def test_thinking_that_never_closes_is_all_thinking(tokenizer: Any) -> None:
-    assert ("and so on </th", "") == split_reply(ReplySplitter(tokenizer, "<think>"), ["and so on </th"])
+    assert ("and so on </th", "") == split_reply(splitter(tokenizer, "<think>"), ["and so on </th"])
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
@@ -111,5 +112,5 @@ def test_harmony_channels_are_separated(size: int, tmp_path: Path) -> None:
         "<|start|>assistant<|channel|>final<|message|>It is 4."
     )
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
-    splitter = ReplySplitter(load_tokenizer(tmp_path), "<|start|>assistant")
-    assert ("They ask 2+2.", "It is 4.") == split_reply(splitter, pieces)
+    reading = splitter(load_tokenizer(tmp_path), "<|start|>assistant")
+    assert ("They ask 2+2.", "It is 4.") == split_reply(reading, pieces)

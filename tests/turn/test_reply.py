@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from chatcli.chat_format.markers import Part
 from chatcli.engine.generate import Token
 from chatcli.events import ToolCall, TurnRecord
+from chatcli.replies.splitter import Part
 from chatcli.turn.reply import ReplyCollector
 
 
@@ -17,11 +16,11 @@ class Parts:
     def __init__(self, *parts: list[Part]) -> None:
         self._parts = iter(parts)
 
-    def feed(self, text: str) -> Iterator[Part]:
-        yield from next(self._parts)
+    def feed(self, text: str) -> list[Part]:
+        return next(self._parts)
 
-    def finish(self) -> Iterator[Part]:
-        yield from ()
+    def finish(self) -> list[Part]:
+        return []
 
 
 def collected(parts: Parts, seconds: list[float], recalled: float | None = None) -> TurnRecord:
