@@ -65,12 +65,16 @@ def template_text(tokenizer: Any) -> str:
 
 
 def _call_formats(tokenizer: Any, vocabulary: Mapping[str, int], template: str) -> dict[str, CallFormat]:
-    start = tokenizer.tool_call_start if tokenizer.has_tool_calling else None
+    start, shown = None, template
+    if tokenizer.has_tool_calling:
+        # A configuration may name mlx-lm's parser, where no template shows the marks.
+        start = tokenizer.tool_call_start
+        shown += f"\n{tokenizer.tool_parser.__module__}"
     formats = {
         each.start: each
         for each in CALL_FORMATS
         if each.start == start
-        or any(sign in vocabulary or sign in template for sign in each.signs or [each.start])
+        or any(sign in vocabulary or sign in shown for sign in each.signs or [each.start])
     }
     if start and start not in formats:
         formats[start] = CallFormat(start, parsed_by(tokenizer.tool_parser, tokenizer.tool_call_end or ""))

@@ -396,8 +396,11 @@ def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
     heading = pattern(rf"\s*[,;]?\s*(?P<name>{names})\s*(?=\()")
     listed, unlisted = pattern(rf"\s*\[(?=\s*{names}\s*\()"), pattern(r"\s*\]")
     step = pattern(r"[^\[\](){}\"']*(?P<mark>[\[\](){}\"'])")
+    # MiniCPM3 writes its calls as a block of code.
+    fence = pattern(r"\s*```(?:python)?(?=[\s<])")
 
     def grammar(text: Incoming, found: Found) -> Reading[None]:
+        yield from text.maybe(fence)
         in_list = yield from text.maybe(listed)
         match: Any = yield from text.expect(heading)
         calls: list[ToolCall] = []
@@ -415,6 +418,7 @@ def python_calls(end: str = "", names: str = r"[\w.]+") -> Grammar:
             match = yield from text.maybe(heading)
         if in_list:
             yield from text.expect(unlisted)
+        yield from text.maybe(fence)
         yield from closed(text, end)
         found.add(text, *calls)
 
@@ -461,15 +465,13 @@ def bare_calls(text: Incoming, found: Found) -> Reading[None]:
 
 
 def parsed_by(parse: Callable[..., Any], end: str) -> Grammar:
-    """What a parser of mlx-lm takes, up to `end`; without that to the end of the reply."""
+    """What a parser of mlx-lm takes, up to `end`; where there is none, to the end of the reply."""
 
     def grammar(text: Incoming, found: Found) -> Reading[None]:
-        ending = pattern(regex.escape(end) or "(?!)")
-        start = text.at
-        try:
-            body = yield from text.until(ending)
-        except Mismatch:
-            body, text.at = text.text[start:], len(text.text)
+        if end:
+            body = yield from text.until(pattern(regex.escape(end)))
+        else:
+            body = yield from text.rest()
         try:
             parsed = parse(body, [*found.tools.given])
         except PARSE_ERRORS:
@@ -524,7 +526,7 @@ DEEPSEEK = headed_calls(
 )
 CALL_FORMATS = (
     CallFormat("<tool_call>", tool_call_tag("</tool_call>")),
-    CallFormat("<function=", functions("</tool_call>", optional=True), included=True),
+    CallFormat("<function=", functions("</tool_call>", optional=True), ("<function=", "qwen3_coder"), True),
     CallFormat("<function name=", tagged_calls(MINICPM, ""), ('<function name="',), included=True),
     CallFormat("<seed:tool_call>", functions("</seed:tool_call>")),
     CallFormat("<minimax:tool_call>", invocations("", "</minimax:tool_call>")),
@@ -540,7 +542,7 @@ CALL_FORMATS = (
     CallFormat("<longcat_tool_call>", tagged_calls(LONGCAT, "</longcat_tool_call>")),
     CallFormat("<|open|>tools<|sep|>", tagged_calls(XTML, "<|close|>tools<|sep|>"), ("<|open|>",)),
     CallFormat("<|tool_calls_section_begin|>", KIMI),
-    CallFormat("<|tool_call_begin|>", KIMI, included=True),
+    CallFormat("<|tool_call_begin|>", KIMI, ("<|tool_call_begin|>", "kimi_k2"), True),
     CallFormat("<｜tool▁calls▁begin｜>", DEEPSEEK),
     CallFormat("<｜tool▁call▁begin｜>", DEEPSEEK, included=True),
     CallFormat(

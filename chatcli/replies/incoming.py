@@ -74,6 +74,13 @@ class Incoming:
             searched = len(self.text) if match is None else match.start()
             yield
 
+    def rest(self) -> Reading[str]:
+        """All that is left, once the text has ended."""
+        while not self.ended:
+            yield
+        start, self.at = self.at, len(self.text)
+        return self.text[start:]
+
     def next_character(self) -> Reading[str]:
         """The next character that is no white space, which is not read; empty at the end of the text."""
         while True:

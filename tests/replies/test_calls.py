@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
 from chatcli.chat_format.markers import CallSyntax, format_of
@@ -207,6 +208,13 @@ FORMATS: dict[str, tuple[list[str], str, Callable[[Sequence[Call]], str]]] = {
         "",
         lambda calls: f"<|tool_call_start|>[{', '.join(python(*call) for call in calls)}]<|tool_call_end|>",
     ),
+    "MiniCPM3": (
+        [],
+        "<|tool_call_start|>",
+        lambda calls: (
+            f"<|tool_call_start|>\n```python\n{in_a_row('', '', python)(calls)}\n```\n<|tool_call_end|>"
+        ),
+    ),
     "Olmo 3": ([], "<function_calls>", in_a_row("<function_calls>", "</function_calls>", python)),
     "Apertus": (
         ["<|tools_prefix|>"],
@@ -231,7 +239,7 @@ FORMATS: dict[str, tuple[list[str], str, Callable[[Sequence[Call]], str]]] = {
     "Firefunction": ([], "functools", lambda calls: f"functools{as_json(calls)}"),
 }
 # Formats whose names are Python's.
-PYTHON = ("LFM2", "Olmo 3")
+PYTHON = ("LFM2", "MiniCPM3", "Olmo 3")
 CALLS: dict[str, list[Call]] = {
     "one": [("get_weather", {"city": "Oslo"})],
     "no arguments": [("now", {})],
@@ -358,3 +366,26 @@ def test_calls_are_found_in_what_a_template_wrote(
     end = syntax.end_of(given, f" {written}<|im_end|>")
     assert written.strip() == f" {written}<|im_end|>"[:end].strip()
     assert syntax.end_of([ToolCall("other", "{}")], f" {written}<|im_end|>") is None
+
+
+def test_a_parser_that_a_configuration_names_shows_its_format(tmp_path: Path) -> None:
+    """Conversions do so whose template does not say how the model calls tools."""
+    tiny.write_tokenizer(tmp_path, tiny.OPEN_THINK)
+    tiny.update_json(tmp_path / "tokenizer_config.json", tool_parser_type="qwen3_coder")
+    calls = CALLS["several"]
+    written = in_a_row("", "", QWEN_CODER)(calls)
+    assert calls == made(read(format_of(load_tokenizer(tmp_path)), written, 1))
+
+
+def test_a_format_that_only_mlx_lm_knows_is_read_by_its_parser(tokenizers: Callable[[str], Any]) -> None:
+    def parse(text: str, tools: Any) -> Any:
+        name, _, argument = text.partition(" ")
+        return {"name": name, "arguments": {"city": argument, "of": len(tools)}}
+
+    tokenizer = TokenizerWrapper(
+        tokenizers("LFM2")._tokenizer, tool_call_start="<call>", tool_call_end="</call>", tool_parser=parse
+    )
+    parts = read(format_of(tokenizer), "So <call>look Oslo</call> then.", 1)
+    assert ([("look", {"city": "Oslo", "of": 3})], "So  then.") == (made(parts), text_of(parts))
+    cut = read(format_of(tokenizer), "So <call>look Oslo", 1)
+    assert ([], "So <call>look Oslo") == (made(cut), text_of(cut))
