@@ -259,10 +259,11 @@ def model(chat: LiveChat, argument: str) -> Result:
         suffix = f", with {options}" if options else ""
         return PlainText(f"The model is {chat.model.name}{suffix}. /model NAME changes it.")
     before = chat.model.name
-    chat.model.change(argument)
+    problems = chat.model.change(argument)
     if chat.model.name == before:
         return PlainText(f"Already using {before}.")
-    return PlainText(f"The model is {chat.model.name} now. It has checkpoints of its own.")
+    now = f"The model is {chat.model.name} now. It has checkpoints of its own."
+    return PlainText("\n".join([*problems, now]))
 
 
 @command(

@@ -55,6 +55,8 @@ KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_K
 EXPLANATION_SECONDS = 1.0
 # How long rank 0 waits at its end for the others to write what they have.
 FINISH_SECONDS = 20.0
+# How often rank 0 looks whether all have come.
+ACCEPT_SECONDS = 0.05
 GONE_MESSAGE = "Rank {} is gone, and the model cannot go on without it"
 CANNOT_MEET_MESSAGE = "The ranks cannot connect: {}. Start all of them within half a minute."
 RESTART_HINT = "What was said is kept; start all ranks again to go on."
@@ -149,17 +151,21 @@ class Ranks:
             reader.start()
 
     def _accept(self, broadcast: Broadcast) -> list[Connection[Any, Any]]:
-        from multiprocessing import AuthenticationError
-        from multiprocessing.connection import Listener
-
         key = os.urandom(32)
-        with Listener((self.place.host, 0), authkey=key) as listener:
-            broadcast(json.dumps([*listener.address, key.hex()]).encode())
-            connections: dict[int, Connection[Any, Any]] = {}
+        arrived: queue.SimpleQueue[tuple[int, Connection[Any, Any]]] = queue.SimpleQueue()
+        connections: dict[int, Connection[Any, Any]] = {}
+        with socket.create_server((self.place.host, 0)) as server:
+            broadcast(json.dumps([*server.getsockname()[:2], key.hex()]).encode())
+            server.settimeout(ACCEPT_SECONDS)
             while len(connections) < self.size - 1:
-                with contextlib.suppress(AuthenticationError):  # a stranger
-                    connection = listener.accept()
-                    connections[int(connection.recv_bytes())] = connection
+                with contextlib.suppress(TimeoutError):
+                    accepted, _ = server.accept()
+                    # A stranger may say nothing: nobody waits for it.
+                    threading.Thread(target=_welcome, args=(accepted, key, arrived), daemon=True).start()
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        rank, connection = arrived.get_nowait()
+                        connections[rank] = connection
         return [connections[rank] for rank in sorted(connections)]
 
     def _connect(self, broadcast: Broadcast) -> Connection[Any, Any]:
@@ -324,6 +330,22 @@ SINGLE_PROCESS = Ranks()
 def _first_line(error: Exception) -> str:
     """An error's message, to stand within a sentence."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def _welcome(
+    accepted: socket.socket, key: bytes, arrived: queue.SimpleQueue[tuple[int, Connection[Any, Any]]]
+) -> None:
+    """Add a connection to those that arrived, with its rank, if it knows the key."""
+    from multiprocessing import AuthenticationError
+    from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+
+    connection: Connection[Any, Any] = Connection(accepted.detach())
+    try:
+        deliver_challenge(connection, key)
+        answer_challenge(connection, key)
+        arrived.put((int(connection.recv_bytes()), connection))
+    except (AuthenticationError, OSError, EOFError, ValueError):
+        connection.close()
 
 
 def _set_socket_options(connection: Connection[Any, Any]) -> None:

@@ -91,25 +91,29 @@ class BackgroundWork:
 
     def type_ahead(
         self,
-        text: str,
-        images: Sequence[Image],
+        message: Callable[[], tuple[str, Sequence[Image]]],
         context: Callable[[threading.Event], TurnContext],
         refresh: Callable[[], None],
     ) -> None:
-        """Prefill a message that is being typed, once settling is done. An earlier text is given up."""
+        """Prefill a message that is being typed, once settling is done. An earlier one is given up.
+
+        `message` gives its text and images. It runs on the background thread, as `context` does.
+        """
         self.stop_typeahead()
         stop = self._stop_typeahead = threading.Event()
-        self._typeahead = self._executor.submit(self._type_ahead, text, images, context, stop, refresh)
+        self._typeahead = self._executor.submit(self._type_ahead, message, context, stop, refresh)
 
     def _type_ahead(
         self,
-        text: str,
-        images: Sequence[Image],
+        message: Callable[[], tuple[str, Sequence[Image]]],
         context: Callable[[threading.Event], TurnContext],
         stop: threading.Event,
         refresh: Callable[[], None],
     ) -> None:
         ready = context(stop)
+        if stop.is_set():
+            return
+        text, images = message()
         from chatcli.turn.typeahead import typeahead
 
         for progress in typeahead(ready, decodable(text), stop, images):

@@ -82,7 +82,7 @@ def compact(chat: LiveChat, cancelled: threading.Event) -> Iterator[Event]:
     compacted.set_system("\n\n".join(part for part in (before, f"{SUMMARY_HEADING}\n{summary}") if part))
     compacted.move_head(None)
     yield from map(Notice, _keep(chat, compacted, turns[count:], cancelled))
-    session.compacted(name)
+    session.compacted(name, source.head)
     yield Notice(f"'{compacted.name}' goes on from this summary. /undo goes back to '{name}'.")
 
 

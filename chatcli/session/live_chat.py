@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chatcli import files
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Conversation
-from chatcli.errors import ChatcliError, FolderError, TemplateRefused, UsageError
+from chatcli.errors import FolderError, TemplateRefused, UsageError
 from chatcli.events import Alternatives, Event
 from chatcli.model import vision
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
@@ -134,7 +134,8 @@ class LiveChat:
         Returns what `OpenSession.switch` does.
         """
         self.background.stop()
-        self.session.note_upkeep(self.model.leave())
+        with suppress(FolderError):  # it is a statistic
+            self.session.note_upkeep(self.model.leave())
         notes = self.session.switch(file)
         self.model.set_sampling(self._resumed_sampling())
         self.session.resume_think()
@@ -146,27 +147,29 @@ class LiveChat:
         Returns what `OpenSession.switch` does. Raises as `SessionFolder.open` and `ModelSlot.change` do;
         then the session and the model stay.
         """
-        file = self.session.folder.open(name)
+        file, notes = self.session.folder.open(name), []
         try:
             if model := file.conversation.model:
                 self._read_ahead(file.conversation, model)
-                self.model.change(model, file.conversation.model_options, from_session=True)
-        except (ChatcliError, KeyboardInterrupt):
+                notes = self.model.change(model, file.conversation.model_options, from_session=True)
+        except BaseException:
             file.close()
             raise
-        return self.switch(file)
+        return notes + self.switch(file)
 
     def undo_compaction(self) -> str | None:
         """Go back to the session that was compacted into this one, which is deleted; not once it has gone on.
 
-        Returns that session's name; None if there is nothing to undo.
+        It is where it was, with what was set there. Returns its name; None if there is nothing to undo.
         """
-        source, summary = self.session.compacted_from, self.session.name
-        if source is None:
+        compacted, summary = self.session.compacted_from, self.session.name
+        if compacted is None:
             return None
-        self.session.switch(self.session.folder.open(source))
+        file = self.session.folder.open(compacted.source)
+        file.move_head(compacted.source_head, saved=False)
+        self.switch(file)
         self.session.folder.delete(str(summary))
-        return source
+        return compacted.source
 
     @property
     def abandoned(self) -> bool:
@@ -288,16 +291,25 @@ class LiveChat:
         self,
         text: str,
         refresh: Callable[[], None] = lambda: None,
-        images: Sequence[Image] = (),
+        expand: Callable[[], tuple[str, Sequence[Image]]] | None = None,
     ) -> None:
-        """Prefill a message that is being typed, in place of what was typed before; then call `refresh`."""
+        """Prefill a message that is being typed, in place of what was typed before; then call `refresh`.
+
+        `expand` gives the message as it would be sent, with its images. It is called on the background
+        thread, since a message may mention large files; what it raises drops the typeahead.
+        """
         if not text.strip():
             self.background.clear_typeahead()
             return
         self.background.stop_typeahead()
         if self.model.settings.typeahead and self.model.settings.cache:
-            shown = [*self.session.images, *images]
-            self.background.type_ahead(text, shown, self._typeahead_context, refresh)
+            waiting = self.session.images
+
+            def message() -> tuple[str, Sequence[Image]]:
+                sent, images = expand() if expand is not None else (text, ())
+                return sent, (*waiting, *images)
+
+            self.background.type_ahead(message, self._typeahead_context, refresh)
 
     def _saved_context(self, cancelled: threading.Event | None) -> TurnContext | None:
         runtime = self.model.wait(cancelled)

@@ -210,11 +210,14 @@ class ModelSlot:
         """Let `cancelled` end what waits for a model in here: `change`, `change_draft_model` and others."""
         self._cancelled = cancelled
 
-    def change(self, name: str, kept: Mapping[str, Any] = NO_OPTIONS, *, from_session: bool = False) -> None:
+    def change(
+        self, name: str, kept: Mapping[str, Any] = NO_OPTIONS, *, from_session: bool = False
+    ) -> list[str]:
         """Load another model, or the same one with the options that a session has `kept`.
 
         One whose name comes `from_session` is not downloaded, and its code does not run because this run's
         first model may.
+        Returns what went wrong with writing the checkpoints of the model before and was not reported yet.
         Raises `ModelError` or `UsageError`, or `KeyboardInterrupt` if that was cancelled; then the model
         before stays.
         """
@@ -223,7 +226,7 @@ class ModelSlot:
             name = absolute(name)
         options = self._asked_options.resumed(kept, NO_OPTIONS)
         if (name, options) == (self.name, self.settings.model_options):
-            return
+            return []
         if self._ranks.size > 1:
             raise UsageError("Ranks share one model: leave, and start them with another -m.")
         self._background.stop()
@@ -241,10 +244,10 @@ class ModelSlot:
             loading.add_done_callback(_close)
             raise
         self._changing = None
-        if (before := self._ready) is not None:
-            before.close()
+        problem = before.close() if (before := self._ready) is not None else None
         self._loading, self.name, self._from_session = loading, name, from_session
         self.settings = replace(self.settings, model_options=options)
+        return [problem] if problem else []
 
     def change_draft_model(self, name: str | None) -> None:
         """Load another draft model for speculative decoding, or go on with none.

@@ -37,6 +37,19 @@ class Edit:
     images: tuple[Image, ...]
 
 
+@dataclass(frozen=True)
+class Compacted:
+    """The session `file` is a summary of the session `source`; both heads as they were then.
+
+    A session that was opened at an earlier turn has its head in memory only.
+    """
+
+    source: str
+    source_head: str | None
+    file: SessionFile
+    head: str | None
+
+
 class OpenSession:
     """A session's `file` and what goes with its next message.
 
@@ -68,8 +81,7 @@ class OpenSession:
         self._request = request
         self._edit: Edit | None = None
         self._alternatives: tuple[str, ...] = ()
-        # The session that was compacted into this one, and where this one's head was then.
-        self._compacted: tuple[str, SessionFile, str | None] | None = None
+        self._compacted: Compacted | None = None
 
     @property
     def name(self) -> str | None:
@@ -151,18 +163,18 @@ class OpenSession:
         source = self.conversation
         return self.switch(opening.branch_from(self.folder, str(self.name), source, at, name))
 
-    def compacted(self, source: str) -> None:
-        """The open session goes on from a summary of the session `source`."""
+    def compacted(self, source: str, source_head: str | None) -> None:
+        """The open session goes on from a summary of the session `source`, whose head was there."""
         assert self.file is not None
-        self._compacted = source, self.file, self.file.conversation.head
+        self._compacted = Compacted(source, source_head, self.file, self.file.conversation.head)
 
     @property
-    def compacted_from(self) -> str | None:
-        """The session that this one is a summary of, as long as it has not gone on; else None."""
-        if self._compacted is None or self.file is None:
+    def compacted_from(self) -> Compacted | None:
+        """What this session is a summary of, as long as it has not gone on; else None."""
+        compacted, file = self._compacted, self.file
+        if compacted is None or file is not compacted.file or file.conversation.head != compacted.head:
             return None
-        source, file, head = self._compacted
-        return source if self.file is file and head == file.conversation.head else None
+        return compacted
 
     def rename(self, name: str) -> str:
         """Give the session another name. Returns it in full. Raises `UsageError` or `SessionExists`."""

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
 from chatcli.commands import handlers, mentions, registry, results
+from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError
 from chatcli.events import Event, Notice
 from chatcli.session.live_chat import LiveChat
@@ -385,11 +386,13 @@ class Shell:
     def _type_ahead(self, text: str) -> None:
         if self._busy:
             return
-        expanded = mentions.ExpandedMessage("")
-        if not registry.is_command(text):
-            with contextlib.suppress(ChatcliError):  # sending it will say why
-                expanded = self._expand(text)
-        self._chat.type_ahead(expanded.text, self._app.invalidate, expanded.images)
+        pastes, folder = list(self._composer.paste_texts), Path.cwd()
+
+        def expand() -> tuple[str, Sequence[Image]]:
+            expanded = mentions.expand(text, folder, pastes)
+            return expanded.text, expanded.images
+
+        self._chat.type_ahead("" if registry.is_command(text) else text, self._app.invalidate, expand)
 
     # Stopping and leaving: nothing is lost, and nothing starts by itself
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import queue
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -400,3 +402,25 @@ def test_of_several_machines_the_smallest_memory_limit_decides() -> None:
     both.check(fitting)
     with pytest.raises(MemoryFull, match="9,000"):
         both.check(fitting + 1)
+
+
+def test_a_stranger_who_connects_and_says_nothing_keeps_no_rank_waiting() -> None:
+    addresses: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    leader, other = (Ranks(Place(rank, 2, "127.0.0.1")) for rank in range(2))
+
+    def announce(data: bytes) -> bytes:
+        addresses.put(data)
+        return data
+
+    leading = threading.Thread(target=leader.meet, args=(announce,), daemon=True)
+    leading.start()
+    address = addresses.get(timeout=DEADLINE)
+    host, port, _ = json.loads(address)
+    with socket.create_connection((host, port)):
+        meeting = threading.Thread(target=other.meet, args=(lambda data: address,), daemon=True)
+        meeting.start()
+        for thread in (meeting, leading):
+            thread.join(timeout=10)
+            assert not thread.is_alive()
+    other.leave()
+    leader.leave()

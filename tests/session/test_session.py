@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from chatcli import pocket
 from chatcli.commands import registry
 from chatcli.commands.results import HeadMoved, Opened, PlainText, Stream
 from chatcli.conversation import finish
+from chatcli.conversation.images import Image
 from chatcli.errors import ContextFull, FolderError, SessionNotFound, UsageError
 from chatcli.events import Event, Notice, TurnDone
 from chatcli.session.live_chat import LiveChat
@@ -274,6 +275,22 @@ def test_the_last_turns_stay_word_for_word_and_undo_goes_back(tmp_path: Path) ->
     chat.close()
 
 
+def test_undo_goes_back_to_the_turn_that_was_open_and_to_what_was_set_there(tmp_path: Path) -> None:
+    chat = LiveChat(settings(tmp_path, 20), SessionRequest("talk"), "pocket")
+    for message in MESSAGES[:3]:
+        say(chat, message)
+    chat.set("temp", 0.25)
+    chat.close()
+    chat = LiveChat(settings(tmp_path, 20), SessionRequest("talk", at=2), "pocket")
+    stream(chat, "/compact")
+    chat.set("temp", 1.5)
+    chat.session.set_think(False)
+    registry.run(chat, "/undo")
+    assert ("talk", list(MESSAGES[:2])) == (chat.session.name, messages(chat))
+    assert (0.25, None) == (chat.model.sampling.temp, chat.session.think)
+    chat.close()
+
+
 def test_a_model_that_finishes_no_summary_does_no_harm(chat: LiveChat) -> None:
     chat.model.set_sampling(Sampling(max_tokens=4, logit_bias=((SPECIAL.index("<|im_end|>"), -1000.0),)))
     for message in MESSAGES[:2]:
@@ -323,4 +340,47 @@ def test_a_replaced_typeahead_has_ended_when_a_turn_begins(models: Path, tmp_pat
     chat.type_ahead("another")
     chat.background.stop()
     assert first is not None and first.done()
+    chat.close()
+
+
+def test_a_message_that_is_typed_is_expanded_off_the_terminals_thread(chat: LiveChat) -> None:
+    say(chat, "hello")
+    asked: list[int] = []
+
+    def expand() -> tuple[str, Sequence[Image]]:
+        asked.append(threading.get_ident())
+        return "river " * 20, ()
+
+    chat.type_ahead("@file", expand=expand)
+    wait_until(lambda: "typed ahead" in chat.background.activity)
+    assert asked and threading.get_ident() not in asked
+
+
+# Closing
+
+
+def test_closing_a_session_again_closes_no_other_file(tmp_path: Path) -> None:
+    folder = SessionFolder(tmp_path)
+    first = folder.create("first", model=None, system=None)
+    first.close()
+    second = folder.create("second", model=None, system=None)
+    first.close()
+    second.set_system("Be kind.")
+    second.close()
+    assert "Be kind." == folder.read("second").conversation.system
+
+
+def test_what_went_wrong_with_writing_is_told_when_the_model_changes(models: Path, tmp_path: Path) -> None:
+    # A recurrent state is written when its model is let go.
+    chat = LiveChat(settings(tmp_path), SessionRequest(), str(models / "qwen3_5"))
+    say(chat, "hello")
+    store = chat.model.wait().checkpoints.store
+    assert store is not None
+    wait_until(lambda: not store.unwritten)
+    # No checkpoint can be written below a file.
+    cache = chat.model.settings.sessions / "kv"
+    shutil.rmtree(cache)
+    cache.write_text("")
+    notes = chat.model.change(str(models / "qwen3"))
+    assert any("checkpoints are off" in note for note in notes)
     chat.close()

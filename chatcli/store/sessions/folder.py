@@ -507,8 +507,9 @@ class SessionFile:
             self.location, self.name = path, path.stem
 
     def close(self) -> None:
-        """Flush and close the file. It is closed also if this raises `FolderError`."""
-        if self._descriptor == FORKED:
+        """Flush and close the file. It is closed also if this raises `FolderError`. Once is enough."""
+        # The system gives the number of a closed file to the next one that is opened.
+        if self.closed:
             return
         self.closed = True
         self._flusher.shutdown()
