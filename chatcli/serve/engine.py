@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from chatcli.chat_format import token_bytes
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
@@ -89,6 +90,7 @@ class ServedReply(BatchReply):
     asked: ReplyRequest
     alone: Generator[Token] | None = None
     calls: list[str] = field(default_factory=list)
+    spell: Callable[[int, str], bytes] | None = None
 
     def take(self, token: Token) -> bool:
         if self.record.time_to_first_token is None:
@@ -96,11 +98,21 @@ class ServedReply(BatchReply):
         if self.asked.top_logprobs is not None and token.finish_reason != "stop":
             checkpoints = self.chat.checkpoints
             (logprob,) = checkpoints.floats([token.logprob])
-            text = checkpoints.loaded.tokenizer.decode
-            top = tuple((each, text([each]), value) for each, value in token.likeliest)
-            self.deliver(TokenLogprob(token.id, text([token.id]), logprob, top))
+            decode = checkpoints.loaded.tokenizer.decode
+            top = tuple((each, self._spelled(each, decode([each])), value) for each, value in token.likeliest)
+            self.deliver(TokenLogprob(token.id, self._spelled(token.id, token.text), logprob, top))
         self._deliver(self.collector.take(token))
         return self.collector.stopped or token.finish_reason is not None
+
+    def _spelled(self, token: int, added: str) -> str:
+        """A token's bytes as text; `added` is what it has added to the reply."""
+        tokenizer = self.chat.checkpoints.loaded.tokenizer
+        if self.spell is None:
+            self.spell = token_bytes.speller(tokenizer)
+        data = self.spell(token, added)
+        if not self.record.tokens:
+            data = token_bytes.without_first_space(tokenizer, token, data)
+        return token_bytes.as_text(data)
 
     def finish(self, chat: TurnContext) -> None:
         self._deliver(self.collector.finish())

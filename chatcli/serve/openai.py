@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from chatcli.chat_format.token_bytes import as_bytes, readable
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull
@@ -140,7 +141,9 @@ class Completion(Exchange):
         return {"text": thinking + text}
 
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        tokens, self._told = self._logprobs[self._told :], len(self._logprobs)
+        # Those of a stop text are no part of the reply.
+        end = len(self._logprobs) if self.record is None else self.record.generated_tokens
+        tokens, self._told = self._logprobs[self._told : end], len(self._logprobs)
         choice = {"index": 0, **delta, "logprobs": self.logprobs(tokens), "finish_reason": finish}
         data = {**self._head, "object": self.chunk_object, "choices": [choice]}
         return frame({**data, "usage": None} if self._usage_asked else data)
@@ -150,9 +153,11 @@ class Completion(Exchange):
         if self.request.top_logprobs is None or not tokens:
             return None
         return {
-            "tokens": [token.text for token in tokens],
+            "tokens": [readable(token.text) for token in tokens],
             "token_logprobs": [finite(token.logprob) for token in tokens],
-            "top_logprobs": [{text: finite(logprob) for _, text, logprob in token.top} for token in tokens],
+            "top_logprobs": [
+                {readable(text): finite(logprob) for _, text, logprob in token.top} for token in tokens
+            ],
         }
 
     def choice(self) -> Json:
@@ -163,7 +168,7 @@ class Completion(Exchange):
         choice = {
             "index": 0,
             **self.choice(),
-            "logprobs": self.logprobs(self._logprobs),
+            "logprobs": self.logprobs(self._logprobs[: self.record.generated_tokens]),
             "finish_reason": finish_reason(self.record, self.calls),
         }
         return {**self._head, "object": self.object, "choices": [choice], "usage": usage(self.record)}
@@ -247,7 +252,12 @@ class ChatCompletion(Completion):
 
 def token_object(token: int, text: str, logprob: float) -> Json:
     """A token as both OpenAI (`token`, `bytes`) and mlx-lm (`id`) name it."""
-    return {"id": token, "token": text, "logprob": finite(logprob), "bytes": list(text.encode())}
+    return {
+        "id": token,
+        "token": readable(text),
+        "logprob": finite(logprob),
+        "bytes": list(as_bytes(text)),
+    }
 
 
 def finite(logprob: float) -> float:

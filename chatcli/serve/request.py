@@ -49,7 +49,8 @@ class CallsMade:
 class TokenLogprob:
     """A token that was generated, its text and its logprob, and the likeliest tokens in its place.
 
-    It comes before the deltas that hold the token's text.
+    It comes before the deltas that hold the token's text. A token may be part of a character: its bytes are
+    surrogates then (`chat_format/token_bytes.py`).
     """
 
     id: int

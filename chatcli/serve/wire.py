@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, NoRoom, UsageError
 from chatcli.events import PrefillProgress, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
+from chatcli.settings.declaration import Int
 from chatcli.settings.values import SETTINGS, Sampling
 from chatcli.text import shorten
 
@@ -26,6 +28,9 @@ MAX_TOP_LOGPROBS = 20
 MAX_SHOWN_VALUE = 40
 # Blocks of a system prompt that begin so change with each request, and would part every prompt at its start.
 CHANGING_SYSTEM = "x-anthropic-"
+# More tokens than any context has.
+NO_LIMIT = 1 << 62
+SEED_BITS = 63
 KINDS = {str: "a string", bool: "true or false", list: "a list", dict: "an object", int: "a whole number"}
 
 Json = dict[str, Any]
@@ -89,7 +94,10 @@ class Fields:
         """What fields say about sampling; `settings` are the settings' keys by field. Raises `BadRequest`."""
         for name, key in settings.items():
             # An empty list of stop texts is none.
-            if (value := self.values.get(name)) in (None, []):
+            if (value := meant(key, self.values.get(name))) in (None, []):
+                continue
+            if key == "max_tokens" and value == 0:
+                known[key] = 0
                 continue
             try:
                 known[key] = SETTINGS[key].load(SETTINGS[key].check(value, self.name(name)))
@@ -105,6 +113,27 @@ class Fields:
                 key, f"has a name that no template can read: '{shorten(wrong, MAX_SHOWN_VALUE)}'"
             )
         return arguments
+
+
+def meant(setting: str, value: Any) -> Any:
+    """A field's value as the clients of other servers mean it, where the setting has another range.
+
+    `max_tokens` -1 (LM Studio, llama.cpp; there -2 too) is no limit, 0 (Anthropic, llama.cpp) reads the
+    prompt only. A `top_k` below 1 (vLLM, llama.cpp) is off. The `seed` -1 (llama.cpp) is a new one each
+    time; others may be any number of 64 bits (vLLM).
+    """
+    if isinstance(value, float) and value.is_integer() and isinstance(SETTINGS[setting], Int):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value >= 0 and setting != "seed":
+        return value
+    match setting:
+        case "max_tokens" if value in (-1, -2):
+            return NO_LIMIT
+        case "top_k":
+            return 0
+        case "seed":
+            return secrets.randbits(SEED_BITS) if value == -1 else value % (1 << SEED_BITS)
+    return value
 
 
 def parse(body: bytes) -> Fields:

@@ -12,6 +12,7 @@ from pathlib import Path
 import PIL.Image
 import pytest
 
+from chatcli.chat_format.token_bytes import as_bytes
 from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
 from chatcli.errors import ChatcliError, ContextFull, UsageError
@@ -407,3 +408,16 @@ def test_what_was_served_lately_is_not_garbage(recurrent: Path, tmp_path: Path) 
     with Served(recurrent, tmp_path) as served:
         again = served_talk(served, 1, with_reply(question(MESSAGES[0]), first))
         assert again[0].record.reused_tokens > first.record.prompt_tokens
+
+
+def test_the_bytes_of_all_logprobs_are_the_text(model: Path, tmp_path: Path) -> None:
+    with Served(model, tmp_path) as served:
+        asked = served.submit([], prompt="My dog", top_logprobs=3)
+        record = asked.done().record
+    tokens = [event for event in asked.events if isinstance(event, TokenLogprob)]
+    data = [as_bytes(token.text) for token in tokens]
+    # A random model hardly ever says a whole character.
+    assert any(part != part.decode("utf-8", "replace").encode() for part in data)
+    assert record.text == b"".join(data).decode("utf-8", "replace").rstrip("\n")
+    for token in tokens:
+        assert token.text in [text for _, text, _ in token.top] or token.logprob < token.top[-1][2]
