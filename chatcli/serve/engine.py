@@ -348,6 +348,11 @@ class Engine:
         self._count(reply)
         if cancelled.is_set():
             self._end(reply)
+        elif chat.sampling.max_tokens == 0:
+            # The prompt is read for a request that comes later.
+            record.checkpoint_bytes += checkpoints.hand_over()
+            record.finish_reason = "length"
+            job.deliver(ReplyDone(record))
         else:
             self._generate(reply)
 

@@ -421,3 +421,13 @@ def test_the_bytes_of_all_logprobs_are_the_text(model: Path, tmp_path: Path) -> 
     assert record.text == b"".join(data).decode("utf-8", "replace").rstrip("\n")
     for token in tokens:
         assert token.text in [text for _, text, _ in token.top] or token.logprob < token.top[-1][2]
+
+
+def test_a_request_for_no_tokens_reads_its_prompt_for_the_next(model: Path, tmp_path: Path) -> None:
+    with Served(model, tmp_path) as served:
+        warmed = served.ask(question(DOCUMENT), sampling=Sampling(max_tokens=0)).record
+        assert ("length", 0, "") == (warmed.finish_reason, warmed.generated_tokens, warmed.text)
+        assert 0 < warmed.prefilled_tokens == warmed.prompt_tokens
+        served.rest()
+    with Served(model, tmp_path) as served:
+        assert served.ask(question(DOCUMENT)).record.reused_tokens > warmed.prompt_tokens - 20

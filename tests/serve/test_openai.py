@@ -13,6 +13,7 @@ from PIL import Image as Pillow
 
 from chatcli.conversation.tree import Message
 from chatcli.events import ToolCall
+from chatcli.serve.wire import NO_LIMIT
 from tests.support.serving import ScriptedEngine, serving
 
 ENGINE = ScriptedEngine()
@@ -244,3 +245,43 @@ def test_a_prompt_that_does_not_fit_is_refused_without_a_shells_advice(client: o
     assert "context_length_exceeded" == refused.value.code
     assert "50 tokens do not fit 40. Make the conversation shorter." in str(refused.value)
     assert "/compact" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name,given,setting,expected",
+    [
+        ("max_tokens", None, "max_tokens", None),
+        ("max_tokens", 0, "max_tokens", 0),
+        ("max_tokens", 512.0, "max_tokens", 512),
+        ("max_tokens", -1, "max_tokens", NO_LIMIT),
+        ("max_completion_tokens", -2, "max_tokens", NO_LIMIT),
+        ("max_tokens", 10**30, "max_tokens", 10**30),
+        ("top_k", -1, "top_k", 0),
+        ("top_k", 0, "top_k", 0),
+        ("top_k", None, "top_k", None),
+        ("seed", 7, "seed", 7),
+        ("seed", -2, "seed", (1 << 63) - 2),
+        ("seed", 1 << 64, "seed", 0),
+        ("seed", None, "seed", None),
+    ],
+)
+def test_numbers_mean_what_clients_of_other_servers_mean(
+    client: openai.OpenAI, name: str, given: Any, setting: str, expected: Any
+) -> None:
+    chat(client, extra_body={name: given})
+    assert expected == getattr(ENGINE.requests[-1].sampling, setting)
+
+
+def test_seed_minus_one_is_another_each_time(client: openai.OpenAI) -> None:
+    for _ in range(2):
+        chat(client, seed=-1)
+    one, other = (request.sampling.seed for request in ENGINE.requests[-2:])
+    assert one is not None is not other and one != other
+
+
+@pytest.mark.parametrize(
+    "field", [{"max_tokens": -3}, {"max_tokens": 1.5}, {"max_tokens": True}, {"seed": "7"}, {"seed": 0.5}]
+)
+def test_numbers_that_mean_nothing_are_refused(client: openai.OpenAI, field: dict[str, Any]) -> None:
+    with pytest.raises(openai.BadRequestError, match=next(iter(field))):
+        chat(client, extra_body=field)
