@@ -6,19 +6,21 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chatcli.conversation.images import Image
 from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ChatcliError, ContextFull
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.openai import tool_object
+from chatcli.serve.openai import read_or_note, tool_object
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
     Exchange,
     Fields,
     Json,
+    brought,
     frame,
     in_order,
     read_image,
@@ -203,7 +205,8 @@ def read_request(body: Fields) -> ReplyRequest:
     images: dict[str, Image] = {}
     body.need("messages", list)
     system = Message("system", _read_system(body))
-    messages = in_order([system, *_read_messages(body.objects("messages"), images)])
+    said = list(_read_messages(body.objects("messages"), images))
+    messages = in_order([system, *said])
     think, budget = None, None
     if (thinking := body.object("thinking")) is not None:
         kind = thinking.need("type", str)
@@ -220,7 +223,8 @@ def read_request(body: Fields) -> ReplyRequest:
         messages=messages,
         tools=_read_tools(body),
         images=tuple(images.values()),
-        sampling=body.sampling(SAMPLING, think_budget=budget),
+        brought=brought(said),
+        sampling=body.sampling(SAMPLING, reads_ahead=True, think_budget=budget),
         think=think,
         effort=output.get("effort", str) or None,
         arguments=body.template_arguments("chat_template_kwargs"),
@@ -254,7 +258,7 @@ def _read_tools(body: Fields) -> tuple[Json, ...]:
 
 
 def _read_messages(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
-    for fields in given:
+    for number, fields in enumerate(given, start=1):
         role = fields.need("role", str)
         if role not in ("user", "assistant", "system"):
             raise fields.wrong("role", "must be user, assistant or system")
@@ -265,33 +269,45 @@ def _read_messages(given: Sequence[Fields], images: dict[str, Image]) -> Iterato
         fields.need("content", list)
         blocks = fields.objects("content")
         if role == "assistant":
-            yield _read_reply(blocks)
+            yield from _read_reply(blocks, images)
         else:
-            yield from _read_user(role, blocks, images)
+            is_asked = number == len(given) and role == "user"
+            yield from _read_user(role, blocks, images, lenient=not is_asked)
 
 
-def _read_reply(blocks: Sequence[Fields]) -> Message:
-    """A reply whose calls keep their places in its text."""
+def _read_reply(blocks: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
+    """A reply whose calls keep their places in its text; a result that stands within it divides it."""
     text = thinking = ""
     calls: list[ToolCall] = []
+    is_divided = False
     for block in blocks:
-        match block.need("type", str):
-            case "text":
-                text += block.need("text", str)
-            case "thinking":
-                thinking += block.get("thinking", str) or ""
-            case "redacted_thinking":
-                pass
-            case "tool_use":
-                arguments = json.dumps(block.get("input", dict) or {}, ensure_ascii=False)
-                name, call_id = block.need("name", str), block.get("id", str) or ""
-                calls.append(ToolCall(name, arguments, call_id, len(text), len(text)))
-            case _:
-                raise block.wrong("type", "must be text, thinking, redacted_thinking or tool_use")
-    return Message("assistant", text, thinking, tool_calls=tuple(calls))
+        kind = block.need("type", str)
+        if kind == "text":
+            text += block.need("text", str)
+        elif kind == "thinking":
+            thinking += block.get("thinking", str) or ""
+        elif kind == "redacted_thinking":
+            pass
+        elif kind == "compaction":
+            text += block.get("content", str) or ""
+        elif kind == "tool_use" or kind.endswith("_tool_use"):
+            arguments = json.dumps(block.get("input", dict) or {}, ensure_ascii=False)
+            name, call_id = block.need("name", str), block.get("id", str) or ""
+            calls.append(ToolCall(name, arguments, call_id, len(text), len(text)))
+        elif kind.endswith("_tool_result"):
+            if text or thinking or calls:
+                yield Message("assistant", text, thinking, tool_calls=tuple(calls))
+            yield _read_result(block, images)
+            text, thinking, calls, is_divided = "", "", [], True
+        else:
+            raise block.wrong("type", "must be text, thinking, redacted_thinking or tool_use")
+    if text or thinking or calls or not is_divided:
+        yield Message("assistant", text, thinking, tool_calls=tuple(calls))
 
 
-def _read_user(role: Any, blocks: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
+def _read_user(
+    role: Any, blocks: Sequence[Fields], images: dict[str, Image], *, lenient: bool
+) -> Iterator[Message]:
     """Each tool's result is a message of its own, and so is what stands around them."""
     texts: list[str] = []
     pictures: list[Picture] = []
@@ -302,7 +318,7 @@ def _read_user(role: Any, blocks: Sequence[Fields], images: dict[str, Image]) ->
             texts, pictures = [], []
             yield _read_result(block, images)
         else:
-            text, picture = _read_block(block, images)
+            text, picture = _read_block(block, images, lenient=lenient)
             texts += [text] if picture is None else []
             pictures += [picture] if picture is not None else []
     if texts or pictures or not blocks:
@@ -311,10 +327,13 @@ def _read_user(role: Any, blocks: Sequence[Fields], images: dict[str, Image]) ->
 
 def _read_result(block: Fields, images: dict[str, Image]) -> Message:
     content = block.values.get("content")
+    is_own = block.need("type", str) == "tool_result"
     if content is None or isinstance(content, str):
         parts: list[tuple[str, Picture | None]] = [(content or "", None)]
-    else:
-        parts = [_read_block(part, images) for part in block.objects("content")]
+    elif is_own:
+        parts = [_read_block(part, images, lenient=True) for part in block.objects("content")]
+    else:  # of a tool that Anthropic's servers have run: each has blocks of its own
+        parts = [(json.dumps(content, ensure_ascii=False), None)]
     text = "\n".join(text for text, picture in parts if picture is None)
     if block.get("is_error", bool):
         text = f"Error: {text}"
@@ -322,16 +341,25 @@ def _read_result(block: Fields, images: dict[str, Image]) -> Message:
     return Message("tool", text, images=pictures, tool_call_id=block.need("tool_use_id", str))
 
 
-def _read_block(block: Fields, images: dict[str, Image]) -> tuple[str, Picture | None]:
-    """A text, or an image, which is added to `images`."""
-    match block.need("type", str):
-        case "text":
-            return block.need("text", str), None
-        case "image":
-            source = Fields(block.need("source", dict), block.name("source"))
-            if source.need("type", str) != "base64":
-                raise source.wrong("type", "must be base64: images are not fetched")
-            image = read_image(source.name("data"), source.need("data", str))
-            images[image.picture.sha256] = image
-            return "", image.picture
-    raise block.wrong("type", "must be text, image or tool_result: no other content is read")
+def _read_block(block: Fields, images: dict[str, Image], *, lenient: bool) -> tuple[str, Picture | None]:
+    """A text, or an image, which is added to `images`; if `lenient`, a note of what is neither."""
+    kind = block.need("type", str)
+    if kind == "text":
+        return block.need("text", str), None
+    source = block.values.get("source")
+    if kind == "document" and isinstance(source, dict) and source.get("type") == "text":
+        return Fields(source, block.name("source")).need("data", str), None
+    note, image = read_or_note(kind, lenient, partial(_read_image, block, kind))
+    if image is None:
+        return note, None
+    images[image.picture.sha256] = image
+    return "", image.picture
+
+
+def _read_image(block: Fields, kind: str) -> Image:
+    if kind != "image":
+        raise block.wrong("type", "must be text, image or tool_result: no other content is read")
+    source = Fields(block.need("source", dict), block.name("source"))
+    if source.need("type", str) != "base64":
+        raise source.wrong("type", "must be base64: images are not fetched")
+    return read_image(source.name("data"), source.need("data", str))

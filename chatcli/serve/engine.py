@@ -7,6 +7,7 @@ from there; others join a batch, where the model allows one, or take turns.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 import threading
@@ -24,13 +25,21 @@ from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.sampling import check_logit_bias
-from chatcli.errors import ChatcliError, ContextFull, UsageError
+from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, NotAnImage, UsageError
 from chatcli.events import Event, Notice, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
 from chatcli.model import vision
 from chatcli.records import ReplyRecord
 from chatcli.serve.conversations import Conversations
 from chatcli.serve.kept import KeptConversations
-from chatcli.serve.request import CallsMade, Deliver, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
+from chatcli.serve.request import (
+    CallsMade,
+    Deliver,
+    ReplyDone,
+    ReplyEvent,
+    ReplyRequest,
+    TokenLogprob,
+    not_shown,
+)
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import budget
@@ -56,6 +65,8 @@ PROMPT_SEGMENT_TOKENS = 1024
 # A text with more letters than so many for each token of the context is counted before it is rendered, in
 # pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
 LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
+# Of images that the model cannot be shown, how many are remembered.
+MAX_REMEMBERED = 256
 COUNTS = (
     "requests",
     "hits",
@@ -129,6 +140,10 @@ class ServedReply(BatchReply):
                 self.deliver(CallsMade(tuple(called)))
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 @dataclass(frozen=True)
 class Signal:
     """A stop signal that follows from something else."""
@@ -157,6 +172,10 @@ class Engine:
         self._prefilling: Job | None = None
         self._together: Together[ServedReply] | None = None
         self._thread: threading.Thread | None = None
+        # The messages that were refused for an image, by their length and a hash of their text, and the
+        # images of which the log has said that they are not shown.
+        self._refused: deque[tuple[int, str]] = deque(maxlen=MAX_REMEMBERED)
+        self._said_unseen: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._counts = dict.fromkeys(COUNTS, 0)
         self._memory_bytes = 0
 
@@ -298,12 +317,14 @@ class Engine:
             job.deliver(ChatcliError(BROKEN))
 
     def _prefill(self, job: Job) -> None:
-        request, checkpoints, cancelled = job.request, self._checkpoints, job.cancelled
+        checkpoints, cancelled = self._checkpoints, job.cancelled
         if cancelled.is_set():
             job.deliver(ReplyDone(TurnRecord("", 0)))
             return
-        if request.prompt is None and not any(each.role == "user" for each in request.messages):
+        if job.request.prompt is None and not any(each.role == "user" for each in job.request.messages):
             raise UsageError("There is no user's message to reply to.")
+        job = replace(job, request=self._with_notes(job.request))
+        request = job.request
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
         chat = self._runtime.unsaved_context(conversation, think)
@@ -355,6 +376,43 @@ class Engine:
             job.deliver(ReplyDone(record))
         else:
             self._generate(reply)
+
+    def _with_notes(self, request: ReplyRequest) -> ReplyRequest:
+        """The request with a note in the place of each image that the model cannot be shown.
+
+        The message that brings such an image is refused, once: clients keep it in their history, and some
+        put what is said next into the same message. Raises `ImagesRefused` and `NotAnImage`.
+        """
+        unseen = set()
+        for image in request.images:
+            try:
+                vision.prepare(self._checkpoints.loaded.vision, [image], self._checkpoints.loaded.name)
+            except (ImagesRefused, NotAnImage) as error:
+                sha256 = image.picture.sha256
+                if sha256 in request.brought and not self._was_refused(request.messages[-1].content):
+                    raise
+                unseen.add(sha256)
+                if sha256 not in self._said_unseen:
+                    self._said_unseen.append(sha256)
+                    logger.warning("An image of a conversation's history is not shown: %s", error)
+        if not unseen:
+            return request
+        messages = []
+        for message in request.messages:
+            seen = tuple(each for each in message.images if each.sha256 not in unseen)
+            notes = [not_shown("image")] * (len(message.images) - len(seen))
+            content = "\n".join([*notes, *([message.content] if message.content else [])])
+            messages.append(replace(message, content=content, images=seen))
+        images = tuple(each for each in request.images if each.picture.sha256 not in unseen)
+        return replace(request, messages=tuple(messages), images=images)
+
+    def _was_refused(self, content: str) -> bool:
+        """Whether a message goes on from one that was refused for its image; else it is one from now on."""
+        for length, digest in self._refused:
+            if length < len(content) and _digest(content[:length]) == digest:
+                return True
+        self._refused.append((len(content), _digest(content)))
+        return False
 
     def _count_prompt(self, chat: TurnContext, job: Job) -> None:
         """Deliver how many tokens a prompt has, also one that does not fit. Raises `TemplateRefused`."""

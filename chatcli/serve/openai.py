@@ -9,27 +9,39 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from chatcli.chat_format.token_bytes import as_bytes, readable
 from chatcli.conversation.images import Image
-from chatcli.conversation.tree import Message
-from chatcli.errors import ChatcliError, ContextFull
+from chatcli.conversation.tree import Message, Picture
+from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, NotAnImage
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
-from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest, TokenLogprob
+from chatcli.serve.request import (
+    CallsMade,
+    ReplyDone,
+    ReplyEvent,
+    ReplyRequest,
+    TokenLogprob,
+    not_shown,
+)
 from chatcli.serve.wire import (
     CHANGING_SYSTEM,
+    MAX_SHOWN_VALUE,
     MAX_TOP_LOGPROBS,
+    BadRequest,
     Exchange,
     Fields,
     Json,
+    brought,
     frame,
     in_order,
     read_image,
     sentence_of,
 )
 from chatcli.settings.values import Sampling
+from chatcli.text import shorten
 
 # The fields that say how to sample, and the settings that they are. The later of two names wins.
 SAMPLING = {
@@ -49,6 +61,13 @@ SAMPLING = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
     "thinking_budget": "think_budget",
+}
+# The parts that a message's content may have, and what they are.
+PARTS = {
+    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "refusal"), "text"),
+    **dict.fromkeys(("image_url", "input_image"), "image"),
+    **dict.fromkeys(("input_audio", "audio"), "audio"),
+    **dict.fromkeys(("file", "input_file"), "file"),
 }
 # As OpenAI's.
 MIN_LOGPROB = -9999.0
@@ -194,13 +213,14 @@ class ChatCompletion(Completion):
             top = body.get("top_logprobs", int) or 0
             if not 0 <= top <= MAX_TOP_LOGPROBS:
                 raise body.wrong("top_logprobs", f"must be a whole number from 0 to {MAX_TOP_LOGPROBS}")
-        messages, images = read_messages(body)
+        messages, images, new = read_messages(body)
         arguments = body.template_arguments("chat_template_kwargs")
         think, effort = read_thinking(body, arguments, body.get("reasoning_effort", str))
         return ReplyRequest(
             messages=messages,
             tools=read_tools(body),
             images=images,
+            brought=new,
             sampling=read_sampling(body),
             think=think,
             effort=effort,
@@ -356,20 +376,22 @@ def tool_object(function: Fields, parameters: str) -> Json:
     }
 
 
-def read_messages(body: Fields) -> tuple[tuple[Message, ...], tuple[Image, ...]]:
-    """Raises `BadRequest`, `NotAnImage` and `ImagesRefused`."""
+def read_messages(body: Fields) -> tuple[tuple[Message, ...], tuple[Image, ...], tuple[str, ...]]:
+    """The messages, their images, and which of these come with the last message.
+
+    Raises `BadRequest`, `NotAnImage` and `ImagesRefused`.
+    """
     images: dict[str, Image] = {}
     body.need("messages", list)
     messages = list(_read_each(body.objects("messages"), images))
-    return in_order(messages), tuple(images.values())
+    return in_order(messages), tuple(images.values()), brought(messages)
 
 
 def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
-    for fields in given:
+    for number, fields in enumerate(given, start=1):
         role = fields.need("role", str)
-        texts, own = read_content(fields, "content")
-        images |= {image.picture.sha256: image for image in own}
-        pictures = tuple(image.picture for image in own)
+        is_asked = number == len(given) and role == "user"
+        texts, pictures = read_content(fields, "content", images, lenient=not is_asked)
         match role:
             case "system" | "developer":
                 yield Message(
@@ -392,25 +414,52 @@ def _read_each(given: Sequence[Fields], images: dict[str, Image]) -> Iterator[Me
                 raise fields.wrong("role", "must be system, developer, user, assistant or tool")
 
 
-def read_content(fields: Fields, key: str) -> tuple[list[str], list[Image]]:
-    """The texts and the images of a message's field. Raises `BadRequest` and `NotAnImage`."""
+def read_content(
+    fields: Fields, key: str, images: dict[str, Image], *, lenient: bool
+) -> tuple[list[str], tuple[Picture, ...]]:
+    """The texts and the pictures of a message's field; their images are added to `images`.
+
+    `lenient`: what cannot be shown is named in its place. A message that was refused stays in many clients'
+    history, and none after it would be answered. Raises `BadRequest`, `NotAnImage` and `ImagesRefused`.
+    """
     content = fields.values.get(key)
     if content is None or isinstance(content, str):
-        return [content or ""], []
-    texts, images = [], []
+        return [content or ""], ()
+    texts: list[str] = []
+    pictures: list[Picture] = []
     for part in fields.objects(key):
-        match part.need("type", str):
-            case "text" | "input_text" | "output_text":
+        match kind := part.need("type", str):
+            case "text" | "input_text" | "output_text" | "summary_text":
                 texts.append(part.need("text", str))
             case "refusal":
                 texts.append(part.need("refusal", str))
-            case "image_url":
-                images.append(_read_url(Fields(part.need("image_url", dict), part.name("image_url")), "url"))
-            case "input_image":
-                images.append(_read_url(part, "image_url"))
             case _:
-                raise part.wrong("type", "must be a text or an image: no other content is read")
-    return texts, images
+                note, image = read_or_note(PARTS.get(kind, kind), lenient, partial(_read_part, part))
+                if image is None:
+                    texts.append(note)
+                else:
+                    images[image.picture.sha256] = image
+                    pictures.append(image.picture)
+    return texts, tuple(pictures)
+
+
+def read_or_note(kind: str, lenient: bool, read: Callable[[], Image]) -> tuple[str, Image | None]:
+    """An image; if `lenient`, a note in the place of one that cannot be read. Raises what `read` raises."""
+    try:
+        return "", read()
+    except (BadRequest, NotAnImage, ImagesRefused):
+        if not lenient:
+            raise
+        return not_shown(shorten(kind, MAX_SHOWN_VALUE)), None
+
+
+def _read_part(part: Fields) -> Image:
+    match part.need("type", str):
+        case "image_url":
+            return _read_url(Fields(part.need("image_url", dict), part.name("image_url")), "url")
+        case "input_image":
+            return _read_url(part, "image_url")
+    raise part.wrong("type", "must be a text or an image: no other content is read")
 
 
 def _read_url(holder: Fields, key: str) -> Image:

@@ -20,16 +20,17 @@ class ReplyRequest:
     `messages` begin with the system prompt, if there is one, and end with a user's message or a tool's
     result. `tools` are what a chat template takes, `{"type": "function", "function": {"name", "description",
     "parameters"}}`. A `prompt` takes the place of both, and is run as it is. `images` are those that messages
-    name by their hash. `sampling` is what the request says about it, the rest is the server's and the
-    model's. `think` and `effort` None leave it to the template, as do the `arguments` it is given besides. Of
-    each token the `top_logprobs` likeliest are told; None: no logprobs at all. `count_only`: nothing is run,
-    and `ReplyDone` has the prompt's tokens.
+    name by their hash, those `brought` come with the last one. `sampling` is what the request says about it,
+    the rest is the server's and the model's. `think` and `effort` None leave it to the template, as do the
+    `arguments` it is given besides. Of each token the `top_logprobs` likeliest are told; None: no logprobs at
+    all. `count_only`: nothing is run, and `ReplyDone` has the prompt's tokens.
     """
 
     messages: tuple[Message, ...] = ()
     prompt: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     images: tuple[Image, ...] = ()
+    brought: tuple[str, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
     think: bool | None = None
     effort: str | None = None
@@ -69,6 +70,11 @@ class ReplyDone:
     record: TurnRecord
     calls: tuple[ToolCall, ...] = ()
     stop_text: str | None = None
+
+
+def not_shown(kind: str) -> str:
+    """What stands in a message in the place of something that the model cannot be shown."""
+    return f"[{kind}: not shown to this model]"
 
 
 # What a reply comes as, in this order: one match, progress, then deltas, then the end.

@@ -5,23 +5,36 @@ Nothing is stored either: clients send a conversation whole, as Codex does.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from functools import partial
 from typing import Any
 
 from chatcli.conversation.images import Image
-from chatcli.conversation.tree import Message
+from chatcli.conversation.tree import Message, Picture
 from chatcli.errors import ChatcliError
 from chatcli.events import PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve import openai
 from chatcli.serve.request import CallsMade, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import Exchange, Fields, Json, frame, in_order
+from chatcli.serve.wire import Exchange, Fields, Json, brought, frame, in_order, read_image
 
 # Tools that no chat template can show. Codex brings them beside functions that do the same or more.
 LEFT_OUT = ("web_search", "tool_search", "custom", "local_shell")
+# Types of items that are calls, beside those that end with "_call".
+CALLS = ("mcp_approval_request", "program")
+# Those that OpenAI's servers run, whose results are in the same item, if anywhere.
+HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
+# Fields of a call's item that have its result, and those that say nothing about the call.
+RESULTS = ("output", "outputs", "results", "result", "error")
+BOOKKEEPING = ("type", "id", "call_id", "status", "name", "caller", "created_by", "fingerprint")
+# A field that alone has what a call does.
+WRAPPERS = ("action", "operation", "arguments")
+# Items that change what a server offers, and that nobody has said.
+NOT_SAID = ("mcp_list_tools", "additional_tools", "configuration_update")
+UNREADABLE = "[What was said before was compacted into a summary that cannot be read here.]"
 # Fields of a request that its response has, too, and what they are where the request says nothing.
 REPEATED: Json = {
     "instructions": None,
@@ -75,18 +88,26 @@ class Responses(Exchange):
         openai.refuse_form((body.object("text") or Fields({})).object("format"))
         images: dict[str, Image] = {}
         system = Message("system", body.get("instructions", str) or "")
+        tools = list(self._read_tools(body))
         if isinstance(text := body.values.get("input"), str):
             messages = [Message("user", text)]
         else:
             body.need("input", list)
-            messages = list(_read_messages(body.objects("input"), images))
+            items = body.objects("input")
+            for item in items:
+                if item.values.get("type") == "additional_tools":
+                    tools += self._read_tools(item)
+                elif (kind := item.values.get("type")) in NOT_SAID:
+                    self.left_out = [*self.left_out, str(kind)]
+            messages = list(_read_messages(items, images))
         arguments = body.template_arguments("chat_template_kwargs")
         effort = (body.object("reasoning") or Fields({})).get("effort", str)
         think, effort = openai.read_thinking(body, arguments, effort)
         return ReplyRequest(
             messages=in_order([system, *messages], "input"),
-            tools=openai.chosen(body, list(self._read_tools(body))),
+            tools=openai.chosen(body, tools),
             images=tuple(images.values()),
+            brought=brought(messages),
             sampling=openai.read_sampling(body),
             think=think,
             effort=effort,
@@ -242,48 +263,111 @@ def usage(record: TurnRecord) -> Json:
 
 def _read_messages(items: Sequence[Fields], images: dict[str, Image]) -> Iterator[Message]:
     """The messages that items make; items of a reply that follow each other are one."""
-    for is_reply, run in groupby(items, _is_of_reply):
+    reply: Message | None = None
+    for number, item in enumerate(items, start=1):
+        kind = item.get("type", str) or "message"
+        result: Message | None = None
+        is_reply = kind == "message" and item.values.get("role") == "assistant"
+        before = reply or Message("assistant", "")
         if is_reply:
-            yield _read_reply(list(run))
-            continue
-        for item in run:
-            kind = item.get("type", str) or "message"
-            if kind not in ("message", "function_call_output"):
-                raise item.wrong("type", "must be message, reasoning, function_call or function_call_output")
-            texts, own = openai.read_content(item, "output" if kind == "function_call_output" else "content")
-            images |= {image.picture.sha256: image for image in own}
-            pictures = tuple(image.picture for image in own)
-            if kind == "function_call_output":
-                call_id = item.need("call_id", str)
-                yield Message("tool", "\n".join(texts), images=pictures, tool_call_id=call_id)
-                continue
-            match item.need("role", str):
-                case "system" | "developer":
-                    yield Message("system", "\n".join(texts))
-                case "user":
-                    yield Message("user", "\n".join(texts), images=pictures)
-                case _:
-                    raise item.wrong("role", "must be system, developer, user or assistant")
+            text = "".join(openai.read_content(item, "content", images, lenient=True)[0])
+            reply = replace(before, content=before.content + text)
+        elif kind == "reasoning":
+            # Elsewhere it may be encrypted, or a summary, which is not what was thought.
+            thought = "".join(part.need("text", str) for part in item.objects("content"))
+            reply = replace(before, thinking=before.thinking + thought)
+        elif is_call(kind):
+            call = _read_call(item, kind, len(before.content))
+            reply = replace(before, tool_calls=(*before.tool_calls, call))
+            result = _read_result_within(item, kind, images)
+        else:
+            result = _read_other(item, kind, images, is_last=number == len(items))
+        if result is not None:
+            if reply is not None:
+                yield reply
+            yield result
+            reply = None
+    if reply is not None:
+        yield reply
 
 
-def _is_of_reply(item: Fields) -> bool:
-    kind = item.get("type", str) or "message"
-    of_assistant = kind == "message" and item.values.get("role") == "assistant"
-    return of_assistant or kind in ("reasoning", "function_call")
+def is_call(kind: str) -> bool:
+    """Whether an item of this type says that a tool was called, by the model or by OpenAI's servers."""
+    return kind.endswith("_call") or kind in CALLS
 
 
-def _read_reply(items: Sequence[Fields]) -> Message:
-    """A reply whose calls keep their places in its text."""
-    text = thinking = ""
-    calls: list[ToolCall] = []
-    for item in items:
-        match item.get("type", str):
-            case "reasoning":
-                # Elsewhere it may be encrypted, or a summary, which is not what was thought.
-                thinking += "".join(part.need("text", str) for part in item.objects("content"))
-            case "function_call":
-                call = openai.read_call(item, item.need("call_id", str), len(text))
-                calls.append(replace(call, name=full_name(item.get("namespace", str), call.name)))
-            case _:
-                text += "".join(openai.read_content(item, "content")[0])
-    return Message("assistant", text, thinking, tool_calls=tuple(calls))
+def _read_call(item: Fields, kind: str, at: int) -> ToolCall:
+    """Any tool's call as a function's: its arguments are what an item says about it."""
+    if kind == "function_call":
+        call = openai.read_call(item, item.need("call_id", str), at)
+        return replace(call, name=full_name(item.get("namespace", str), call.name))
+    call_id = item.get("call_id", str) or item.get("id", str) or ""
+    given = {key: value for key, value in item.values.items() if key not in (*BOOKKEEPING, *RESULTS)}
+    wrapped = [value for key, value in given.items() if key in WRAPPERS]
+    arguments = _text_of(wrapped[0] if len(wrapped) == len(given) == 1 else given)
+    return ToolCall(item.get("name", str) or kind.removesuffix("_call"), arguments, call_id, at, at)
+
+
+def _read_result_within(item: Fields, kind: str, images: dict[str, Image]) -> Message | None:
+    """The result that a call's own item has; None if another item has it."""
+    call_id = item.get("call_id", str) or item.get("id", str) or ""
+    given = {key: value for key in RESULTS if (value := item.values.get(key)) not in (None, [], "")}
+    if kind == "image_generation_call" and isinstance(given.get("result"), str):
+        note, image = openai.read_or_note("image", True, partial(read_image, "result", given["result"]))
+        if image is None:
+            return Message("tool", note, tool_call_id=call_id)
+        images[image.picture.sha256] = image
+        return Message("tool", "", images=(image.picture,), tool_call_id=call_id)
+    if given:
+        return Message("tool", "\n".join(map(_text_of, given.values())), tool_call_id=call_id)
+    if kind in HOSTED:
+        return Message("tool", item.get("status", str) or "completed", tool_call_id=call_id)
+    return None
+
+
+def _read_other(item: Fields, kind: str, images: dict[str, Image], *, is_last: bool) -> Message | None:
+    """A message of somebody else than the assistant; None: the item is no part of the conversation."""
+    if kind == "compaction":
+        summary = item.get("encrypted_content", str) or ""
+        # Only OpenAI can read what it has encrypted; other servers write text there.
+        is_text = len(summary.split()) > 1
+        return Message("user", f"[Summary of what was said before: {summary}]" if is_text else UNREADABLE)
+    if kind == "mcp_approval_response":
+        answer = "approved" if item.get("approve", bool) else "refused"
+        reason = item.get("reason", str)
+        return Message("user", f"[The tool call is {answer}{f': {reason}' if reason else ''}.]")
+    if kind in NOT_SAID:
+        return None
+    is_result = kind.endswith("_output")
+    if kind != "message" and not is_result:
+        raise item.wrong(
+            "type",
+            "must be message, reasoning, function_call, function_call_output, another tool's, or compaction",
+        )
+    role = "tool" if is_result else item.need("role", str)
+    if role not in ("tool", "system", "developer", "user"):
+        raise item.wrong("role", "must be system, developer, user or assistant")
+    content = item.values.get("output" if is_result else "content")
+    is_parts = isinstance(content, list) and all(
+        isinstance(part, dict) and str(part.get("type")) in openai.PARTS for part in content
+    )
+    pictures: tuple[Picture, ...] = ()
+    if not is_result or content is None or isinstance(content, str) or is_parts:
+        lenient = not (is_last and role == "user")
+        texts, pictures = openai.read_content(
+            item, "output" if is_result else "content", images, lenient=lenient
+        )
+    else:
+        texts = [_text_of(content)]
+    if not is_result:
+        role = "user" if role == "user" else "system"
+        return Message(role, "\n".join(texts), images=pictures)  # type: ignore[arg-type]
+    if content is None:
+        facts: Any = {key: value for key, value in item.values.items() if key not in BOOKKEEPING}
+        texts = [_text_of(facts or item.get("status", str) or "")]
+    call_id = item.need("call_id", str) if kind == "function_call_output" else item.get("call_id", str)
+    return Message("tool", "\n".join(texts), images=pictures, tool_call_id=call_id or "")
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -90,13 +90,16 @@ class Fields:
     def wrong(self, key: str, why: str) -> BadRequest:
         return BadRequest(f"{self.name(key)} {why}.", self.name(key))
 
-    def sampling(self, settings: Mapping[str, str], **known: Any) -> Sampling:
-        """What fields say about sampling; `settings` are the settings' keys by field. Raises `BadRequest`."""
+    def sampling(self, settings: Mapping[str, str], *, reads_ahead: bool = False, **known: Any) -> Sampling:
+        """What fields say about sampling; `settings` are the settings' keys by field.
+
+        `reads_ahead`: no tokens at all may be asked for, which has a prompt read. Raises `BadRequest`.
+        """
         for name, key in settings.items():
             # An empty list of stop texts is none.
             if (value := meant(key, self.values.get(name))) in (None, []):
                 continue
-            if key == "max_tokens" and value == 0:
+            if reads_ahead and key == "max_tokens" and value == 0 and value is not False:
                 known[key] = 0
                 continue
             try:
@@ -118,13 +121,12 @@ class Fields:
 def meant(setting: str, value: Any) -> Any:
     """A field's value as the clients of other servers mean it, where the setting has another range.
 
-    `max_tokens` -1 (LM Studio, llama.cpp; there -2 too) is no limit, 0 (Anthropic, llama.cpp) reads the
-    prompt only. A `top_k` below 1 (vLLM, llama.cpp) is off. The `seed` -1 (llama.cpp) is a new one each
-    time; others may be any number of 64 bits (vLLM).
+    `max_tokens` -1 (LM Studio, llama.cpp; there -2 too) is no limit. A `top_k` below 1 (vLLM, llama.cpp) is
+    off. The `seed` -1 (llama.cpp) is a new one each time; others may be any number of 64 bits (vLLM).
     """
     if isinstance(value, float) and value.is_integer() and isinstance(SETTINGS[setting], Int):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value >= 0 and setting != "seed":
+    if not isinstance(value, int) or isinstance(value, bool) or (value >= 0 and setting != "seed"):
         return value
     match setting:
         case "max_tokens" if value in (-1, -2):
@@ -174,6 +176,12 @@ def read_image(where: str, data: str) -> Image:
         return images.from_bytes("image", base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         raise BadRequest(f"{where} is no base64.", where) from None
+
+
+def brought(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The hashes of the images that come with what is asked now, not with what was said before."""
+    last = messages[-1] if messages and messages[-1].role == "user" else None
+    return tuple(picture.sha256 for picture in last.images) if last is not None else ()
 
 
 def in_order(messages: Iterable[Message], field: str = "messages") -> tuple[Message, ...]:

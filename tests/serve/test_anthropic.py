@@ -178,3 +178,36 @@ def test_the_tokens_of_a_prompt_are_counted(client: anthropic.Anthropic) -> None
     counted = client.messages.count_tokens(model="any", messages=messages, system="Be brief.", tools=[TOOL])
     assert 40 == counted.input_tokens
     assert ENGINE.requests[-1].count_only and ENGINE.requests[-1].tools
+
+
+def test_no_tokens_at_all_may_be_asked_for(client: anthropic.Anthropic) -> None:
+    ask(client, max_tokens=0)
+    assert 0 == ENGINE.requests[-1].sampling.max_tokens
+
+
+def test_what_anthropics_servers_did_is_history_too(client: anthropic.Anthropic) -> None:
+    ask(
+        client,
+        messages=[
+            {"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": "http://x"}}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}},
+                    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"title": "T"}]},
+                    {"type": "text", "text": "Found."},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "document", "source": {"type": "text", "data": "A letter."}}],
+            },
+        ],
+    )
+    assert (
+        Message("user", "[document: not shown to this model]"),
+        Message("assistant", "", tool_calls=(ToolCall("web_search", '{"query": "q"}', "s1"),)),
+        Message("tool", '[{"title": "T"}]', tool_call_id="s1"),
+        Message("assistant", "Found."),
+        Message("user", "A letter."),
+    ) == ENGINE.requests[-1].messages

@@ -15,8 +15,8 @@ import pytest
 from chatcli.chat_format.token_bytes import as_bytes
 from chatcli.conversation.images import Image, read
 from chatcli.conversation.tree import Message
-from chatcli.errors import ChatcliError, ContextFull, UsageError
-from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, TurnRecord
+from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, UsageError
+from chatcli.events import PrefillProgress, PrefixMatched, TextDelta, ThinkingDelta, ToolCall, TurnRecord
 from chatcli.serve.request import CallsMade, ReplyDone, TokenLogprob
 from chatcli.settings.values import ModelOptions, Sampling
 from chatcli.store import maintenance
@@ -431,3 +431,42 @@ def test_a_request_for_no_tokens_reads_its_prompt_for_the_next(model: Path, tmp_
         served.rest()
     with Served(model, tmp_path) as served:
         assert served.ask(question(DOCUMENT)).record.reused_tokens > warmed.prompt_tokens - 20
+
+
+@pytest.fixture
+def pictured(tmp_path: Path) -> Image:
+    return image(tmp_path, "red")
+
+
+def test_an_image_for_a_model_that_sees_none_is_refused_once(
+    recurrent: Path, tmp_path: Path, pictured: Image, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = Message("user", "What is this?", images=(pictured.picture,))
+    shown = {"images": (pictured,), "brought": (pictured.picture.sha256,)}
+    with Served(recurrent, tmp_path) as served:
+        for _ in range(2):
+            with pytest.raises(ImagesRefused, match="cannot see images"):
+                served.ask([asked], **shown)
+        # Clients put what is said next beside it, into the same message, or after a reply.
+        for messages in (
+            [asked, Message("user", "Leave it.")],
+            [replace(asked, content="What is this?\nLeave it.")],
+            [asked, Message("assistant", "A cat."), Message("user", "Really?")],
+        ):
+            brings = shown if messages[-1].images else {**shown, "brought": ()}
+            noted = served.ask(messages, **brings).record
+            plain = [
+                replace(each, images=(), content=f"[image: not shown to this model]\n{each.content}")
+                if each.images
+                else each
+                for each in messages
+            ]
+            assert noted.prompt_tokens == served.ask(plain).record.prompt_tokens
+        call = ToolCall("look", "{}", "c1")
+        loop = [
+            Message("user", "Look."),
+            Message("assistant", "", tool_calls=(call,)),
+            Message("tool", "", images=(pictured.picture,), tool_call_id="c1"),
+        ]
+        served.ask(loop, images=(pictured,))
+    assert 1 == sum("is not shown" in record.getMessage() for record in caplog.records)

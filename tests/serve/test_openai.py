@@ -251,7 +251,6 @@ def test_a_prompt_that_does_not_fit_is_refused_without_a_shells_advice(client: o
     "name,given,setting,expected",
     [
         ("max_tokens", None, "max_tokens", None),
-        ("max_tokens", 0, "max_tokens", 0),
         ("max_tokens", 512.0, "max_tokens", 512),
         ("max_tokens", -1, "max_tokens", NO_LIMIT),
         ("max_completion_tokens", -2, "max_tokens", NO_LIMIT),
@@ -285,3 +284,26 @@ def test_seed_minus_one_is_another_each_time(client: openai.OpenAI) -> None:
 def test_numbers_that_mean_nothing_are_refused(client: openai.OpenAI, field: dict[str, Any]) -> None:
     with pytest.raises(openai.BadRequestError, match=next(iter(field))):
         chat(client, extra_body=field)
+
+
+AUDIO = {"type": "input_audio", "input_audio": {"data": "aaaa", "format": "wav"}}
+
+
+@pytest.mark.parametrize(
+    "part,note",
+    [
+        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "image"),
+        ({"type": "image_url", "image_url": {"url": "data:image/svg+xml;base64,aaaa"}}, "image"),
+        (AUDIO, "audio"),
+        ({"type": "file", "file": {"file_id": "f"}}, "file"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_where_it_is_asked_about_and_named_later(
+    client: openai.OpenAI, part: Any, note: str
+) -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, part]}
+    with pytest.raises(openai.BadRequestError):
+        chat(client, messages=[asked])
+    chat(client, messages=[asked, {"role": "user", "content": "Leave it."}])
+    (message,) = ENGINE.requests[-1].messages
+    assert f"What is this?\n[{note}: not shown to this model]\n\nLeave it." == message.content

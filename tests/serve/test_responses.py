@@ -17,7 +17,7 @@ from chatcli.errors import ChatcliError
 from chatcli.events import TextDelta, ToolCall
 from chatcli.serve.request import CallsMade, ReplyDone
 from chatcli.serve.responses import Responses
-from chatcli.serve.wire import parse
+from chatcli.serve.wire import in_order, parse
 from tests.serve.test_openai import png
 from tests.support.asking import Served
 from tests.support.serving import MATCHED, RECORD, SCRIPT, ScriptedEngine, Started, serving
@@ -269,3 +269,117 @@ def test_a_tools_loop_prefills_the_result_alone_also_in_the_next_process(tmp_pat
             sent["arguments"] = json.dumps(json.loads(call.arguments), indent=1)
             items += [thinking.model_dump(exclude_none=True), sent, answer_to(call)]
             served.rest()
+
+
+SHELL = {"type": "exec", "command": ["ls", "-l"], "env": {}}
+PATCH = {"type": "update_file", "path": "a.py", "diff": "+x"}
+HISTORY: list[tuple[Any, list[Message]]] = [
+    (
+        [
+            {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin"},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "Done."},
+        ],
+        [
+            Message("assistant", "", tool_calls=(ToolCall("apply_patch", '{"input": "*** Begin"}', "c"),)),
+            Message("tool", "Done.", tool_call_id="c"),
+        ],
+    ),
+    (
+        [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "local_shell_call", "id": "l", "call_id": "c", "status": "completed", "action": SHELL},
+            {"type": "local_shell_call_output", "id": "l", "output": '{"output": "a.py"}'},
+        ],
+        [
+            Message(
+                "assistant",
+                "I look.",
+                tool_calls=(ToolCall("local_shell", json.dumps(SHELL), "c", 7, 7),),
+            ),
+            Message("tool", '{"output": "a.py"}'),
+        ],
+    ),
+    (
+        [
+            {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+            {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a.py", "stderr": ""}]},
+        ],
+        [
+            Message("assistant", "", tool_calls=(ToolCall("shell", '{"commands": ["ls"]}', "c"),)),
+            Message("tool", '[{"stdout": "a.py", "stderr": ""}]', tool_call_id="c"),
+        ],
+    ),
+    (
+        [
+            {"type": "apply_patch_call", "call_id": "c", "status": "completed", "operation": PATCH},
+            {"type": "apply_patch_call_output", "call_id": "c", "status": "failed"},
+        ],
+        [
+            Message("assistant", "", tool_calls=(ToolCall("apply_patch", json.dumps(PATCH), "c"),)),
+            Message("tool", "failed", tool_call_id="c"),
+        ],
+    ),
+    (
+        [
+            {
+                "type": "web_search_call",
+                "id": "w",
+                "status": "completed",
+                "action": {"type": "search", "query": "MLX"},
+            },
+            {"role": "assistant", "content": "Found."},
+        ],
+        [
+            Message(
+                "assistant",
+                "",
+                tool_calls=(ToolCall("web_search", '{"type": "search", "query": "MLX"}', "w"),),
+            ),
+            Message("tool", "completed", tool_call_id="w"),
+            Message("assistant", "Found."),
+        ],
+    ),
+    (
+        [
+            {
+                "type": "mcp_call",
+                "id": "m",
+                "server_label": "memo",
+                "name": "recall",
+                "arguments": "{}",
+                "output": "Blue.",
+            }
+        ],
+        [
+            Message(
+                "assistant",
+                "",
+                tool_calls=(ToolCall("recall", '{"server_label": "memo", "arguments": "{}"}', "m"),),
+            ),
+            Message("tool", "Blue.", tool_call_id="m"),
+        ],
+    ),
+    (
+        [{"type": "compaction", "encrypted_content": "gAAAAB"}],
+        [Message("user", "[What was said before was compacted into a summary that cannot be read here.]")],
+    ),
+    (
+        [{"type": "compaction", "encrypted_content": "They like blue."}],
+        [Message("user", "[Summary of what was said before: They like blue.]")],
+    ),
+]
+
+
+@pytest.mark.parametrize("items,messages", HISTORY)
+def test_what_other_tools_did_is_history_too(
+    client: openai.OpenAI, items: list[Any], messages: list[Message]
+) -> None:
+    ask(client, [{"role": "user", "content": "Look."}, *items, {"role": "user", "content": "And now?"}])
+    asked = [Message("user", "Look."), *messages, Message("user", "And now?")]
+    assert in_order(asked) == ENGINE.requests[-1].messages
+
+
+def test_tools_that_an_item_adds_are_shown(client: openai.OpenAI) -> None:
+    item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
+    ask(client, [item, {"role": "user", "content": "chat"}])
+    assert "read" == ENGINE.requests[-1].tools[0]["function"]["name"]
