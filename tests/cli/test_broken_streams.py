@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +63,25 @@ def test_an_absurd_size_is_not_taken_at_its_word(chatcli: Program, args: tuple[s
     assert code in (0, 1) and "Traceback" not in errors and "unexpected" not in errors
     lines = out.splitlines()
     assert 10 < max(map(len, lines)) < 200
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ask hi --no-think -n 8", "ask hi -n 8 --no-cache --json", "list", "list --json", "show talk", "--version"],
+)
+def test_a_closed_output_is_one_sentence(chatcli: Program, command: str) -> None:
+    if "show" in command:
+        chatcli.run("ask", "hi", "-n", "8", "--no-cache", "-S", "talk")
+    program = shlex.join([sys.executable, "-m", "chatcli"])
+    process = subprocess.run(
+        ["sh", "-c", f"{program} {command} >&-"],
+        env=chatcli.environment(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    *before, last = process.stderr.splitlines()
+    assert (1, "chatcli: The output cannot be written: Bad file descriptor.") == (process.returncode, last)
+    assert not any("Traceback" in line or "unexpected" in line for line in before)
