@@ -35,7 +35,7 @@ RANK_LOST_SECONDS = 0.5
 def open_closed_streams() -> None:
     """Give a closed standard stream the null device, so that no file of ours takes its number.
 
-    What is written to a closed standard output is lost, so the device is open for reading only there: to write
+    What is written to a closed standard output is lost, so the device is open for reading only there: writing
     is an error, as on a full disk.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
@@ -46,7 +46,7 @@ def open_closed_streams() -> None:
         unwritable = os.open(os.devnull, os.O_RDONLY)
         os.dup2(unwritable, 1)
         os.close(unwritable)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115, PTH123
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 

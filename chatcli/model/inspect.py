@@ -24,6 +24,11 @@ THINKING_MARKS = (
     "<|channel|>",
     "thinking",
 )
+# Files of which a model has at least one, unless its own code makes the tokenizer.
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+    *("vocab.json", "vocab.txt", "tekken.json", "tiktoken.model", "qwen.tiktoken"),
+)
 # More of a text file is not read; the largest tokenizers take a tenth of it.
 MAX_JSON_BYTES = 256 << 20
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -79,6 +84,8 @@ def _missing(folder: Path, kind: str, supported: bool, template: bool) -> str:
         return f"mlx-lm has no {kind}"
     if lacking := lacking_weights(folder):
         return lacking
+    if lacks_tokenizer(folder):
+        return "no tokenizer"
     return "" if template else "no chat template"
 
 
@@ -90,6 +97,32 @@ def lacking_weights(folder: Path) -> str:
     if lacking := len(wanted - files):
         return f"{lacking} of {len(wanted)} weight files missing"
     return "" if files else "no weights (model*.safetensors)"
+
+
+def tokenizer_problem(folder: Path) -> str:
+    """What is wrong with a model's tokenizer, in a few words; empty if nothing is, as far as can be seen."""
+    path = folder / "tokenizer_config.json"
+    try:
+        if path.exists() and not isinstance(json.loads(read_regular(path)), dict):
+            return f"its {path.name} is not an object"
+    except (OSError, ValueError, RecursionError) as error:
+        return f"its {path.name} cannot be read ({error})"
+    if lacks_tokenizer(folder):
+        return "there is no tokenizer.json or tokenizer.model in its folder"
+    if not (folder / "tokenizer.json").exists():
+        return ""
+    from tokenizers import Tokenizer
+
+    try:
+        Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:
+        # The library has no errors of its own.
+        return f"its tokenizer.json cannot be read ({str(error).splitlines()[0]})"
+    return ""
+
+
+def lacks_tokenizer(folder: Path) -> bool:
+    return not own_code(folder) and not any((folder / name).exists() for name in TOKENIZER_FILES)
 
 
 def quantization(config: Mapping[str, Any]) -> str:

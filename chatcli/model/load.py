@@ -58,6 +58,8 @@ UNLIMITED = 1 << 20
 MAX_LAYERS = 4096
 # Files of a model that are read whole; those of weights are not.
 READ_WHOLE = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".py")
+# Texts of which every tokenizer makes a token.
+PROBES = ("a", "user", "1", "。")
 # What the tokenizers library raises for a bug of its own.
 PANIC = "PanicException"
 # Tokens of a prefill chunk: small enough on a CPU that a cancelled prefill stops soon.
@@ -125,12 +127,14 @@ def _load(
     _check_config(folder, name)
     code = own_code.digest(folder)
     trust_remote_code = trust_remote_code or (trust.is_approved(name, code) and own_code.is_all_here(folder))
-    with _own_code_explained(name, folder, code, trust_remote_code):
+    with _tokenizer_explained(name, folder), _own_code_explained(name, folder, code, trust_remote_code):
         model, tokenizer, config, sharing = sharding.load(
             ranks, folder, name, trust_remote_code, model_options.pipeline
         )
     # Its warnings would be written across the screen.
     logging.getLogger("transformers").setLevel(logging.ERROR)
+    if not any(tokenizer.encode(text, add_special_tokens=False) for text in PROBES):
+        raise ModelBroken(_no_tokenizer(name, inspect.tokenizer_problem(folder) or "it makes no tokens"))
     if needs_chat_template and not tokenizer.has_chat_template:
         raise NoChatTemplate(
             f"The model '{name}' has no chat template, so it cannot hold a conversation: "
@@ -203,6 +207,24 @@ def _loadable(name: str) -> Iterator[None]:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelBroken(f"The model '{name}' cannot be loaded: {reason}") from error
+
+
+@contextlib.contextmanager
+def _tokenizer_explained(name: str, folder: Path) -> Iterator[None]:
+    """Say of what a broken tokenizer makes mlx-lm and transformers raise that it is the tokenizer."""
+    try:
+        yield
+    except (ChatcliError, RankLost):
+        raise
+    except BaseException as error:
+        # As in `_loadable`. Looked for only now, since a large vocabulary takes a while to read.
+        if problem := inspect.tokenizer_problem(folder):
+            raise ModelBroken(_no_tokenizer(name, problem)) from error
+        raise
+
+
+def _no_tokenizer(name: str, problem: str) -> str:
+    return f"The model '{name}' has no tokenizer that works: {problem}. Copy the model's files again."
 
 
 @contextlib.contextmanager

@@ -67,7 +67,14 @@ def test_an_absurd_size_is_not_taken_at_its_word(chatcli: Program, args: tuple[s
 
 @pytest.mark.parametrize(
     "command",
-    ["ask hi --no-think -n 8", "ask hi -n 8 --no-cache --json", "list", "list --json", "show talk", "--version"],
+    [
+        "ask hi --no-think -n 8",
+        "ask hi -n 8 --no-cache --json",
+        "list",
+        "list --json",
+        "show talk",
+        "--version",
+    ],
 )
 def test_a_closed_output_is_one_sentence(chatcli: Program, command: str) -> None:
     if "show" in command:

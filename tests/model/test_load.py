@@ -11,6 +11,7 @@ from mlx_lm.utils import load_tokenizer
 
 from chatcli.chat_format.markers import splitter
 from chatcli.errors import ModelBroken, ModelNotFound, NoChatTemplate
+from chatcli.model import inspect
 from chatcli.model.load import load
 from chatcli.replies.splitter import ReplySplitter
 from tests.support import tiny
@@ -114,3 +115,28 @@ def test_harmony_channels_are_separated(size: int, tmp_path: Path) -> None:
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     reading = splitter(load_tokenizer(tmp_path), "<|start|>assistant")
     assert ("They ask 2+2.", "It is 4.") == split_reply(reading, pieces)
+
+
+@pytest.mark.parametrize(
+    "names,content",
+    [
+        (["tokenizer.json"], None),
+        (["tokenizer.json", "tokenizer_config.json"], None),
+        (["tokenizer.json"], ""),
+        (["tokenizer.json"], "{}"),
+        (["tokenizer.json"], '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE"}}'),
+        (["tokenizer_config.json"], "{"),
+        (["tokenizer_config.json"], "[]"),
+    ],
+)
+def test_a_tokenizer_that_is_missing_or_broken_is_named(
+    copy: Path, names: list[str], content: str | None
+) -> None:
+    for name in names:
+        (copy / name).unlink()
+        if content is not None:
+            (copy / name).write_text(content)
+    with pytest.raises(ModelBroken, match=r"no tokenizer that works.*tokenizer.*Copy the model's files"):
+        load(str(copy))
+    missing = content is None and inspect.about(copy).missing
+    assert content is not None or "no tokenizer" == missing
