@@ -1,1 +1,3 @@
 """Runs of the model, on the thread that owns MLX."""
+
+import chatcli.kv  # noqa: F401  mlx-lm's limit of open files

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +30,11 @@ except ImportError as error:
         f"GPU): {pip('install')} 'mlx[cpu]'"
     ) from error
 
+from chatcli.kv import prompt_cache  # isort: skip  it imports mlx-lm, without its limit of open files
+
 import mlx_lm
 from mlx_lm.utils import load_adapters, tree_flatten
 
-from chatcli.kv import prompt_cache
 from chatcli.kv.expected import ExpectedCache
 from chatcli.model import (
     adapter,
@@ -49,13 +52,18 @@ from chatcli.model.fingerprint import ProgressCallback
 from chatcli.model.ranks import SINGLE_PROCESS, Ranks
 from chatcli.model.vision import Vision
 from chatcli.settings.values import DEFAULTS, SETTINGS, ModelOptions, Sampling
-from chatcli.text import file_size
+from chatcli.text import file_size, shorten
 
 MLX_LM_VERSION = str(mlx_lm.__version__)
 # Tokens of context where the configuration does not say.
 UNLIMITED = 1 << 20
-# No model has more.
-MAX_LAYERS = 4096
+# No model has more, of any of these.
+MAX_LAYERS, MAX_EXPERTS = 4096, 1 << 16
+# How architectures call the number of layers, or of other parts that are made one by one.
+COUNTS_LAYERS = re.compile(r"layers|^(n|num|number)_(\w+_)?(layer|blocks?)$|depth$")
+COUNTS_EXPERTS = re.compile(r"experts$|^o_groups$")
+# A list, or a text, that has an item for each layer.
+LISTS_LAYERS = re.compile(r"layer|block|pattern$")
 # Files of a model that are read whole; those of weights are not.
 READ_WHOLE = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".py")
 # Texts of which every tokenizer makes a token.
@@ -125,9 +133,18 @@ def _load(
     adapter_config = adapter.config_digest(Path(adapter_path)) if adapter_path else ""
     _check_files(folder, name)
     _check_config(folder, name)
-    code = own_code.digest(folder)
+    sources = own_code.read(folder)
+    code = own_code.digest_of(sources)
     trust_remote_code = trust_remote_code or (trust.is_approved(name, code) and own_code.is_all_here(folder))
-    with _tokenizer_explained(name, folder), _own_code_explained(name, folder, code, trust_remote_code):
+    if trust_remote_code and (problem := own_code.problem(folder, sources)):
+        raise ModelBroken(
+            f"The code of the model '{name}' cannot be run: {problem}. Copy the files that it needs into it."
+        )
+    with (
+        _tokenizer_explained(name, folder),
+        _own_code_explained(name, folder, code, trust_remote_code),
+        own_code.loaded_from(folder, sources if trust_remote_code else {}),
+    ):
         model, tokenizer, config, sharing = sharding.load(
             ranks, folder, name, trust_remote_code, model_options.pipeline
         )
@@ -156,9 +173,11 @@ def _load(
     cores = column_parallel.cores()
     column_parallel.split(model, cores)
     # What else was read by its path: nothing may have changed between hashing and loading.
-    if code != own_code.digest(folder) or (
-        adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))
-    ):
+    sources_now = own_code.read(folder)
+    is_changed = code != own_code.digest_of(sources_now)
+    if trust_remote_code:
+        is_changed |= bool(own_code.problem(folder, sources_now))
+    if is_changed or (adapter_path and adapter_config != adapter.config_digest(Path(adapter_path))):
         raise ModelBroken(f"The model '{name}' changed while it was loaded: start again.")
     if model_options.kv_bits is not None:
         prompt_cache.check_quantized(model, model_options)
@@ -170,7 +189,9 @@ def _load(
     processor = _image_processor(model, config, tokenizer) if ranks.size == 1 else None
     own_fingerprint = fingerprint.of_computation(
         # A matrix library may round a column otherwise in a product of fewer.
-        *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights, code, adapter_config)
+        *(config, layout, dtypes, f"step {step}", f"cores {cores}", weights),
+        # Code that no configuration of the tokenizer or the model names runs only where all may.
+        *(code if trust_remote_code or inspect.own_code(folder) else "", adapter_config),
     )
     return LoadedModel(
         name,
@@ -268,21 +289,33 @@ def _check_config(folder: Path, name: str) -> None:
         ) from error
     if not isinstance(config, dict):
         raise ModelBroken(f"The model '{name}' cannot be loaded: its config.json is not an object.")
+    # Each of them is made before its weights are looked for.
     for key, number in _numbers(config):
-        # Each layer is made before its weights are looked for.
-        if "layers" in key and number > MAX_LAYERS:
+        is_length = key.endswith("[]")
+        of_layers = (LISTS_LAYERS if is_length else COUNTS_LAYERS).search(key.removesuffix("[]"))
+        if number > (MAX_LAYERS if of_layers else MAX_EXPERTS if COUNTS_EXPERTS.search(key) else math.inf):
             raise ModelBroken(
-                f"The model '{name}' cannot be loaded: its config.json asks for {number:,} layers ({key})."
+                f"The model '{name}' cannot be loaded: its config.json asks for {number:,.0f} "
+                f"{'layers' if of_layers else 'experts'} ({shorten(key, 40)})."
             )
 
 
-def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Every whole number of a configuration with its key, nested objects' too."""
-    for key, value in config.items():
-        if isinstance(value, dict):
-            yield from _numbers(value)
-        elif isinstance(value, int):
-            yield key, value
+def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a configuration with its key, those in nested objects and lists too.
+
+    The length of a list or text has `[]` after its key.
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _numbers(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner, key)
+        yield f"{key}[]", len(value)
+    elif isinstance(value, str):
+        yield f"{key}[]", len(value)
+    elif isinstance(value, int | float):
+        yield key, value
 
 
 def _context(config: Mapping[str, Any]) -> int:

@@ -1,54 +1,150 @@
-"""Python code that comes with a model: which files, and a digest of them."""
+"""Python code that comes with a model: which files, a digest of them, and running what was digested."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterator
-from pathlib import Path
+import importlib.util
+import os
+import py_compile
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from chatcli.errors import ModelBroken
 from chatcli.model import inspect
+from chatcli.text import shorten
+
+# The configurations that can name code, and their fields that do.
+CONFIGS = (
+    *("config.json", "tokenizer_config.json", "processor_config.json", "preprocessor_config.json"),
+    *("video_preprocessor_config.json", "image_processor_config.json", "generation_config.json"),
+)
+CLASSES_FIELD, FILE_FIELD = "auto_map", "model_file"
+COMPILED = (".pyc", ".pyo", ".so", ".pyd", ".dylib")
+# Between a repository's name and a class of its own, in the first field.
+ELSEWHERE = "--"
 
 
-def names(folder: Path) -> list[str]:
-    """The Python files below a model's folder, relative to it; none if the model does not ask for them."""
-    if not inspect.own_code(folder):
-        return []
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+def read(folder: Path) -> dict[str, bytes]:
+    """The Python files below a model's folder and their bytes; none if the model does not ask for them.
 
-
-def digest(folder: Path) -> str:
-    """A digest of the code that may run with the model; empty if it brings none.
-
-    Raises `ModelBroken` where a file cannot be read.
+    Files behind a link are not among them, but for those that the hub's cache keeps beside the folder. Raises
+    `ModelBroken` where a file cannot be read.
     """
-    files = names(folder)
-    if not files:
-        return ""
-    hasher = hashlib.sha256()
-    for name in files:
+    code: dict[str, bytes] = {}
+    for path in sorted(_files(folder)) if any(named(folder)) else ():
+        name = path.relative_to(folder).as_posix()
         try:
-            data = inspect.read_regular(folder / name)
+            code[name] = inspect.read_regular(path)
         except OSError as error:
             raise ModelBroken(f"The model's own {name} cannot be read: {error.strerror or error}.") from error
+    return code
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):  # which follows no link to a folder
+        folders[:] = [name for name in folders if not Path(parent, name).is_symlink()]
+        for path in (Path(parent, name) for name in files if name.endswith(".py")):
+            if not path.is_symlink() or _is_of_hub(path, folder):
+                yield path
+
+
+def _is_of_hub(path: Path, folder: Path) -> bool:
+    """Whether a link leads where the hub's cache keeps the files of this folder: `blobs` by `snapshots`."""
+    blobs = folder.absolute().parent.parent / "blobs"
+    return folder.absolute().parent.name == "snapshots" and path.resolve().parent == blobs.resolve()
+
+
+def digest_of(code: Mapping[str, bytes]) -> str:
+    """A digest of the code that may run with the model; empty if there is none."""
+    if not code:
+        return ""
+    hasher = hashlib.sha256()
+    for name, data in code.items():
         hasher.update(f"{name}\0{len(data)}\0".encode())
         hasher.update(data)
     return hasher.hexdigest()
 
 
+def digest(folder: Path) -> str:
+    """The digest of the code below a model's folder. Raises `ModelBroken`."""
+    return digest_of(read(folder))
+
+
+def problem(folder: Path, code: Mapping[str, bytes]) -> str:
+    """Why what the configurations name is not the code that was read, in a few words; empty if it is.
+
+    Whatever may run is a plain `.py` file below the folder: a link may lead elsewhere by the time it is
+    followed, and nobody can read compiled files before they run.
+    """
+    for name in named(folder):
+        path = PurePosixPath(name)
+        # Configurations often name files that were left out when the weights were converted.
+        may_be_there = path.is_absolute() or ".." in path.parts or os.path.lexists(folder / path)
+        if ELSEWHERE not in name and name not in code and may_be_there:
+            return f"its configuration names '{shorten(name, 80)}', which is not a .py file in its folder"
+    for parent, folders, files in os.walk(folder) if any(named(folder)) else ():
+        if Path(parent).name == "__pycache__":
+            continue  # nothing there is used
+        for place in (Path(parent, each) for each in (*folders, *files)):
+            shown = place.relative_to(folder).as_posix()
+            if place.suffix in COMPILED:
+                return f"its {shown} is compiled code, which cannot be read"
+            is_code = place.suffix == ".py" or place.is_dir()
+            if place.is_symlink() and is_code and not _is_of_hub(place, folder):
+                return f"its {shown} is a link"
+    return ""
+
+
 def is_all_here(folder: Path) -> bool:
     """Whether the code that a model names lies in its folder, so that its digest says what will run."""
-    return all(
-        "--" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
-        for name in _named(folder)
-    )
+    return not any(ELSEWHERE in name for name in named(folder)) and not problem(folder, read(folder))
 
 
-def _named(folder: Path) -> Iterator[str]:
-    """The files and classes of its own that a model's configurations name."""
-    for file in ("config.json", "tokenizer_config.json"):
+def named(folder: Path) -> Iterator[str]:
+    """The files of its own that a model's configurations name, relative to its folder.
+
+    A class of another repository stands as it is named, with `--` in it.
+    """
+    for file in CONFIGS:
         config = inspect.read_json(folder / file)
-        yield str(config.get("model_file", ""))
-        auto_map = config.get("auto_map")
-        for value in auto_map.values() if isinstance(auto_map, dict) else ():
-            yield from map(str, value if isinstance(value, list) else [value])
+        if file == "config.json" and config.get(FILE_FIELD) is not None:
+            # As mlx-lm joins it to the folder; `./a.py` is a.py.
+            yield PurePosixPath(str(config[FILE_FIELD])).as_posix()
+        classes = config.get(CLASSES_FIELD)
+        for value in classes.values() if isinstance(classes, dict) else ():
+            for each in value if isinstance(value, list) else [value]:
+                if each is not None:
+                    module = str(each).rpartition(".")[0]
+                    yield str(each) if ELSEWHERE in str(each) else f"{module}.py"
+
+
+@contextlib.contextmanager
+def loaded_from(folder: Path, code: Mapping[str, bytes]) -> Iterator[None]:
+    """While the block runs, Python takes these bytes for the files of `folder`, whatever they are by then.
+
+    They are compiled into a cache of their own, in place of every `__pycache__`, which Python would believe.
+    """
+    if not code:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="chatcli-code-") as private:
+        before, sys.pycache_prefix = sys.pycache_prefix, private
+        try:
+            source = Path(private, "source")
+            for name, data in code.items():
+                path = str(folder / name)
+                source.write_bytes(data)
+                # What does not compile is said by Python as it is imported.
+                py_compile.compile(
+                    str(source),
+                    importlib.util.cache_from_source(os.path.abspath(path)),  # noqa: PTH100  as Python does
+                    path,
+                    quiet=2,
+                    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+                )
+            yield
+        finally:
+            sys.pycache_prefix = before

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from chatcli.errors import ModelBroken, ModelError
 from chatcli.model import inspect
 from chatcli.model.load import load
 from tests.support.families import at_night
-from tests.support.tiny import write_model
+from tests.support.tiny import update_json, write_model
 
 DATE = "2025-03-01"
 # What takes longer ends the tests.
@@ -124,6 +125,30 @@ def test_a_pipe_in_place_of_a_file_is_never_waited_for(name: str, folder: Path) 
     with pytest.raises(ModelError, match=r"is not a file|no config\.json"):
         load(str(folder))
     inspect.about(folder)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"n_layer": 10**9},
+        {"num_layers": 1e9},
+        {"text_config": {"num_hidden_layers": 10**9}},
+        {"text_config": [{"num_hidden_layers": 10**9}]},
+        {"block_configs": [{"n_layers": 10**9}]},
+        {"num_hidden_layers": [10**9]},
+        {"vision_config": {"depth": 10**9}},
+        {"hybrid_override_pattern": "M" * 10**6},
+        {"layer_types": ["full_attention"] * 10**5},
+        {"moe_num_experts": 10**9},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_counts_of_parts_are_looked_for_everywhere(fields: dict[str, object], folder: Path) -> None:
+    update_json(folder / "config.json", **fields)
+    began = time.monotonic()
+    with pytest.raises(ModelBroken, match=r"asks for 1[0,]* (layers|experts) \("):
+        load(str(folder))
+    assert time.monotonic() - began < 2
 
 
 def test_more_layers_than_any_model_has_are_refused(folder: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import py_compile
 import shutil
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from chatcli.errors import CodeNotTrusted, ModelNotFound
+from chatcli.errors import CodeNotTrusted, ModelBroken, ModelNotFound
 from chatcli.model import own_code, trust
 from chatcli.model.load import load
 from tests.support.program import Program
@@ -153,3 +156,109 @@ def test_a_session_names_no_folder_and_no_download(folder: Path, chatcli: Progra
     refused = chatcli.run(*arguments, model=False, cwd=folder.parents[1], expect=1)
     assert "The session's model 'org/model' is not on this machine" in refused.errors
     assert not (folder / "ran").exists()
+
+
+# What runs is what was read
+
+
+OTHER = "from mlx_lm.models.qwen3 import Model, ModelArgs\nimport pathlib\npathlib.Path({!r}).touch()\n"
+
+
+def compiled(folder: Path, text: str, target: Path) -> None:
+    """`text` as bytecode that Python does not compare with its source."""
+    target.parent.mkdir(exist_ok=True)
+    (source := folder / "source.txt").write_text(text)
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(source), str(target), "arch.py", doraise=True, invalidation_mode=mode)
+    source.unlink()
+
+
+def test_bytecode_in_the_folder_does_not_run_in_place_of_what_was_approved(folder: Path) -> None:
+    error = refusal(str(folder))
+    trust.approve(error.model, error.digest)
+    evil = folder.parent / "evil"
+    compiled(folder, OTHER.format(str(evil)), Path(importlib.util.cache_from_source(str(folder / "arch.py"))))
+    assert load(str(folder)).context
+    assert (folder / "ran").exists() and not evil.exists()
+    assert sys.pycache_prefix is None
+
+
+def test_code_is_loaded_from_the_bytes_that_were_read(folder: Path) -> None:
+    evil = folder.parent / "evil"
+    code = own_code.read(folder)
+    (folder / "arch.py").write_text(OTHER.format(str(evil)))
+    with own_code.loaded_from(folder, code):
+        spec = importlib.util.spec_from_file_location("custom_model", folder / "arch.py")
+        assert spec is not None and spec.loader is not None
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert (folder / "ran").exists() and not evil.exists()
+
+
+def put_link(folder: Path) -> None:
+    other = folder.parent / "other"
+    other.mkdir()
+    (other / "arch.py").write_text(ARCHITECTURE)
+    (folder / "sub").symlink_to(other)
+
+
+def put_file_link(folder: Path) -> None:
+    (folder.parent / "other.py").write_text(ARCHITECTURE)
+    (folder / "arch.py").unlink()
+    (folder / "arch.py").symlink_to(folder.parent / "other.py")
+
+
+def put_bytecode(folder: Path) -> None:
+    compiled(folder, ARCHITECTURE, folder / "arch.pyc")
+
+
+# How the folder is changed, and what its configurations name then.
+HIDDEN: list[tuple[Callable[[Path], object], dict[str, object], dict[str, object]]] = [
+    (put_link, {"model_file": "sub/arch.py"}, {}),
+    (put_link, {}, {}),
+    (put_file_link, {}, {}),
+    (put_bytecode, {"model_file": "arch.pyc"}, {}),
+    (put_bytecode, {}, {}),
+    (lambda folder: (folder / "arch.so").write_bytes(b""), {"model_file": "arch.so"}, {}),
+    (lambda folder: (folder / "arch.txt").write_text(CODE), {"model_file": "arch.txt"}, {}),
+    (lambda folder: None, {"model_file": "../model/arch.py"}, {}),
+    (put_link, {}, {"auto_map": {"AutoTokenizer": ["sub/arch.Tokenizer", None]}}),
+]
+
+
+@pytest.mark.parametrize("change,config,tokenizer", HIDDEN)
+def test_code_that_is_no_plain_file_of_the_folder_does_not_run(
+    change: Callable[[Path], object],
+    config: dict[str, object],
+    tokenizer: dict[str, object],
+    folder: Path,
+) -> None:
+    change(folder)
+    update_json(folder / "config.json", **config)
+    update_json(folder / "tokenizer_config.json", **tokenizer)
+    assert not own_code.is_all_here(folder)
+    trust.approve(str(folder), own_code.digest(folder))
+    assert "" == refusal(str(folder)).digest
+    with pytest.raises(ModelBroken, match=r"The code of the model .* cannot be run: its"):
+        load(str(folder), trust_remote_code=True)
+    assert not list(folder.parent.rglob("ran"))
+
+
+def test_code_in_the_hubs_cache_is_read_through_its_links(folder: Path) -> None:
+    snapshot = folder.parent / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    blobs = Path(shutil.copytree(folder, folder.parent / "blobs"))
+    for blob in blobs.iterdir():
+        (snapshot / blob.name).symlink_to(f"../../blobs/{blob.name}")
+    assert own_code.read(folder) == own_code.read(snapshot)
+    assert load(str(snapshot), trust_remote_code=True).context
+
+
+def test_a_configuration_may_name_code_that_was_left_out(models: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(models / "qwen3", tmp_path / "model"))
+    update_json(copy / "config.json", auto_map={"AutoConfig": "configuration.Config"})
+    plain = load(str(copy)).fingerprint
+    assert load(str(copy), trust_remote_code=True).context
+    # Code that is there counts where it may run.
+    config = "from transformers import PretrainedConfig\nclass Config(PretrainedConfig):\n    pass\n"
+    (copy / "configuration.py").write_text(config)
+    assert plain == load(str(copy)).fingerprint != load(str(copy), trust_remote_code=True).fingerprint
