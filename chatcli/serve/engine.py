@@ -8,6 +8,7 @@ from there; others join a batch, where the model allows one, or take turns.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import secrets
 import threading
@@ -65,6 +66,8 @@ PROMPT_SEGMENT_TOKENS = 1024
 # A text with more letters than so many for each token of the context is counted before it is rendered, in
 # pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
 LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
+# So much of what a template may leave out is always taken.
+MIN_UNSHOWN_LETTERS = 1 << 20
 # Of images that the model cannot be shown, how many are remembered.
 MAX_REMEMBERED = 256
 COUNTS = (
@@ -142,6 +145,29 @@ class ServedReply(BatchReply):
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _texts(request: ReplyRequest) -> Iterator[str]:
+    """What a prompt is made of."""
+    yield request.prompt or ""
+    for message in request.messages:
+        yield message.content
+        for call in message.tool_calls:
+            yield call.name
+            yield call.arguments
+    for tool in request.tools:
+        yield json.dumps(tool, ensure_ascii=False)
+
+
+def _unshown(request: ReplyRequest) -> Iterator[str]:
+    """What a template is given besides, of which it may show all or nothing."""
+    for message in request.messages:
+        yield message.thinking
+        yield message.tool_call_id
+        for call in message.tool_calls:
+            yield call.id
+    yield request.effort or ""
+    yield json.dumps(dict(request.arguments), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -323,12 +349,15 @@ class Engine:
             return
         if job.request.prompt is None and not any(each.role == "user" for each in job.request.messages):
             raise UsageError("There is no user's message to reply to.")
+        self._check_length(job)
+        if cancelled.is_set():
+            job.deliver(ReplyDone(TurnRecord("", 0)))
+            return
         job = replace(job, request=self._with_notes(job.request))
         request = job.request
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
         chat = self._runtime.unsaved_context(conversation, think)
-        self._check_length(job)
         if request.count_only:
             self._count_prompt(chat, job)
             return
@@ -423,9 +452,15 @@ class Engine:
         job.deliver(ReplyDone(TurnRecord("", 0, finish_reason="stop", prompt_tokens=len(tokens))))
 
     def _check_length(self, job: Job) -> None:
-        """Raises `ContextFull` where that is clear before all of the texts is tokenized."""
+        """Raises `ContextFull` where that is clear before a template or the tokenizer is given the texts."""
         loaded, request = self._checkpoints.loaded, job.request
-        texts = [request.prompt or "", *(message.content for message in request.messages)]
+        texts, unshown = list(_texts(request)), sum(map(len, _unshown(request)))
+        if unshown > max(LETTERS_PER_TOKEN * loaded.context, MIN_UNSHOWN_LETTERS):
+            raise ContextFull(
+                f"The thinking, ids and template arguments of this request have {unshown:,} letters: more "
+                f"than the model's context of {loaded.context:,} tokens holds.",
+                "Leave out what was thought before.",
+            )
         if sum(map(len, texts)) <= LETTERS_PER_TOKEN * loaded.context:
             return
         tokens = 0

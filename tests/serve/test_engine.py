@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from chatcli.store.sessions.folder import SessionFolder
 from tests.support.asking import Served, question, with_reply
 from tests.support.harness import MESSAGES, SYSTEM, Harness
 from tests.support.templates import QWEN3_TOOLS
-from tests.support.tiny import SPECIAL, write_reciter
+from tests.support.tiny import SPECIAL, write_model, write_reciter
 
 DOCUMENT = "\n".join(f"{number}. My dog is called Biscuit." for number in range(30))
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},)
@@ -470,3 +472,47 @@ def test_an_image_for_a_model_that_sees_none_is_refused_once(
         ]
         served.ask(loop, images=(pictured,))
     assert 1 == sum("is not shown" in record.getMessage() for record in caplog.records)
+
+
+def huge(where: str) -> dict[str, object]:
+    """A request with ten megabytes in one place."""
+    words = "The quick brown fox. " * 500_000
+    call = ToolCall("look", "{}", "c1")
+    call = {
+        "arguments": replace(call, arguments=json.dumps({"at": words})),
+        "name": replace(call, name=words),
+        "id": replace(call, id=words),
+    }.get(where, call)
+    thinking = words if where == "thinking" else ""
+    described = {"type": "function", "function": {"name": "look", "description": words, "parameters": {}}}
+    return {
+        "messages": [
+            *question(MESSAGES[0]),
+            Message("assistant", "", thinking, tool_calls=(call,)),
+            Message("tool", "red", tool_call_id=call.id),
+        ],
+        "tools": (described,) if where == "description" else TOOLS,
+        "arguments": {"more": words} if where == "template argument" else {},
+        "effort": words if where == "effort" else None,
+    }
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["description", "arguments", "name", "id", "thinking", "template argument", "effort"],
+)
+def test_what_cannot_fit_is_refused_wherever_it_stands_while_others_get_tokens(
+    where: str, tmp_path: Path
+) -> None:
+    model = write_model(tmp_path / "model", "qwen3", template=QWEN3_TOOLS)
+    with Served(model, tmp_path / "sessions", tokens=3000) as served:
+        served.ask(**{**huge(""), "sampling": Sampling(max_tokens=1)})  # type: ignore[arg-type]
+        stream = served.submit(question(DOCUMENT), sampling=Sampling(logit_bias=((2, -1e6),)))
+        stream.until(TextDelta)
+        request = huge(where)
+        began = time.monotonic()
+        with pytest.raises(ContextFull, match="context"):
+            served.ask(**request)  # type: ignore[arg-type]
+        assert time.monotonic() - began < 3
+        stream.cancelled.set()
+        assert "cancelled" == stream.done().record.finish_reason
