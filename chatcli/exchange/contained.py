@@ -143,7 +143,11 @@ def _is_whole(html: Iterator[str]) -> bool:
     """Whether every tag and comment is closed, and none of them is a heading."""
     text = "\n".join(html)
     tags = _Tags()
-    tags.feed(text)
+    try:
+        tags.feed(text)
+    except AssertionError:
+        # Python's parser has that for declarations that it does not know, such as `<![if`.
+        return False
     # What the parser holds back is not closed.
     return not (tags.open or tags.is_odd or tags.rawdata or text.count("<!--") != text.count("-->"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -30,6 +31,49 @@ HOSTILE = [
     ),
     *("<b>", "</b>", "<br>", "<?php ", "<![CDATA[", "<!DOCTYPE", "<a href='", "<http://x.y>", "`<b>`"),
     *("<h2>x</h2>\n", "<"),
+    *(
+        "<![foo[",
+        "<![",
+        "<!x",
+        "<!-",
+        "<!ELEMENT [",
+        "<!DOCTYPE x [<!",
+        "]]>",
+        "]>",
+        "<![if IE]>",
+        "<![endif]-->",
+    ),
+    *(
+        "<?",
+        "?>",
+        "</>",
+        "</ x>",
+        "<a\n",
+        "<a b='>",
+        "&#x3c;div>",
+        "<svg><![CDATA[",
+        "<math>",
+        "<p/>",
+        "\x0b<b",
+    ),
+]
+# Text that is hard for the parsers, and that grows.
+HARD = [
+    "<",
+    "<!",
+    "<![",
+    "<!--",
+    "<a ",
+    "</",
+    "<?",
+    "<a b='",
+    "&",
+    "`<b>",
+    "[",
+    "> ",
+    "<div>\n",
+    "<![x[\n",
+    "# <!\n",
 ]
 ANY_MESSAGE = st.lists(st.sampled_from([*HOSTILE, *FRAGMENTS]), max_size=12).map("".join)
 
@@ -86,6 +130,19 @@ def test_every_turn_is_found_after_a_message_that_leaves_something_open(text: st
 @given(ANY_MESSAGE, ANY_MESSAGE)
 def test_no_messages_hide_a_turn_or_make_one(question: str, reply: str) -> None:
     assert TURNS == turns_found(question, reply)
+
+
+@pytest.mark.parametrize("inner", [text for text in HOSTILE if text.startswith("<")])
+def test_any_html_within_other_html_leaves_the_turns(inner: str) -> None:
+    for text in (f"<div>\n{inner}\n</div>", f"<div>\n{inner}x]]>\n</div>", f"a <b>{inner}</b>"):
+        assert TURNS == turns_found(text, text)
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_long_text_that_is_hard_to_parse_takes_no_long_time(text: str) -> None:
+    began = time.process_time()
+    contained(text * (20_000 // len(text)), 3)
+    assert time.process_time() - began < 10
 
 
 def test_a_reply_that_was_cut_in_a_fence_is_closed() -> None:
