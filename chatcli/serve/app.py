@@ -42,6 +42,10 @@ from chatcli.text import clean_line, count, duration, file_size, shorten, withou
 
 # Images make bodies large.
 MAX_BODY_BYTES = 64 << 20
+# Of all that are being received or answered, and from which size on only one at a time is read.
+MAX_BODIES_BYTES, LARGE_BODY_BYTES = 256 << 20, 1 << 20
+# Requests that are refused with one of these are many at once, and told seldom.
+SELDOM, SELDOM_SECONDS = (401, 403, 503), 1.0
 # Requests that are being answered, or wait for that.
 MAX_REQUESTS = 256
 # A stream says something at least as often: clients and proxies give up on a silent one.
@@ -95,6 +99,10 @@ class Api:
         self._created = int(time.time())
         # The events that cancel them.
         self.running: set[threading.Event] = set()
+        # Of the bodies of all requests.
+        self.body_bytes = 0
+        self._reading = asyncio.Lock()
+        self._seldom = {status: Seldom() for status in SELDOM}
 
     def stop(self) -> None:
         """End every reply after its current token, and refuse others."""
@@ -130,25 +138,41 @@ class Api:
 
     def _answer(self, exchange: type[Exchange]) -> Callable[[Request], Awaitable[ASGIApp]]:
         async def endpoint(request: Request) -> ASGIApp:
-            began = time.monotonic()
-            if self.state != "ok":
-                return self.error(request.scope, 503, f"The server is {self.state}: try again in a moment.")
-            if len(self.running) >= MAX_REQUESTS:
-                return self.error(request.scope, 503, "Too many requests wait: try again in a moment.")
+            share = BodyShare(self)
             try:
-                body = await asyncio.wait_for(read_body(request), BODY_SECONDS)
-                read = await asyncio.to_thread(_read, exchange, body, self.engine.model)
-            except TimeoutError:
-                return self.error(request.scope, 408, "The body of the request did not come.")
-            except TooLarge as error:
-                return self.error(request.scope, 413, str(error))
-            except ClientDisconnect:
-                return Response()
-            except ChatcliError as error:
-                return self.error_of(request.scope, error)
-            return ReplyResponse(self, read, began)
+                response = await self._receive(exchange, request, share)
+            except BaseException:
+                share.release()
+                raise
+            if not isinstance(response, ReplyResponse):
+                share.release()
+            return response
 
         return endpoint
+
+    async def _receive(self, exchange: type[Exchange], request: Request, share: BodyShare) -> ASGIApp:
+        """The reply to a request, which keeps the body's `share`, or what is said in its place."""
+        began = time.monotonic()
+        if self.state != "ok":
+            return self.error(request.scope, 503, f"The server is {self.state}: try again in a moment.")
+        if len(self.running) >= MAX_REQUESTS:
+            return self.error(request.scope, 503, "Too many requests wait: try again in a moment.")
+        try:
+            body = await asyncio.wait_for(read_body(request, share), BODY_SECONDS)
+            # A large one takes several times its size while it is read.
+            async with self._reading if len(body) > LARGE_BODY_BYTES else contextlib.nullcontext():
+                read = await asyncio.to_thread(_read, exchange, body, self.engine.model)
+        except TimeoutError:
+            return self.error(request.scope, 408, "The body of the request did not come.")
+        except TooLarge as error:
+            return self.error(request.scope, 413, str(error))
+        except TooMuch as error:
+            return self.error(request.scope, 503, str(error))
+        except ClientDisconnect:
+            return Response()
+        except ChatcliError as error:
+            return self.error_of(request.scope, error)
+        return ReplyResponse(self, read, began, share)
 
     # Other routes
 
@@ -197,7 +221,10 @@ class Api:
     def error(
         self, scope: Scope, status: int, sentence: str, headers: Mapping[str, str] | None = None
     ) -> Response:
-        self.log(scope, status, sentence)
+        if (seldom := self._seldom.get(status)) is None:
+            self.log(scope, status, sentence)
+        else:
+            seldom.say(f"{scope['method']} {shorten(scope['path'], MAX_LOGGED_PATH)} {status}: {sentence}")
         body = (anthropic if is_anthropic(scope) else openai).error_body(status, sentence)
         retry = {"retry-after": "1"} if status == 503 else {}
         return JSONResponse(body, status, {**retry, **(headers or {})})
@@ -255,6 +282,21 @@ class Api:
             self.log(scope, "replied", " ".join((exchange.text, *calls)))
 
 
+class Seldom:
+    """Lines of one kind for the log, at most one a second: a flood of them would fill the disk."""
+
+    def __init__(self) -> None:
+        self._said, self._unsaid = -SELDOM_SECONDS, 0
+
+    def say(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._said < SELDOM_SECONDS:
+            self._unsaid += 1
+            return
+        log_line(text + (f" ({self._unsaid:,} more since the last of these lines)" if self._unsaid else ""))
+        self._said, self._unsaid = now, 0
+
+
 def log_line(text: str) -> None:
     """One line of the server's log."""
     print(clean_line(f"{datetime.now():%H:%M:%S} {text}"), file=sys.stderr, flush=True)
@@ -277,19 +319,45 @@ class TooLarge(ChatcliError):
         super().__init__(f"The body of a request has at most {file_size(MAX_BODY_BYTES)}.")
 
 
-async def read_body(request: Request) -> bytes:
-    """Raises `TooLarge` as soon as that is known."""
+class TooMuch(ChatcliError):
+    """The bodies of all requests are larger than `MAX_BODIES_BYTES`."""
+
+    def __init__(self) -> None:
+        super().__init__("The bodies of other requests take all room: try again in a moment.")
+
+
+class BodyShare:
+    """What one request's body takes of the room for all of them, until it is answered."""
+
+    def __init__(self, api: Api) -> None:
+        self._api, self._bytes = api, 0
+
+    def add(self, size: int) -> None:
+        """Raises `TooMuch` and `TooLarge`."""
+        self._api.body_bytes += size
+        self._bytes += size
+        if self._bytes > MAX_BODY_BYTES:
+            raise TooLarge
+        if self._api.body_bytes > MAX_BODIES_BYTES:
+            raise TooMuch
+
+    def release(self) -> None:
+        self._api.body_bytes -= self._bytes
+        self._bytes = 0
+
+
+async def read_body(request: Request, share: BodyShare) -> bytearray:
+    """Raises `TooLarge` and `TooMuch` as soon as that is known."""
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
         raise TooLarge
     body = bytearray()
     async for chunk in request.stream():
+        share.add(len(chunk))
         body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise TooLarge
-    return bytes(body)
+    return body
 
 
-def _read(exchange: type[Any], body: bytes, model: str) -> Exchange:
+def _read(exchange: type[Any], body: bytearray, model: str) -> Exchange:
     read: Exchange = exchange(parse(body), model)
     return read
 
@@ -308,12 +376,18 @@ class ReplyResponse:
     Until then an error has a status of its own; after that it is the stream's last event.
     """
 
-    def __init__(self, api: Api, exchange: Exchange, began: float) -> None:
-        self._api, self._exchange, self._began = api, exchange, began
+    def __init__(self, api: Api, exchange: Exchange, began: float, share: BodyShare) -> None:
+        self._api, self._exchange, self._began, self._share = api, exchange, began, share
         self._has_begun = False
         self._sent = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._reply(scope, receive, send)
+        finally:
+            self._share.release()
+
+    async def _reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         api, exchange = self._api, self._exchange
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[ReplyEvent | ChatcliError] = asyncio.Queue()

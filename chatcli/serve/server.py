@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
+import resource
 import signal
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -18,12 +21,14 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from chatcli.errors import UsageError
-from chatcli.serve.app import Api, Engine, LogHandler
+from chatcli.serve.app import Api, Engine, LogHandler, Seldom
 from chatcli.serve.guard import Access, is_any
 
 # A request's head must have come by then.
 HEAD_SECONDS = 10.0
 MAX_HEAD_BYTES = 64 << 10
+# Connections that are open, and that wait to be taken.
+MAX_CONNECTIONS, MAX_BACKLOG = 1024, 128
 # How long an idle connection is kept, and how long replies may take to end when the server stops.
 IDLE_SECONDS = 60
 GRACE_SECONDS = 5
@@ -50,26 +55,53 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def connection_limits() -> tuple[int, int]:
+    """How many connections may be open, and how many may wait to be taken, which takes them all at once.
+
+    Half of what may be open is left to the store, the model's files and what else the process does.
+    """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = MAX_CONNECTIONS * 4 if files == resource.RLIM_INFINITY else files
+    backlog = max(min(MAX_BACKLOG, files // 8), 1)
+    return max(min(MAX_CONNECTIONS, files // 2 - backlog), 1), backlog
+
+
 def url_of(listener: socket.socket, host: str) -> str:
     """Where clients on this machine find it."""
     name = "127.0.0.1" if is_any(host) else host
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"
 
 
-class TimedProtocol(H11Protocol):
-    """Closes a connection whose next request's head does not come to its end."""
+class LimitedProtocol(H11Protocol):
+    """Closes a connection that is one too many, or whose next request's head does not come to its end."""
 
+    max_connections: int
+    refused: Seldom
     _deadline: asyncio.TimerHandle | None = None
+    _is_refused = False
 
     def connection_made(self, transport: Any) -> None:
+        if len(self.connections) >= self.max_connections:
+            self._is_refused = True
+            self.refused.say(f"A connection was refused: {len(self.connections):,} are open.")
+            transport.abort()
+            return
         super().connection_made(transport)
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         super().data_received(data)
         self._watch_head()
 
+    def eof_received(self) -> None:
+        if not self._is_refused:
+            super().eof_received()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_refused:
+            return
         self._end_watch()
         super().connection_lost(exc)
 
@@ -88,10 +120,20 @@ class TimedProtocol(H11Protocol):
 class Server(uvicorn.Server):
     """Listens at once and loads the model behind it. SIGINT or SIGTERM ends it; `signal` says which."""
 
-    def __init__(self, api: Api, access: Access, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, api: Api, access: Access, on_ready: Callable[[], None], max_connections: int | None = None
+    ) -> None:
+        """`max_connections` None: as many as the limit of open files leaves room for."""
+        most, backlog = connection_limits()
+        protocol: Any = type(
+            "Protocol",
+            (LimitedProtocol,),
+            {"max_connections": max_connections or most, "refused": Seldom()},
+        )
         config = uvicorn.Config(
             api.application(access),
-            http=TimedProtocol,
+            http=protocol,
+            backlog=backlog,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -107,6 +149,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._api, self._on_ready = api, on_ready
+        self._complaints = Seldom()
         self.signal: int | None = None
         self.error: BaseException | None = None
         self.loading = threading.Thread(target=self._load, name="chatcli-load", daemon=True)
@@ -114,7 +157,16 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._tell)
         self.loading.start()
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What asyncio has to complain of, such as a connection that cannot be had, without a traceback."""
+        error = context.get("exception")
+        reason = f": {type(error).__name__}, {error}" if error is not None else ""
+        self._complaints.say(f"{context['message']}{reason}")
+        if error is not None and os.environ.get("CHATCLI_DEBUG"):
+            traceback.print_exception(error)
 
     def _load(self) -> None:
         def loaded() -> None:

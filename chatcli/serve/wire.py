@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,11 @@ from chatcli.text import shorten
 
 # Deeper objects are no request: templates and their filters walk them by recursion.
 MAX_JSON_DEPTH = 64
+# As many as messages of a million tokens have, with room.
+MAX_JSON_VALUES = 1 << 19
+VALUE_STARTS = (b",", b"[", b"{")
+# A text in JSON, also one that is not closed; nothing of it is tried twice.
+JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 # Of likeliest tokens in the place of one, as OpenAI has it.
 MAX_TOP_LOGPROBS = 20
 MAX_SHOWN_VALUE = 40
@@ -138,8 +144,10 @@ def meant(setting: str, value: Any) -> Any:
     return value
 
 
-def parse(body: bytes) -> Fields:
+def parse(body: bytes | bytearray) -> Fields:
     """A request's body. Raises `BadRequest`."""
+    if _values_in(body) > MAX_JSON_VALUES:
+        raise BadRequest(f"The body of the request has more than {MAX_JSON_VALUES:,} values.")
     try:
         # Left to itself, json takes UTF-16 too, and halves of surrogate pairs.
         values = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
@@ -159,6 +167,17 @@ def parse(body: bytes) -> Fields:
     if level:
         raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
     return Fields(values)
+
+
+def _values_in(body: bytes | bytearray) -> int:
+    """How many values a JSON text has, at most: each of them takes far more memory than its letters."""
+    count = sum(map(body.count, VALUE_STARTS))
+    # Most of them may stand in texts.
+    for number, text in enumerate(JSON_TEXT.finditer(body) if count > MAX_JSON_VALUES else ()):
+        count -= sum(body.count(start, *text.span()) for start in VALUE_STARTS)
+        if number > 2 * MAX_JSON_VALUES:  # names and values
+            return number
+    return count
 
 
 def sentence_of(error: ChatcliError) -> str:

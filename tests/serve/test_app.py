@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import resource
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.datastructures import Headers
 from chatcli.errors import UsageError
 from chatcli.serve import app, server
 from chatcli.serve.guard import Access
+from chatcli.serve.wire import MAX_JSON_VALUES
 from tests.support.serving import ScriptedEngine, serving
 from tests.support.waiting import wait_until
 
@@ -214,3 +216,74 @@ def test_the_log_has_no_message_unless_it_is_asked_for(capsys: pytest.CaptureFix
         assert "tool_choice must be auto or none" in log
         assert log_messages == ("tell nobody" in log)
         assert (2 if log_messages else 0) == log.count("tell nobody")
+
+
+def test_the_bodies_of_all_requests_have_a_limit(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    held = []
+    body = b'{"messages": [{"role": "user", "content": "' + b"a" * (app.MAX_BODY_BYTES - 100) + b'"}]}'
+    head = f"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _ in range(app.MAX_BODIES_BYTES // app.MAX_BODY_BYTES + 2):
+        held.append(socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20))
+        held[-1].sendall(head.encode() + body[:-1])
+    assert [b" 503 " in connection.recv(1000) for connection in held[-2:]] == [True, True]
+    # There is room for small ones, and for large ones again later.
+    assert 200 == answer(url, "POST", "/v1/messages", message("chat"))[0]
+    for connection in held:
+        connection.close()
+    large = message("chat", ignored="a" * (2 << 20))
+    wait_until(lambda: answer(url, "POST", "/v1/messages", large)[0] == 200)
+    # Being refused is told once a second.
+    assert 1 <= capfd.readouterr().err.count("The bodies of other requests") <= 3
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [("{},", 400), ("[],", 400), ("0,", 400), ('"ab",', 400), ("{}" * 4 + " ", 200), ('\\\\\\",', 200)],
+)
+def test_a_body_has_so_many_values(url: str, value: str, status: int) -> None:
+    many = value * (2 * MAX_JSON_VALUES + 2)
+    # In a text they are none.
+    ignored = f"[{many}0]" if status == 400 else f'"{many}"'
+    body = f'{{"messages": [{{"role": "user", "content": "chat"}}], "ignored": {ignored}}}'
+    got, reply = answer(url, "POST", "/v1/chat/completions", body)
+    assert status == got, reply
+    assert status == 200 or "has more than 524,288 values" in reply["error"]["message"]
+
+
+def test_a_connection_too_many_is_refused_and_told_once_a_second(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(ENGINE, max_connections=3) as url:
+        address = ("127.0.0.1", urlsplit(url).port or 0)
+        open_ones = [socket.create_connection(address, timeout=20) for _ in range(20)]
+        assert 17 == sum(_is_closed(connection) for connection in open_ones)
+        for connection in open_ones:
+            connection.close()
+        wait_until(lambda: answered(url))
+    log = capfd.readouterr().err
+    assert 1 <= log.count("A connection was refused: 3 are open.") <= 3 and "Traceback" not in log
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    connection.settimeout(0.3)
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        return b"" == connection.recv(1)
+    return _is_reset(connection)
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    try:
+        connection.send(b"G")
+    except ConnectionError:
+        return True
+    return False
+
+
+def answered(url: str) -> bool:
+    with contextlib.suppress(OSError):
+        return 200 == answer(url, "GET", "/health")[0]
+    return False
+
+
+def test_connections_leave_descriptors_for_the_store() -> None:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    connections, backlog = server.connection_limits()
+    assert 1 <= connections + backlog <= soft // 2

@@ -123,12 +123,18 @@ class Started:
 
 @contextlib.contextmanager
 def serving(
-    engine: Engine, host: str = "127.0.0.1", key: str | None = None, *, wait: bool = True, **options: Any
+    engine: Engine,
+    host: str = "127.0.0.1",
+    key: str | None = None,
+    *,
+    wait: bool = True,
+    max_connections: int | None = None,
+    **options: Any,
 ) -> Iterator[str]:
     """The URL of a server, which is ready if it is waited for."""
     ready = threading.Event()
     listener = listen(host, 0)
-    server = Server(Api(engine, **options), Access(host, key), ready.set)
+    server = Server(Api(engine, **options), Access(host, key), ready.set, max_connections)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:

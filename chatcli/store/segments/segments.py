@@ -408,7 +408,9 @@ class SegmentStore:
                 self._written(size or size_of(tensors, metadata), path)
         except OSError as error:
             self.give_up(f"{self.folder} cannot be written: {error.strerror}")
-            self._retry_at = time.monotonic() + self._retry_seconds
+            # Files that are open elsewhere in the process are closed soon: the disk is fine.
+            is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
+            self._retry_at = time.monotonic() + (0.0 if is_out_of_files else self._retry_seconds)
         finally:
             self._queued[kind].discard(checkpoint.segment.id)
 

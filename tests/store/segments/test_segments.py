@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import resource
 import struct
 import threading
 from pathlib import Path
@@ -30,6 +31,8 @@ from tests.support.checkpointing import (
     damage_of_state,
     depth,
     expected,
+    path_of,
+    prompt_of,
     raw,
     read,
     read_rows,
@@ -41,6 +44,7 @@ from tests.support.checkpointing import (
     write,
     write_all,
 )
+from tests.support.program import segment_files
 
 LONG_AGO = 1_600_000_000
 
@@ -339,3 +343,21 @@ def test_ids_have_not_changed(store: SegmentStore) -> None:
     """A change would turn every checkpoint on disk into a miss."""
     assert hashlib.sha256(f"chatcli:1:{FINGERPRINT}".encode()).hexdigest() == root_id(FINGERPRINT)
     assert FIRST.parent == root_id(FINGERPRINT)
+
+
+def test_when_descriptors_run_out_the_next_checkpoint_is_written_again(
+    store: SegmentStore, tmp_path: Path
+) -> None:
+    prompt = prompt_of(20)
+    write(store, path_of(prompt, [10]))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(next_one := os.open("/", os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, limits[1]))
+    try:
+        write(store, path_of(prompt_of(20, seed=2), [10]))
+        assert "Too many open files" in str(store.take_problem())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    written = len(segment_files(tmp_path))
+    write(store, path_of(prompt_of(20, seed=3), [10]))
+    assert written + 1 == len(segment_files(tmp_path)) and store.problem is None
