@@ -8,20 +8,18 @@ so any template will do. The template's clock stands at the session's date.
 from __future__ import annotations
 
 import datetime
-import functools
 import hashlib
-import itertools
 import json
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from chatcli.chat_format import renderer, sandbox
+from chatcli.chat_format import ladder, renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
-from chatcli.chat_format.markers import CallSyntax
+from chatcli.chat_format.forms import Json, Sewn, SewnCall, calls_as_text, shape
+from chatcli.chat_format.ladder import Frame, Learned, parts_of
 from chatcli.chat_format.renderer import Rendering, text_of
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
@@ -39,6 +37,9 @@ DIRECTIVES = "aAbBcdDeFhHIjmMpRSTuUwWxXyYZ"
 DATE_FORMAT = "%d %b %Y"
 # How many rendered texts are remembered: those of a message that is typed ahead are needed when it is sent.
 MAX_TEXTS = 4
+# As much of a call's text as may be a control token.
+MARK_CHARACTERS = 32
+INVENTED_DATE = datetime.date(2025, 1, 1)
 # How many stable prefixes: where the thinking mode changed, those of every message are needed again.
 MAX_PREFIXES = 4096
 # How many of a long path's last messages stand for all of it in most renderings.
@@ -51,26 +52,15 @@ IMAGES_UNSUPPORTED = (
 INVENTED_IMAGE = Picture("", "", "", 0, 0)
 INVENTED_QUESTION = Message("user", INVENTED_TEXTS[0])
 INVENTED_CALL = ToolCall("tool", "{}", "call")
-# In place of a reply that calls tools, while the template shows the calls: what was written goes there.
+# In place of the name of what a reply calls, while the template shows the call: what was written goes there.
 # A noncharacter around a number, which no message holds.
 PLACEHOLDER = "\ufdd1"
-
-
-class MessageDict(dict[str, Any]):
-    """A message as templates take it. `calls` is the reply that it was, if it was written with tool calls."""
-
-    calls: Message | None = None
-
-    @functools.cached_property
-    def plain(self) -> dict[str, Any]:
-        """The same as a plain dictionary, which is the same object each time."""
-        return dict(self)
 
 
 # A rendered continuation, and the invented texts of which one stands where it diverges from others.
 Probe = tuple[str, tuple[str, ...]]
 # Messages to render, and whether the generation prompt follows them.
-Conversation = tuple[list[MessageDict], bool]
+Conversation = tuple[list[Sewn], bool]
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -83,7 +73,7 @@ class Continuation:
     thinking, which others than those write in the same way.
     """
 
-    messages: list[MessageDict]
+    messages: list[Sewn]
     starts: tuple[str, ...] = ()
     optional: bool = False
     without_thought: bool = False
@@ -99,10 +89,10 @@ class StablePrefix:
 
 @dataclass(frozen=True)
 class KnownPath:
-    """A path's messages, as templates take them, and a hash of each beginning, the empty one first."""
+    """A path's messages, with seams, and a hash of each beginning, the empty one first."""
 
     messages: list[Message] = field(default_factory=list)
-    dicts: list[MessageDict] = field(default_factory=list)
+    sewn: list[Sewn] = field(default_factory=list)
     hashes: list[str] = field(default_factory=lambda: [_digest("")])
 
 
@@ -125,13 +115,19 @@ class TemplateCache:
 
     encoder: Encoder
     seams: Seams
-    calls: CallSyntax
     variables: frozenset[str]
     path: KnownPath = field(default_factory=KnownPath)
     texts: list[RenderedText] = field(default_factory=list)
     prefixes: dict[tuple[str, str], StablePrefix] = field(default_factory=dict)
     # By template and path: whether the last messages stand for all of them.
     local: dict[tuple[str, str], bool] = field(default_factory=dict)
+    # By template, and whether it is given tools: the forms in which it shows what.
+    learned: dict[str, Learned] = field(default_factory=dict)
+
+    @property
+    def adapted(self) -> list[str]:
+        """A clause for each part that a template does not show in the usual form."""
+        return list(dict.fromkeys(each for learned in self.learned.values() for each in learned.adapted))
 
     @classmethod
     def of(cls, tokenizer: Any) -> TemplateCache:
@@ -139,8 +135,10 @@ class TemplateCache:
         written = _text_with_control_tokens(tokenizer)
         control = control_tokens(tokenizer, written)
         encoder = Encoder(tokenizer, [mark for mark in control if mark in written])
-        variables = template_variables(tokenizer, _source(tokenizer))
-        return cls(encoder, Seams(tokenizer, control), CallSyntax(tokenizer), variables)
+        variables = frozenset[str]().union(
+            *(template_variables(tokenizer, source) for source in _sources(tokenizer).values())
+        )
+        return cls(encoder, Seams(tokenizer, control), variables)
 
 
 class Template:
@@ -167,15 +165,17 @@ class Template:
         self.vision = vision
         self._tokenizer, self._stop = tokenizer, stop
         self._cache = cache or TemplateCache.of(tokenizer)
-        source = _source(tokenizer)
-        self._options = _clock(source, datetime.date.fromisoformat(date))
+        self._source = _source(tokenizer, bool((arguments or {}).get("tools")))
+        self._options = _clock(self._source, datetime.date.fromisoformat(date))
+        if isinstance(tokenizer.chat_template, dict):
+            self._options.setdefault("chat_template", self._source)
         variables = self._cache.variables
         self._options |= template_arguments(variables, think, effort, arguments or {})
         others = template_arguments(variables, None, effort, arguments or {})
         others_key = f" {json.dumps(others, sort_keys=True)}" if others else ""
         vision_key = f" {vision.key}" if vision is not None else ""
         # Identifies what the rendered text depends on beside the messages.
-        self.key = _digest(f"{source} {date} {think}{others_key}{vision_key}")
+        self.key = _digest(f"{self._source} {date} {think}{others_key}{vision_key}")
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
@@ -183,114 +183,174 @@ class Template:
         for known in self._cache.texts:
             if (known.key, known.generation) == (self.key, generation) and known.messages == wanted:
                 return known.text
-        text = self._render(self._as_dicts(wanted), generation=generation)
+        (rendering,) = self._render_all([(self._sewn(wanted), generation)])
+        text = text_of(rendering)
         newest = RenderedText(self.key, generation, wanted, text)
         self._cache.texts = [*self._cache.texts[1 - MAX_TEXTS :], newest]
         return text
 
-    def _render(self, messages: list[MessageDict], *, generation: bool = True) -> str:
-        (rendering,) = self._render_all([(messages, generation)])
-        return text_of(rendering)
-
     def _render_all(self, conversations: Sequence[Conversation]) -> list[Rendering]:
         """Each as a text, or why there is none: all in one request to the process that renders."""
-        replies = [[each.calls for each in messages if each.calls] for messages, _ in conversations]
+        learned = self._learned_for([messages for messages, _ in conversations])
+        forms, held = learned.forms, [_held(messages, learned) for messages, _ in conversations]
         renderings = self._rendered(
             [
-                (_held(messages) if calling else messages, generation)
-                for (messages, generation), calling in zip(conversations, replies, strict=True)
+                (shape(known or messages, forms), generation)
+                for (messages, generation), (known, _) in zip(conversations, held, strict=True)
             ]
         )
         others: list[int] = []
-        for at, calling in enumerate(replies):
+        for at, (_, replies) in enumerate(held):
             rendering = renderings[at]
-            if calling and isinstance(rendering, str):
-                as_written = self._as_written(rendering, calling)
-                if as_written is None:
+            if replies and isinstance(rendering, str):
+                whole = self._filled(rendering, replies, learned)
+                if whole is None:
                     others.append(at)
                 else:
-                    renderings[at] = as_written
-        for at, rendering in zip(others, self._rendered([conversations[at] for at in others]), strict=True):
+                    renderings[at] = whole
+        # Text beside a call that cannot be put where it was written.
+        forms = replace(forms, beside="text") if forms.beside == "inserted" else forms
+        again = [(shape(conversations[at][0], forms), conversations[at][1]) for at in others]
+        for at, rendering in zip(others, self._rendered(again), strict=True):
             renderings[at] = rendering
         return renderings
 
-    def _rendered(self, conversations: Sequence[Conversation]) -> list[Rendering]:
+    def _rendered(self, conversations: Sequence[tuple[list[Json], bool]]) -> list[Rendering]:
         return _rendered(self._tokenizer, conversations, self._options, self._stop) if conversations else []
 
-    def _as_written(self, text: str, replies: Sequence[Message]) -> str | None:
-        """A rendered text with each reply as the model wrote it, calls included, in its placeholder's place.
+    def _learned_for(self, conversations: Sequence[Sequence[Sewn]]) -> Learned:
+        """What is known of the template, with all that these conversations have."""
+        key = f"{_digest(self._source)} {bool(self._options.get('tools'))}"
+        learned = before = self._cache.learned.get(key) or Learned()
+        for messages in conversations:
+            learned = learned.knowing(parts_of(messages, learned.forms), self._try)
+            if learned.forms.beside == "inserted" or any(each.written for each in messages):
+                learned = learned.framing(self._try)
+        if learned is not before:
+            self._cache.learned = {**self._cache.learned, key: learned}
+        return learned
+
+    def _try(self, conversations: Sequence[tuple[list[Json], bool]], flat: bool) -> list[Rendering]:
+        """Conversations with invented words, rendered on an invented day, so that no session decides."""
+        options = _clock(self._source, INVENTED_DATE)
+        if "chat_template" in self._options:
+            options.setdefault("chat_template", self._source)
+        if self._options.get("tools"):
+            options["tools"] = [ladder.TOOL]
+        return _rendered(self._tokenizer, conversations, options, self._stop)
+
+    def _filled(self, text: str, replies: Sequence[Sewn], learned: Learned) -> str | None:
+        """A rendered text with each held reply as it was written in its placeholder's place.
 
         So the tokens are those that were generated, not those of the same JSON written otherwise. None where
-        the template does not show these calls one after the other.
+        the template does not show the calls of a reply one after the other.
         """
-        first, *rest = re.split(f"{PLACEHOLDER}(\\d+){PLACEHOLDER}", text)
-        if rest[::2] != [str(number) for number in range(len(replies))]:
-            return None
-        parts = [first]
-        for reply, shown in zip(replies, rest[1::2], strict=True):
-            end = self._cache.calls.end_of(reply.tool_calls, shown)
-            if end is None:
+        parts, done = [], 0
+        for number, reply in enumerate(replies):
+            place = text.find(_placeholder(number), done)
+            if place < 0:
                 return None
-            parts += [self._cache.seams.sewn(reply.content, written=shown[:end]), shown[end:]]
-        return "".join(parts)
+            as_text = calls_as_text(reply, learned.forms)
+            frame = Frame("", _placeholder(number)) if as_text else learned.frame
+            if frame is None:
+                return None
+            lead = next(
+                (each for each in (frame.lead, frame.lead.lstrip()) if text[done:place].endswith(each)), None
+            )
+            end = text.find(frame.end, place)
+            if lead is None or end < 0:
+                return None
+            start, end = place - len(lead), end + (len(frame.end) if as_text else 0)
+            shown, names = text[start:end], [call.name for call in reply.calls]
+            if not as_text:
+                names = names[:1] if learned.forms.several == "apart" else names
+                if shown.count(PLACEHOLDER) != 2 * len(names):
+                    return None
+                for name in names:
+                    shown = shown.replace(_placeholder(number), name, 1)
+            written = reply.written
+            if written is None:
+                parts += [text[done:start], reply.text, shown]
+            else:
+                marks = _edges(written) if as_text else shown
+                parts += [text[done:start], self._cache.seams.sewn(written.content, written=marks)]
+            done = end
+        rest = text[done:]
+        return None if PLACEHOLDER in rest else "".join([*parts, rest])
 
     def encode(self, text: str) -> list[int]:
         """Token ids. Control tokens in it count as such."""
         return self._cache.encoder.encode(text)
 
-    def _as_dicts(self, messages: Sequence[Message]) -> list[MessageDict]:
-        return self._known(messages).dicts[: len(messages)]
+    def _as_dicts(self, messages: Sequence[Message]) -> list[Json]:
+        """The messages in the forms that the template shows."""
+        sewn = self._sewn(messages)
+        return shape(sewn, self._learned_for([sewn]).forms)
+
+    def _sewn(self, messages: Sequence[Message]) -> list[Sewn]:
+        return self._known(messages).sewn[: len(messages)]
 
     def _known(self, messages: Sequence[Message]) -> KnownPath:
         """A path that begins with these messages, of which only what is new was computed."""
         path = self._cache.path
         shared = common_prefix(path.messages, messages)
         if shared < len(messages):
-            dicts, hashes = path.dicts[:shared], path.hashes[: shared + 1]
-            for at, message in enumerate(messages[shared:], start=shared):
-                as_dict = self._as_dict(message)
-                if message.role == "tool" and (name := _called(messages[:at], message.tool_call_id)):
-                    as_dict["name"] = name
-                dicts.append(as_dict)
+            sewn, hashes = path.sewn[:shared], path.hashes[: shared + 1]
+            calls = {call.id: (each, call) for each in sewn for call in each.calls}
+            count = sum(len(each.calls) for each in sewn)
+            for message in messages[shared:]:
+                new = self._sew(message, calls.get(message.tool_call_id), count)
+                calls |= {call.id: (new, call) for call in new.calls}
+                count += len(new.calls)
+                sewn.append(new)
                 content = f"{message.role} {len(message.content)} {message.content}{message.thinking}"
                 content += "".join(f" image {picture.sha256}" for picture in message.images)
                 if message.tool_calls or message.tool_call_id:
                     content += f" {message.tool_call_id} {message.tool_calls}"
                 hashes.append(_digest(hashes[-1] + content))
-            path = self._cache.path = KnownPath(list(messages), dicts, hashes)
+            path = self._cache.path = KnownPath(list(messages), sewn, hashes)
         return path
 
-    def _as_dict(self, message: Message) -> MessageDict:
-        content = self._cache.seams.sewn(message.text)
-        result = MessageDict(role=message.role, content=content)
-        if message.tool_calls:
-            result["tool_calls"] = [self._call(call) for call in message.tool_calls]
-            if all(call.start < call.end for call in message.tool_calls):
-                result.calls = message
-        if message.role == "tool":
-            result["tool_call_id"] = message.tool_call_id
-        if message.images:
-            if self.vision is None:
-                raise ImagesRefused(IMAGES_UNSUPPORTED)
-            images = [{"type": "image"} for _ in message.images]
-            result["content"] = [*images, {"type": "text", "text": content}]
-        if message.thinking:
-            # Two names are in use for it; a template that drops old thinking ignores both.
-            result["reasoning_content"] = result["thinking"] = self._cache.seams.sewn(message.thinking)
-        return result
+    def _sew(
+        self, message: Message, answers: tuple[Sewn, SewnCall] | None = None, calls_before: int = 0
+    ) -> Sewn:
+        """A message with seams. A result `answers` a call; a reply's calls are numbered along the path."""
+        sewn = self._cache.seams.sewn
+        if message.images and self.vision is None:
+            raise ImagesRefused(IMAGES_UNSUPPORTED)
+        calls = tuple(
+            SewnCall(
+                sewn(call.name),
+                sewn(call.arguments),
+                self._value(call.arguments),
+                call.id,
+                index,
+            )
+            for index, call in enumerate(message.tool_calls, calls_before)
+        )
+        as_written = bool(calls) and all(call.start < call.end for call in message.tool_calls)
+        return Sewn(
+            message.role,
+            sewn(message.text),
+            sewn(message.thinking) if message.thinking else "",
+            calls,
+            message.tool_call_id,
+            answers if message.role == "tool" else None,
+            len(message.images),
+            message if as_written else None,
+        )
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
-        """A call with its arguments as an object, which is how mlx-lm's server gives them to templates."""
-        arguments = self._sewn(_parsed(call.arguments))
-        name = self._cache.seams.sewn(call.name)
-        return {"type": "function", "id": call.id, "function": {"name": name, "arguments": arguments}}
+    def _value(self, arguments: str) -> Any:
+        """What arguments say as JSON, with seams in every text; the text itself where it is not JSON."""
+        with suppress(ValueError, RecursionError):
+            return self._sewn_value(json.loads(arguments))
+        return self._cache.seams.sewn(arguments)
 
-    def _sewn(self, value: Any) -> Any:
-        """A JSON value with seams in every text."""
+    def _sewn_value(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self._cache.seams.sewn(key): self._sewn(each) for key, each in value.items()}
+            return {self._cache.seams.sewn(key): self._sewn_value(each) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._sewn(each) for each in value]
+            return [self._sewn_value(each) for each in value]
         return self._cache.seams.sewn(value) if isinstance(value, str) else value
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
@@ -303,6 +363,10 @@ class Template:
             raise TemplateRefused("The model's chat template writes nothing for this conversation.")
         if tokens[-1] < 0:
             raise TemplateRefused("The model's chat template puts nothing after an image.")
+        sewn = self._sewn(messages)
+        learned = self._learned_for([sewn])
+        if lost := [learned.lost[part] for part in parts_of(sewn, learned.forms) if part in learned.lost]:
+            raise TemplateRefused(f"The model's chat template {lost[0]}: choose another model with -m.")
         return tokens
 
     def tokens(self, messages: Sequence[Message], *, generation: bool) -> list[int]:
@@ -320,7 +384,7 @@ class Template:
                 return generation_prompt
         return prompt[common_text([prompt, self.text(messages, generation=False)]) :]
 
-    def _generation_prompt_after(self, dicts: list[MessageDict]) -> str:
+    def _generation_prompt_after(self, dicts: list[Sewn]) -> str:
         with_prompt, without = map(text_of, self._render_all([(dicts, True), (dicts, False)]))
         return with_prompt[common_text([with_prompt, without]) :]
 
@@ -364,7 +428,7 @@ class Template:
             self._cache.prefixes = _with_newest(self._cache.prefixes, key, prefix, MAX_PREFIXES)
         return prefix
 
-    def _recent_if_local(self, messages: Sequence[Message]) -> list[MessageDict]:
+    def _recent_if_local(self, messages: Sequence[Message]) -> list[Sewn]:
         """The system prompt and the last messages, where they can be asked in place of the whole path.
 
         Empty: not a long path, or not such a template. Most templates write what comes last in the same
@@ -383,14 +447,14 @@ class Template:
             recent = self._recent(tried)
             local = bool(recent) and self._ask_recent(tried, recent) == self._ask(tried)
             if local and not next_input(tried):
-                whole = self._generation_prompt_after(self._as_dicts(tried))
+                whole = self._generation_prompt_after(self._sewn(tried))
                 local = whole == self._generation_prompt_after(recent)
             self._cache.local = _with_newest(self._cache.local, key, local, MAX_PREFIXES)
         return self._recent(messages) if local else []
 
-    def _recent(self, messages: Sequence[Message]) -> list[MessageDict]:
+    def _recent(self, messages: Sequence[Message]) -> list[Sewn]:
         """The system prompt and the last messages, from a question on; empty if that leaves nothing out."""
-        dicts, first = self._as_dicts(messages), int(bool(messages) and messages[0].role == "system")
+        dicts, first = self._sewn(messages), int(bool(messages) and messages[0].role == "system")
         before = range(len(messages) - RECENT_MESSAGES, first, -1)
         question = next((at for at in before if messages[at].role == "user"), None)
         return [] if question is None else [*dicts[:first], *dicts[question:]]
@@ -398,19 +462,19 @@ class Template:
     def _ask(self, messages: Sequence[Message]) -> StablePrefix:
         """What the invented continuations of a path share once they are rendered."""
         prompt = self.text([*messages, *next_input(messages)], generation=True)
-        continuations = self._continuations(self._as_dicts(messages), messages)
+        continuations = self._continuations(self._sewn(messages), messages)
         renderings = self._render_all([(each.messages, True) for each in continuations])
         return self._shared(messages, [_prompt_probe(messages, prompt), *_probes(continuations, renderings)])
 
-    def _ask_recent(self, messages: Sequence[Message], recent: list[MessageDict]) -> StablePrefix | None:
+    def _ask_recent(self, messages: Sequence[Message], recent: list[Sewn]) -> StablePrefix | None:
         """`_ask`, of which only the prompt and one continuation are rendered whole.
 
         None where those two show that the others cannot be put together from what follows `recent`.
         """
         follows = next_input(messages)
         prompt = self.text([*messages, *follows], generation=True)
-        following = [self._as_dict(message) for message in follows]
-        whole, short = [*self._as_dicts(messages), *following], [*recent, *following]
+        following = [self._following(recent, message) for message in follows]
+        whole, short = [*self._sewn(messages), *following], [*recent, *following]
         text, thought = INVENTED_TEXTS[0], INVENTED_THOUGHTS[0]
         continued = [self._reply(dicts, text, thought).messages for dicts in (whole, short)]
         continuations = self._continuations(recent, messages)
@@ -430,7 +494,7 @@ class Template:
             return None
         return self._shared(messages, [(text[start:], starts) for text, starts in probes], before)
 
-    def _continuations(self, dicts: list[MessageDict], messages: Sequence[Message]) -> list[Continuation]:
+    def _continuations(self, dicts: list[Sewn], messages: Sequence[Message]) -> list[Continuation]:
         """What may follow `dicts`, which end as `messages` do, beside what `next_input` puts there."""
         last = messages[-1] if messages else None
         if last is not None and last.role == "user":
@@ -455,7 +519,7 @@ class Template:
             shared = self.vision.widened(shared, tokens, images)
         return StablePrefix(shared, len(before) + common)
 
-    def _replies(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
+    def _replies(self, dicts: list[Sewn]) -> Iterator[Continuation]:
         """What may follow a question: replies of every kind, with thinking and without."""
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
             yield self._reply(dicts, text, thought)
@@ -470,25 +534,25 @@ class Template:
         yield replace(self._reply(dicts, "", ""), optional=True, without_thought=True)
 
     def _reply(
-        self, dicts: list[MessageDict], text: str, thought: str, images: tuple[Picture, ...] = ()
+        self, dicts: list[Sewn], text: str, thought: str, images: tuple[Picture, ...] = ()
     ) -> Continuation:
-        reply = self._as_dict(Message("assistant", text, thought))
-        question = self._as_dict(Message("user", INVENTED_TEXTS[0], images=images))
+        reply = self._sew(Message("assistant", text, thought))
+        question = self._sew(Message("user", INVENTED_TEXTS[0], images=images))
         starts = tuple(each.lstrip() for each in (text, thought) if each)
         return Continuation([*dicts, reply, question], starts)
 
-    def _questions(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
+    def _questions(self, dicts: list[Sewn]) -> Iterator[Continuation]:
         """What may follow a reply, beside the first invented question: others, and another after it."""
-        first, *others = (self._as_dict(Message("user", text)) for text in INVENTED_TEXTS)
+        first, *others = (self._sew(Message("user", text)) for text in INVENTED_TEXTS)
         for question in others:
-            yield Continuation([*dicts, question], (question["content"].lstrip(),))
+            yield Continuation([*dicts, question], (question.text.lstrip(),))
         if self.vision is not None:
-            with_image = self._as_dict(Message("user", INVENTED_TEXTS[0], images=(INVENTED_IMAGE,)))
+            with_image = self._sew(Message("user", INVENTED_TEXTS[0], images=(INVENTED_IMAGE,)))
             yield Continuation([*dicts, with_image], optional=True)
         another = self._reply([*dicts, first], INVENTED_TEXTS[1], INVENTED_THOUGHTS[0])
         yield replace(another, starts=())
 
-    def _calls(self, dicts: list[MessageDict]) -> Iterator[Continuation]:
+    def _calls(self, dicts: list[Sewn]) -> Iterator[Continuation]:
         """What may follow a tool's result: another one, and replies that call a tool again.
 
         Not the next question, at which a template drops the thinking of all these replies: until then
@@ -497,18 +561,22 @@ class Template:
         for continuation in self._results(dicts, INVENTED_CALL.id, INVENTED_TEXTS):
             yield replace(continuation, optional=True)
         for text, thought in zip(INVENTED_TEXTS, INVENTED_THOUGHTS, strict=True):
-            reply = self._as_dict(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
-            result = self._as_dict(Message("tool", text, tool_call_id=INVENTED_CALL.id))
+            reply = self._sew(Message("assistant", text, thought, tool_calls=(INVENTED_CALL,)))
+            result = self._following([reply], Message("tool", text, tool_call_id=INVENTED_CALL.id))
             starts = tuple(each.lstrip() for each in (text, thought))
             yield Continuation([*dicts, reply, result], starts, optional=True)
 
-    def _results(
-        self, dicts: list[MessageDict], call_id: str, texts: Sequence[str]
-    ) -> Iterator[Continuation]:
+    def _results(self, dicts: list[Sewn], call_id: str, texts: Sequence[str]) -> Iterator[Continuation]:
         """What follows a reply that calls a tool: a result with each of these texts."""
         for text in texts:
-            result = self._as_dict(Message("tool", text, tool_call_id=call_id))
+            result = self._following(dicts, Message("tool", text, tool_call_id=call_id))
             yield Continuation([*dicts, result], (text.lstrip(),))
+
+    def _following(self, sewn: Sequence[Sewn], message: Message) -> Sewn:
+        """A message that follows these. A result answers the newest call with its id."""
+        calls = ((each, call) for each in reversed(sewn) for call in each.calls)
+        answered = (pair for pair in calls if message.role == "tool" and pair[1].id == message.tool_call_id)
+        return self._sew(message, next(answered, None))
 
 
 def _prompt_probe(messages: Sequence[Message], prompt: str) -> Probe:
@@ -528,13 +596,35 @@ def _probes(continuations: Sequence[Continuation], renderings: Sequence[Renderin
         yield text_of(rendering), continuation.starts
 
 
-def _held(messages: Sequence[MessageDict]) -> list[MessageDict]:
-    """Messages with a placeholder for the content of each reply that calls tools."""
-    numbers = itertools.count()
-    return [
-        MessageDict(each, content=f"{PLACEHOLDER}{next(numbers)}{PLACEHOLDER}") if each.calls else each
-        for each in messages
-    ]
+def _placeholder(number: int) -> str:
+    return f"{PLACEHOLDER}{number}{PLACEHOLDER}"
+
+
+def _held(messages: Sequence[Sewn], learned: Learned) -> tuple[list[Sewn] | None, list[Sewn]]:
+    """Messages with placeholders where replies that call are to stand as written, and those replies."""
+    held: list[Sewn] = []
+    replies: list[Sewn] = []
+    for each in messages:
+        inserted = learned.forms.beside == "inserted" and each.calls and each.text
+        if each.written is None and not inserted:
+            held.append(each)
+            continue
+        mark = _placeholder(len(replies))
+        replies.append(each)
+        if calls_as_text(each, learned.forms):
+            held.append(Sewn(each.role, mark, each.thinking))
+            continue
+        calls = tuple(replace(call, name=mark) for call in each.calls)
+        # Where each call is a reply of its own, the first one stands for all.
+        calls = calls[:1] if learned.forms.several == "apart" else calls
+        held.append(Sewn(each.role, "", each.thinking, calls))
+    return (held, replies) if replies else (None, [])
+
+
+def _edges(written: Message) -> str:
+    """What begins and ends the calls in a reply, where the model's control tokens may stand."""
+    calls = [written.content[call.start : call.end] for call in written.tool_calls]
+    return "".join(f"{call[:MARK_CHARACTERS]} {call[-MARK_CHARACTERS:]} " for call in calls)
 
 
 def next_input(messages: Sequence[Message]) -> list[Message]:
@@ -552,19 +642,6 @@ def _kind(message: Message) -> tuple[str, bool]:
     return message.role, bool(message.tool_calls)
 
 
-def _called(messages: Sequence[Message], call_id: str) -> str | None:
-    """The tool of the newest call with this id."""
-    calls = (call for message in reversed(messages) for call in message.tool_calls if call.id == call_id)
-    return next((call.name for call in calls), None)
-
-
-def _parsed(arguments: str) -> Any:
-    """JSON as an object; as it is where it is none."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(arguments)
-    return arguments
-
-
 def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
     """The newest `size` items; a new dictionary, so that no other thread sees one change."""
     return {**dict(list(items.items())[1 - size :]), key: value}
@@ -572,7 +649,7 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
 
 def _rendered(
     tokenizer: Any,
-    conversations: Sequence[Conversation],
+    conversations: Sequence[tuple[list[Json], bool]],
     options: Mapping[str, Any],
     stop: threading.Event | None,
 ) -> list[Rendering]:
@@ -595,14 +672,14 @@ def _rendered(
     context.pop("chat_template", None)
     plain = json.loads(json.dumps(context, default=str))
     contexts = [
-        {"add_generation_prompt": generation, **plain, "messages": [message.plain for message in messages]}
+        {"add_generation_prompt": generation, **plain, "messages": messages}
         for messages, generation in conversations
     ]
     return renderer.render(source, contexts, stop)
 
 
 def _rendered_by_python(
-    tokenizer: Any, messages: list[MessageDict], generation: bool, options: Mapping[str, Any]
+    tokenizer: Any, messages: list[Json], generation: bool, options: Mapping[str, Any]
 ) -> Rendering:
     flags = {"tokenize": False, "add_generation_prompt": generation}
     try:
@@ -626,20 +703,30 @@ def _copied(value: Any) -> Any:
     return list(map(_copied, value)) if isinstance(value, list | tuple) else value
 
 
-def _source(tokenizer: Any) -> str:
-    """The chat template's text; empty where Python code renders. Raises `ModelBroken` where it is no text."""
+def _sources(tokenizer: Any) -> dict[str, str]:
+    """The text of each chat template by its name; empty where Python code renders.
+
+    Raises `ModelBroken` where one is not text.
+    """
     template = tokenizer.chat_template or ""
-    source = template.get("default", "") if isinstance(template, dict) else template
-    if not isinstance(source, str):
+    sources = template if isinstance(template, dict) else {"default": template}
+    if not all(isinstance(source, str) for source in sources.values()):
         raise ModelBroken("The model's chat template is not text.")
-    return source
+    return sources
+
+
+def _source(tokenizer: Any, tools: bool = False) -> str:
+    """The chat template's text: of several, the one for tools where there are some."""
+    sources = _sources(tokenizer)
+    names = ("tool_use", "default") if tools else ("default",)
+    return next((sources[name] for name in names if name in sources), next(iter(sources.values()), ""))
 
 
 def _text_with_control_tokens(tokenizer: Any) -> str:
     """A text with every control token that the template writes: its source, named tokens, a sample."""
     named = " ".join(map(str, tokenizer.special_tokens_map.values()))
     conversation = [
-        MessageDict(role=role, content=text, reasoning_content=text, thinking=text) for role, text in SAMPLE
+        {"role": role, "content": text, "reasoning_content": text, "thinking": text} for role, text in SAMPLE
     ]
     sample = ""
     for messages in (conversation, conversation[1:]):
@@ -649,7 +736,7 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
             raise
         except TemplateRefused:
             continue
-    return " ".join((_source(tokenizer), named, sample))
+    return " ".join((*_sources(tokenizer).values(), named, sample))
 
 
 def _clock(source: str, date: datetime.date) -> dict[str, Any]:

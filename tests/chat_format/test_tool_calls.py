@@ -76,12 +76,13 @@ def test_a_call_that_another_program_wrote_is_the_templates(template: Template) 
     assert 'So.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Porto"}}\n</tool_call>' in text
 
 
-def test_a_template_that_shows_no_calls_gets_the_text_around_them(tmp_path: Path) -> None:
+def test_a_template_that_shows_no_calls_gets_them_as_they_were_written(tmp_path: Path) -> None:
     tiny.write_tokenizer(tmp_path, tiny.OPEN_THINK, [*tiny.SPECIAL, *TOOL_MARKS])
     plain = Template(load_tokenizer(tmp_path), DATE)
     called = Message("assistant", "Hm.[call]", tool_calls=(ToolCall("weather", "{}", "call_1", 3, 9),))
     text = plain.text([QUESTION, called, RESULT], generation=True)
-    assert "Hm.<|im_end|>" in text
+    assert "Hm.[call]<|im_end|>" in text
+    assert RESULT.content in text
     assert "\ufdd1" not in text
 
 

@@ -1,0 +1,255 @@
+"""Puts messages into the form in which a chat template shows them: roles, tool calls, results, typed parts.
+
+Which form that is, `ladder` learns from the template. It depends on the template alone, never on what is
+said; a message's depends on those before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chatcli.conversation.tree import Message
+
+Json = dict[str, Any]
+
+# An id that every template takes which is particular about them (Mistral's want nine letters and digits).
+NINE = re.compile("[a-zA-Z0-9]{9}")
+# What tells texts apart that stand in another's message.
+BETWEEN = "\n\n"
+
+
+@dataclass(frozen=True, eq=False)
+class SewnCall:
+    """A call whose texts have seams. `value` is what `text`, its arguments, says as JSON; else that text.
+
+    `index` counts the calls of the path.
+    """
+
+    name: str
+    text: str
+    value: Any
+    id: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Sewn:
+    """A message whose texts have seams, so that they cannot spell a control token.
+
+    A tool's result `answers` a call of a reply. `written` is the reply as the model wrote it, where that is
+    known. `cache` has the message in forms.
+    """
+
+    role: str
+    text: str
+    thinking: str = ""
+    calls: tuple[SewnCall, ...] = ()
+    call_id: str = ""
+    answers: tuple[Sewn, SewnCall] | None = None
+    images: int = 0
+    written: Message | None = None
+    cache: dict[Forms, list[Json]] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Forms:
+    """How a template is given what it is to show. The defaults are how transformers' own documentation does.
+
+    `parts` are the roles whose content is a list of typed parts. `joined` are those of which two messages
+    running are one. "tagged" is a user's message, in tags that say what it is.
+    """
+
+    parts: frozenset[str] = frozenset()
+    system: Literal["role", "question"] = "role"
+    joined: frozenset[str] = frozenset()
+    first_reply: Literal["role", "tagged"] = "role"
+    later_system: Literal["role", "tagged"] = "role"
+    calls: Literal["function", "flat", "text"] = "function"
+    arguments: Literal["object", "json"] = "object"
+    ids: Literal["given", "nine", "named"] = "given"
+    # The content of a reply that only calls.
+    blank: Literal["text", "none", "absent"] = "text"
+    results: Literal["tool", "tagged"] = "tool"
+    several: Literal["together", "apart", "text"] = "together"
+    # Arguments that are not JSON, and those that are JSON but not an object.
+    odd_text: Literal["given", "wrapped", "text"] = "given"
+    odd_value: Literal["given", "json", "wrapped", "text"] = "given"
+    # The text of a reply that calls.
+    beside: Literal["together", "inserted", "before", "text"] = "together"
+    # Its thinking, where it has text too.
+    thought: Literal["together", "joined"] = "together"
+    tools: Literal["nested", "flat"] = "nested"
+
+
+def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
+    """The messages as a template takes them."""
+    turns: list[Json] = []
+    system: str | None = None
+    for at, message in enumerate(messages):
+        if message.role == "system" and at == 0 and forms.system == "question":
+            system = message.text
+            continue
+        tagged = (message.role == "system" and at > 0 and forms.later_system == "tagged") or (
+            message.role == "assistant"
+            and forms.first_reply == "tagged"
+            and all(turn["role"] in ("system", "assistant") for turn in turns)
+        )
+        if tagged:
+            turns.append(_tagged(message.role, message.text))
+            continue
+        if forms not in message.cache:
+            message.cache[forms] = list(_turns(message, forms))
+        turns += message.cache[forms]
+    if forms.joined:
+        turns = _joined(turns, forms.joined)
+    if system is not None:
+        first = next((at for at, turn in enumerate(turns) if turn["role"] == "user"), None)
+        if first is None:
+            turns.insert(0, {"role": "user", "content": system})
+        elif system:
+            turns[first] = {**turns[first], "content": _sum(system, turns[first]["content"])}
+    if forms.parts:
+        turns = [_typed(turn) if turn["role"] in forms.parts else turn for turn in turns]
+    return turns
+
+
+def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
+    """A message as one or more that a template takes."""
+    if message.role == "tool":
+        yield _result(message, forms)
+        return
+    turn: Json = {"role": message.role, "content": message.text}
+    if message.images:
+        images = [{"type": "image"} for _ in range(message.images)]
+        turn["content"] = [*images, {"type": "text", "text": message.text}]
+    if message.thinking:
+        # Three names are in use for it; a template that drops old thinking ignores them.
+        turn |= dict.fromkeys(("reasoning_content", "reasoning", "thinking"), message.thinking)
+    if not message.calls:
+        yield turn
+        return
+    if calls_as_text(message, forms):
+        calls = "\n".join(map(_call_text, message.calls))
+        yield {**turn, "content": "\n".join(filter(None, (message.text, calls)))}
+        return
+    text = message.text
+    if text and message.thinking and forms.thought == "joined":
+        turn |= dict.fromkeys(("reasoning_content", "reasoning", "thinking"), _sum(message.thinking, text))
+        text = ""
+    elif text and forms.beside == "before":
+        yield turn
+        turn, text = {"role": message.role}, ""
+    turn.pop("content", None)
+    if text or forms.blank == "text":
+        turn["content"] = text
+    elif forms.blank == "none":
+        turn["content"] = None
+    together = [_call(call, forms) for call in message.calls]
+    for some in [[each] for each in together] if forms.several == "apart" else [together]:
+        yield {**turn, "tool_calls": some}
+        turn = {key: turn[key] for key in ("role", "content") if key in turn and not text}
+        turn.setdefault("role", message.role)
+
+
+def calls_as_text(message: Sewn, forms: Forms) -> bool:
+    """Whether a reply's calls are part of its text."""
+    if not message.calls:
+        return False
+    odd = [forms.odd_text if isinstance(call.value, str) else forms.odd_value for call in _odd(message)]
+    return (
+        forms.calls == "text"
+        or "text" in odd
+        or (len(message.calls) > 1 and forms.several == "text")
+        or (bool(message.text) and forms.beside == "text")
+    )
+
+
+def _odd(message: Sewn) -> list[SewnCall]:
+    return [call for call in message.calls if not isinstance(call.value, dict)]
+
+
+def _call(call: SewnCall, forms: Forms) -> Json:
+    value = call.value
+    form = forms.odd_text if isinstance(value, str) else forms.odd_value
+    if isinstance(value, dict):
+        value = value if forms.arguments == "object" else call.text
+    elif form == "wrapped":
+        value = {"arguments": value}
+        value = value if forms.arguments == "object" else json.dumps(value, ensure_ascii=False)
+    elif form == "json" or forms.arguments == "json":
+        value = call.text
+    function = {"name": call.name, "arguments": value}
+    identifier = call_id(call, forms)
+    if forms.calls == "flat":
+        return {"type": "function", "id": identifier, **function}
+    return {"type": "function", "id": identifier, "function": function}
+
+
+def call_id(call: SewnCall, forms: Forms) -> str:
+    if forms.ids == "named":
+        return f"functions.{call.name}:{call.index}"
+    return _nine(call.id) if forms.ids == "nine" else call.id
+
+
+def _nine(identifier: str) -> str:
+    """An id of nine letters and digits: the same for the same one."""
+    if NINE.fullmatch(identifier):
+        return identifier
+    return hashlib.sha256(identifier.encode(errors="surrogatepass")).hexdigest()[:9]
+
+
+def _result(message: Sewn, forms: Forms) -> Json:
+    reply, call = message.answers or (None, None)
+    if forms.results == "tagged" or (forms.calls != "text" and reply and calls_as_text(reply, forms)):
+        return _tagged("tool_response", message.text)
+    identifier = call_id(call, forms) if call else message.call_id
+    if forms.ids == "nine":
+        identifier = _nine(identifier)
+    turn: Json = {"role": "tool", "content": message.text, "tool_call_id": identifier}
+    if call:
+        turn["name"] = call.name
+    return turn
+
+
+def _call_text(call: SewnCall) -> str:
+    """A call as text, for a template that knows none."""
+    arguments = call.text if not isinstance(call.value, str) else json.dumps(call.text, ensure_ascii=False)
+    return f'<tool_call>\n{{"name": {json.dumps(call.name)}, "arguments": {arguments}}}\n</tool_call>'
+
+
+def _tagged(tag: str, text: str) -> Json:
+    return {"role": "user", "content": f"<{tag}>\n{text}\n</{tag}>"}
+
+
+def _typed(turn: Json) -> Json:
+    """A message whose content is a list of parts."""
+    content = turn.get("content")
+    return {**turn, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else turn
+
+
+def _joined(turns: Sequence[Json], roles: frozenset[str]) -> list[Json]:
+    """Messages of these roles that follow each other, and call nothing, as one."""
+    result: list[Json] = []
+    for turn in turns:
+        last = result[-1] if result else {}
+        if last.get("role") != turn["role"] or turn["role"] not in roles or "tool_calls" in {**last, **turn}:
+            result.append(turn)
+            continue
+        both = {**last, **turn}
+        for key in both.keys() - {"role"}:
+            both[key] = _sum(last.get(key, ""), turn.get(key, ""))
+        result[-1] = both
+    return result
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """Two contents as one: texts, or lists of parts."""
+    if isinstance(first, str) and isinstance(second, str):
+        return BETWEEN.join(filter(None, (first, second)))
+    parts = ([{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second))
+    return [part for each in parts for part in each or ()]

@@ -1,0 +1,425 @@
+"""Learns in which form a chat template shows each part of a conversation.
+
+A template is a program of whoever made the model. Some refuse a role, some ignore a field, and what they
+ignore is lost without a word. So each part gets an invented word, and the template renders it in one form
+after the other of a short list: the first in which every word appears is the form for that part. A part is
+tried when a conversation has it for the first time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
+from typing import Any
+
+from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape
+from chatcli.errors import TemplateCutOff, TemplateRefused
+
+# Invented words, which no template has of its own, and that none writes otherwise.
+QUESTION, NEXT, REPLY, OTHER = "zarvolin", "mofrikel", "tulvanor", "pelquisto"
+SYSTEM, THOUGHT, RESULT, OTHER_RESULT = "hindrovat", "wexamble", "cravosin", "jubrantel"
+NAME, OTHER_NAME, KEY, VALUE = "dranix_fetch", "subelto_find", "quilmar", "brenfolk"
+OTHER_VALUE, ODD, DESCRIPTION = "skavinto", "ploverund", "grestimal"
+# A tool, so that templates that show calls only beside tools do.
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": NAME,
+        "description": DESCRIPTION,
+        "parameters": {"type": "object", "properties": {KEY: {"type": "string", "description": "A word."}}},
+    },
+}
+EVERY_ROLE = frozenset({"system", "user", "assistant", "tool"})
+ARGUMENTS = {KEY: {"deep": [VALUE, True, None]}, "count": 1}
+
+# What a template makes of conversations, each with whether the generation prompt follows; in place of a text
+# the refusal. Tools are given in the second form of `Forms.tools` if that is said.
+Render = Callable[[Sequence[tuple[list[Json], bool]], bool], Sequence[str | TemplateRefused]]
+
+
+def _user(text: str) -> Sewn:
+    return Sewn("user", text)
+
+
+def _reply(text: str = "", *calls: SewnCall, thinking: str = "") -> Sewn:
+    return Sewn("assistant", text, thinking, calls)
+
+
+def _call_of(name: str, value: Any, index: int = 0) -> SewnCall:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return SewnCall(name, text, value, f"call_{index:024x}", index)
+
+
+def _results(reply: Sewn, *texts: str) -> list[Sewn]:
+    pairs = zip(texts, reply.calls, strict=True)
+    return [Sewn("tool", text, call_id=call.id, answers=(reply, call)) for text, call in pairs]
+
+
+CALL = _call_of(NAME, ARGUMENTS)
+CALLING = _reply("", CALL)
+BOTH_CALLING = _reply("", _call_of(NAME, ARGUMENTS), _call_of(OTHER_NAME, {KEY: OTHER_VALUE}, 1))
+BESIDE = _reply(REPLY, CALL)
+THINKING = _reply(REPLY, CALL, thinking=THOUGHT)
+END = [_reply(OTHER), _user(NEXT)]
+CALL_WORDS = (NAME, KEY, VALUE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part that a conversation may have, with what is rendered to try it, and the forms in their order.
+
+    Each of the `conversations` is to show its words. A rung is what changes in `Forms`, and the clause that
+    says so. `lost` says what is lost where no form shows it. `after` are steps that come before this one.
+    """
+
+    name: str
+    conversations: Sequence[tuple[list[Sewn], tuple[str, ...]]]
+    rungs: Sequence[tuple[Mapping[str, Any], str]]
+    lost: str
+    after: tuple[str, ...] = ()
+
+
+def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every form of a call, those first that differ least from the usual one; last, as text."""
+    clauses = {
+        "json": "arguments are given as JSON text",
+        "none": "a reply that only calls has no content",
+        "absent": "a reply that only calls has no content field",
+        "nine": "ids of calls are made nine letters and digits",
+        "named": "ids of calls are made of their names",
+        "flat": "calls have no inner function object",
+        "tagged": "tool results are a user's message in tags",
+    }
+    choices = {
+        "arguments": ("object", "json"),
+        "ids": ("given", "nine", "named"),
+        "blank": ("text", "none", "absent"),
+        "calls": ("function", "flat"),
+        "results": ("tool", "tagged"),
+    }
+    rungs = list(product(*choices.values()))
+    rungs.sort(key=lambda rung: sum(value in clauses for value in rung))
+    for rung in rungs:
+        said = [clauses[value] for value in rung if value in clauses]
+        yield dict(zip(choices, rung, strict=True)), ", ".join(said)
+    yield {"calls": "text", "results": "tool"}, "tool calls are part of the reply's text"
+    yield (
+        {"calls": "text", "results": "tagged"},
+        "tool calls are part of the reply's text, and their results a user's message in tags",
+    )
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        "question",
+        [([_user(QUESTION)], (QUESTION,))],
+        [
+            ({}, ""),
+            (
+                {"parts": frozenset({"system", "user", "assistant", "tool"})},
+                "content is given as typed parts",
+            ),
+        ],
+        "does not show what a user says",
+    ),
+    Step(
+        "reply",
+        [([_user(QUESTION), _reply(REPLY), _user(NEXT)], (QUESTION, REPLY, NEXT))],
+        [
+            ({}, ""),
+            ({"parts": frozenset({"user"})}, "what a user says is given as typed parts"),
+            ({"parts": frozenset()}, "content is given as text"),
+        ],
+        "does not show earlier messages",
+        ("question",),
+    ),
+    Step(
+        "system",
+        [([Sewn("system", SYSTEM), _user(QUESTION)], (SYSTEM,))],
+        [({}, ""), ({"system": "question"}, "the system prompt goes before the first question")],
+        "does not show a system prompt",
+        ("question",),
+    ),
+    Step(
+        "questions running",
+        [([_user(QUESTION), _user(NEXT)], (QUESTION, NEXT))],
+        [({}, ""), ({"joined": {"user"}}, "a user's messages running are one")],
+        "does not show two messages of a user running",
+        ("question",),
+    ),
+    Step(
+        "replies running",
+        [([_user(QUESTION), _reply(REPLY), _reply(OTHER), _user(NEXT)], (QUESTION, REPLY, OTHER, NEXT))],
+        [({}, ""), ({"joined": {"assistant"}}, "replies running are one")],
+        "does not show two replies running",
+        ("reply",),
+    ),
+    Step(
+        "reply first",
+        [([_reply(REPLY), _user(QUESTION)], (REPLY, QUESTION))],
+        [({}, ""), ({"first_reply": "tagged"}, "a reply before any question is a user's message in tags")],
+        "does not show a reply before any question",
+        ("reply", "questions running"),
+    ),
+    Step(
+        "later system",
+        [
+            (
+                [_user(QUESTION), _reply(REPLY), Sewn("system", SYSTEM), _user(NEXT)],
+                (QUESTION, REPLY, SYSTEM, NEXT),
+            )
+        ],
+        [({}, ""), ({"later_system": "tagged"}, "later system messages are a user's message in tags")],
+        "does not show a system message that is not the first",
+        ("reply", "questions running"),
+    ),
+    Step(
+        "calls",
+        [
+            (
+                [_user(QUESTION), CALLING, *_results(CALLING, RESULT), *END],
+                (QUESTION, *CALL_WORDS, RESULT, OTHER, NEXT),
+            ),
+            ([_user(QUESTION), CALLING, *_results(CALLING, RESULT)], (QUESTION, *CALL_WORDS, RESULT)),
+        ],
+        list(_call_rungs()),
+        "shows no tool calls",
+        ("reply", "questions running"),
+    ),
+    Step(
+        "several calls",
+        [
+            (
+                [_user(QUESTION), BOTH_CALLING, *_results(BOTH_CALLING, RESULT, OTHER_RESULT), *END],
+                (*CALL_WORDS, OTHER_NAME, OTHER_VALUE, RESULT, OTHER_RESULT, NEXT),
+            )
+        ],
+        [
+            ({}, ""),
+            ({"several": "apart"}, "each of several calls is a reply of its own"),
+            ({"several": "text"}, "several calls are part of the reply's text"),
+        ],
+        "does not show several calls in one reply",
+        ("calls",),
+    ),
+    Step(
+        "text and call",
+        [
+            (
+                [_user(QUESTION), BESIDE, *_results(BESIDE, RESULT), *END],
+                (REPLY, *CALL_WORDS, RESULT, OTHER, NEXT),
+            )
+        ],
+        [
+            ({}, ""),
+            ({"beside": "before"}, "text before a call is a reply of its own"),
+            ({"beside": "text"}, "a call that has text before it is part of that text"),
+        ],
+        "does not show text beside a call",
+        ("calls", "replies running"),
+    ),
+    Step(
+        "thinking, text and call",
+        [([_user(QUESTION), THINKING, *_results(THINKING, RESULT)], (REPLY, *CALL_WORDS, RESULT))],
+        [
+            ({}, ""),
+            ({"thought": "joined"}, "text before a call is part of the thinking, where there is some"),
+        ],
+        "does not show text and thinking beside a call",
+        ("text and call",),
+    ),
+)
+
+
+def _odd_step(name: str, key: str, values: Sequence[Any], forms: Sequence[str]) -> Step:
+    replies = [_reply("", _call_of(NAME, value)) for value in values]
+    conversations = [
+        (
+            [_user(QUESTION), reply, *_results(reply, RESULT), *END],
+            (NAME, ODD, RESULT, NEXT) if ODD in reply.calls[0].text else (NAME, RESULT, NEXT),
+        )
+        for reply in replies
+    ]
+    clauses = {
+        "given": "",
+        "json": f"{name} are given as JSON text",
+        "wrapped": f"{name} are given in an object",
+        "text": f"a call with {name} is part of the reply's text",
+    }
+    rungs = [({key: form}, clauses[form]) for form in forms]
+    return Step(name, conversations, rungs, f"does not show {name}", ("calls",))
+
+
+ODD_TEXT = "arguments that are not JSON"
+ODD_VALUE = "arguments that are not a JSON object"
+STEPS += (
+    _odd_step(ODD_TEXT, "odd_text", [ODD], ("given", "wrapped", "text")),
+    _odd_step(ODD_VALUE, "odd_value", [[ODD], None, 7], ("given", "json", "wrapped", "text")),
+)
+BY_NAME = {step.name: step for step in STEPS}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a template writes around a reply that calls: before the first call's name, and after the last."""
+
+    lead: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What is known of a template: the forms, and which parts were tried.
+
+    `adapted` has a clause for each part that is not shown in the usual form, `lost` for each that none shows.
+    """
+
+    forms: Forms = field(default_factory=Forms)
+    tried: frozenset[str] = frozenset()
+    adapted: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+    frame: Frame | None = None
+
+    def knowing(self, parts: Iterable[str], render: Render) -> Learned:
+        """This, with what it takes to show these parts. Raises what ends a template: time, memory, a stop."""
+        wanted = _with_those_before(set(parts)) - self.tried
+        steps = [step for step in STEPS if step.name in wanted]
+        if not steps:
+            return self
+        # Most templates show everything in the usual form: one request says so.
+        tried = _render(render, [(self.forms, step) for step in steps])
+        learned = self
+        for step, shown in zip(steps, tried, strict=True):
+            if shown and learned.forms == self.forms:
+                learned = replace(learned, tried=learned.tried | {step.name})
+            else:
+                learned = learned._climbing(step, render)
+        return learned
+
+    def _climbing(self, step: Step, render: Render) -> Learned:
+        forms = [_changed(self.forms, changes) for changes, _ in step.rungs]
+        shown = _render(render, [(each, step) for each in forms])
+        tried = self.tried | {step.name}
+        if not any(shown):
+            return replace(self, tried=tried, lost={**self.lost, step.name: step.lost})
+        at = shown.index(True)
+        clause = step.rungs[at][1]
+        adapted = (*self.adapted, clause) if clause else self.adapted
+        return replace(self, forms=forms[at], tried=tried, adapted=adapted)
+
+    def framing(self, render: Render) -> Learned:
+        """This, with what the template writes around a reply that calls."""
+        if "frame" in self.tried:
+            return self
+        learned = self.knowing(["calls"], render)
+        return replace(learned, tried=learned.tried | {"frame"}, frame=_frame(learned.forms, render))
+
+
+def parts_of(messages: Sequence[Sewn], forms: Forms) -> set[str]:
+    """The parts that a conversation has, by the names of the steps that try them."""
+    parts: set[str] = set()
+    asked = False
+    for at, message in enumerate(messages):
+        match message.role:
+            case "system":
+                parts.add("later system" if at else "system")
+            case "user":
+                asked = True
+                parts.add("question")
+            case "assistant":
+                parts.add("reply" if asked else "reply first")
+            case "tool":
+                parts.add("calls")
+        if message.calls:
+            parts |= _parts_of_reply(message)
+    turns = shape(messages, forms)
+    for before, turn in pairwise(turns):
+        if before["role"] == turn["role"] and "tool_calls" not in before and "tool_calls" not in turn:
+            if turn["role"] == "user":
+                parts.add("questions running")
+            elif turn["role"] == "assistant":
+                parts.add("replies running")
+    return parts
+
+
+def _parts_of_reply(message: Sewn) -> set[str]:
+    parts = {"calls"}
+    if len(message.calls) > 1:
+        parts.add("several calls")
+    if message.text:
+        parts.add("thinking, text and call" if message.thinking else "text and call")
+    for call in message.calls:
+        if isinstance(call.value, str):
+            parts.add(ODD_TEXT)
+        elif not isinstance(call.value, dict):
+            parts.add(ODD_VALUE)
+    return parts
+
+
+def _with_those_before(parts: set[str]) -> set[str]:
+    for name in list(parts):
+        if step := BY_NAME.get(name):
+            parts |= _with_those_before(set(step.after))
+    return parts
+
+
+def _changed(forms: Forms, changes: Mapping[str, Any]) -> Forms:
+    if "joined" in changes:
+        changes = {"joined": forms.joined | changes["joined"]}
+    return replace(forms, **changes)
+
+
+def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool]:
+    """Whether each form shows its step's part, all in one request."""
+    conversations = [
+        (shape(messages, forms), True) for forms, step in trials for messages, _ in step.conversations
+    ]
+    renderings = iter(render(conversations, False))
+    shown = []
+    for forms, step in trials:
+        texts = [(next(renderings), words) for _, words in step.conversations]
+        shown.append(all(_shows(text, words, forms, step) for text, words in texts))
+    return shown
+
+
+def _shows(text: str | TemplateRefused, words: Iterable[str], forms: Forms, step: Step) -> bool:
+    if isinstance(text, TemplateCutOff):
+        raise text
+    if isinstance(text, TemplateRefused) or not all(word in text for word in words):
+        return False
+    # An object that was concatenated as text is not JSON.
+    return forms.arguments != "object" or "calls" not in step.name or str(ARGUMENTS) not in text
+
+
+def _frame(forms: Forms, render: Render) -> Frame | None:
+    """What is around a reply that calls; None where that differs from what is around one that does not."""
+    if calls_as_text(CALLING, forms):
+        return None
+    question, texts = _user(QUESTION), []
+    for conversation in ([question, CALLING], [question, _reply(REPLY)]):
+        texts.append((shape(conversation, forms), False))
+    calling, plain = render(texts, False)
+    (prompt,) = render([(shape([question], forms), True)], False)
+    if isinstance(calling, TemplateRefused) or isinstance(plain, TemplateRefused) or REPLY not in plain:
+        return None
+    before, after = plain.split(REPLY)[0], plain.split(REPLY)[-1]
+    start = _common(calling, before)
+    if before[start:].strip():
+        # Thinking may stand before text only.
+        start = len(prompt) if isinstance(prompt, str) and calling.startswith(prompt) else -1
+    end = _common(calling[::-1], after[::-1])
+    if start < 0 or after[: len(after) - end].strip() or NAME not in calling[start:]:
+        return None
+    lead = calling[start : calling.index(NAME, start)]
+    return Frame(lead.lstrip(), after[len(after) - end :].strip())
+
+
+def _common(left: str, right: str) -> int:
+    at = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        at += 1
+    return at
