@@ -25,16 +25,12 @@ BETWEEN = "\n\n"
 
 @dataclass(frozen=True, eq=False)
 class SewnCall:
-    """A call whose texts have seams. `value` is what `text`, its arguments, says as JSON; else that text.
-
-    `index` counts the calls of the path.
-    """
+    """A call whose texts have seams. `value` is what `text`, its arguments, says as JSON; else that text."""
 
     name: str
     text: str
     value: Any
     id: str = ""
-    index: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +67,7 @@ class Forms:
     later_system: Literal["role", "tagged"] = "role"
     calls: Literal["function", "flat", "text"] = "function"
     arguments: Literal["object", "json"] = "object"
-    ids: Literal["given", "nine", "named"] = "given"
+    ids: Literal["given", "nine"] = "given"
     # The content of a reply that only calls.
     blank: Literal["text", "none", "absent"] = "text"
     results: Literal["tool", "tagged"] = "tool"
@@ -79,11 +75,13 @@ class Forms:
     # Arguments that are not JSON, and those that are JSON but not an object.
     odd_text: Literal["given", "wrapped", "text"] = "given"
     odd_value: Literal["given", "json", "wrapped", "text"] = "given"
-    # The text of a reply that calls.
+    odd_null: Literal["given", "empty"] = "given"
+    # The text of a reply that calls. What is inserted does not go through the template.
     beside: Literal["together", "inserted", "before", "text"] = "together"
     # Its thinking, where it has text too.
     thought: Literal["together", "joined"] = "together"
-    tools: Literal["nested", "flat"] = "nested"
+    tools: Literal["nested", "flat", "definitions", "functions", "withheld"] = "nested"
+    no_tools: Literal["none", "empty"] = "none"
 
 
 def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
@@ -118,6 +116,35 @@ def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
     return turns
 
 
+def tool_options(tools: Sequence[Json], forms: Forms) -> Json:
+    """The variables of a template that say which tools there are."""
+    functions = [{**tool, **(tool.get("function") or {})} for tool in tools]
+    for function in functions:
+        function.pop("function", None)
+    if forms.tools == "functions":
+        return {"functions": json.dumps(functions, ensure_ascii=False)}
+    if not tools or forms.tools == "withheld":
+        return {"tools": []} if forms.no_tools == "empty" else {}
+    if forms.tools == "definitions":
+        functions = [{**each, "parameter_definitions": _definitions(each)} for each in functions]
+    return {"tools": list(tools) if forms.tools == "nested" else functions}
+
+
+def _definitions(function: Json) -> Json:
+    """A function's parameters as Command R has them."""
+    schema = function.get("parameters") or {}
+    required = schema.get("required") or ()
+    return {
+        name: {
+            "description": parameter.get("description", ""),
+            "type": parameter.get("type", "str"),
+            "required": name in required,
+        }
+        for name, parameter in (schema.get("properties") or {}).items()
+        if isinstance(parameter, dict)
+    }
+
+
 def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
     """A message as one or more that a template takes."""
     if message.role == "tool":
@@ -137,7 +164,7 @@ def _turns(message: Sewn, forms: Forms) -> Iterable[Json]:
         calls = "\n".join(map(_call_text, message.calls))
         yield {**turn, "content": "\n".join(filter(None, (message.text, calls)))}
         return
-    text = message.text
+    text = "" if forms.beside == "inserted" else message.text
     if text and message.thinking and forms.thought == "joined":
         turn |= dict.fromkeys(("reasoning_content", "reasoning", "thinking"), _sum(message.thinking, text))
         text = ""
@@ -170,30 +197,26 @@ def calls_as_text(message: Sewn, forms: Forms) -> bool:
 
 
 def _odd(message: Sewn) -> list[SewnCall]:
-    return [call for call in message.calls if not isinstance(call.value, dict)]
+    return [call for call in message.calls if not isinstance(call.value, dict | None)]
 
 
 def _call(call: SewnCall, forms: Forms) -> Json:
-    value = call.value
+    value = {} if call.value is None and forms.odd_null == "empty" else call.value
     form = forms.odd_text if isinstance(value, str) else forms.odd_value
-    if isinstance(value, dict):
-        value = value if forms.arguments == "object" else call.text
+    if value is None:
+        value = None if forms.arguments == "object" else call.text
+    elif isinstance(value, dict):
+        value = value if forms.arguments == "object" else call.text if call.value else "{}"
     elif form == "wrapped":
         value = {"arguments": value}
         value = value if forms.arguments == "object" else json.dumps(value, ensure_ascii=False)
     elif form == "json" or forms.arguments == "json":
         value = call.text
     function = {"name": call.name, "arguments": value}
-    identifier = call_id(call, forms)
+    identifier = _nine(call.id) if forms.ids == "nine" else call.id
     if forms.calls == "flat":
         return {"type": "function", "id": identifier, **function}
     return {"type": "function", "id": identifier, "function": function}
-
-
-def call_id(call: SewnCall, forms: Forms) -> str:
-    if forms.ids == "named":
-        return f"functions.{call.name}:{call.index}"
-    return _nine(call.id) if forms.ids == "nine" else call.id
 
 
 def _nine(identifier: str) -> str:
@@ -207,9 +230,7 @@ def _result(message: Sewn, forms: Forms) -> Json:
     reply, call = message.answers or (None, None)
     if forms.results == "tagged" or (forms.calls != "text" and reply and calls_as_text(reply, forms)):
         return _tagged("tool_response", message.text)
-    identifier = call_id(call, forms) if call else message.call_id
-    if forms.ids == "nine":
-        identifier = _nine(identifier)
+    identifier = _nine(message.call_id) if forms.ids == "nine" else message.call_id
     turn: Json = {"role": "tool", "content": message.text, "tool_call_id": identifier}
     if call:
         turn["name"] = call.name

@@ -9,34 +9,40 @@ tried when a conversation has it for the first time.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, Literal
 
-from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape
+from chatcli.chat_format.forms import Forms, Sewn, SewnCall, calls_as_text, shape
 from chatcli.errors import TemplateCutOff, TemplateRefused
+from chatcli.replies.thinking import THINKING_MARKERS
 
 # Invented words, which no template has of its own, and that none writes otherwise.
 QUESTION, NEXT, REPLY, OTHER = "zarvolin", "mofrikel", "tulvanor", "pelquisto"
 SYSTEM, THOUGHT, RESULT, OTHER_RESULT = "hindrovat", "wexamble", "cravosin", "jubrantel"
 NAME, OTHER_NAME, KEY, VALUE = "dranix_fetch", "subelto_find", "quilmar", "brenfolk"
 OTHER_VALUE, ODD, DESCRIPTION = "skavinto", "ploverund", "grestimal"
-# A tool, so that templates that show calls only beside tools do.
+TOOL_NAME, PARAMETER = "vostrin_query", "halmeric"
+# A tool, for templates that show calls only beside tools, and to see whether they show it.
 TOOL = {
     "type": "function",
     "function": {
-        "name": NAME,
+        "name": TOOL_NAME,
         "description": DESCRIPTION,
-        "parameters": {"type": "object", "properties": {KEY: {"type": "string", "description": "A word."}}},
+        "parameters": {
+            "type": "object",
+            "properties": {PARAMETER: {"type": "string", "description": "A word."}},
+        },
     },
 }
 EVERY_ROLE = frozenset({"system", "user", "assistant", "tool"})
 ARGUMENTS = {KEY: {"deep": [VALUE, True, None]}, "count": 1}
 
-# What a template makes of conversations, each with whether the generation prompt follows; in place of a text
-# the refusal. Tools are given in the second form of `Forms.tools` if that is said.
-Render = Callable[[Sequence[tuple[list[Json], bool]], bool], Sequence[str | TemplateRefused]]
+# What a template makes of conversations in these forms, each with whether the generation prompt follows; in
+# place of a text the refusal.
+Render = Callable[[Sequence[tuple[Sequence[Sewn], bool, Forms]]], Sequence[str | TemplateRefused]]
 
 
 def _user(text: str) -> Sewn:
@@ -49,7 +55,7 @@ def _reply(text: str = "", *calls: SewnCall, thinking: str = "") -> Sewn:
 
 def _call_of(name: str, value: Any, index: int = 0) -> SewnCall:
     text = value if isinstance(value, str) else json.dumps(value)
-    return SewnCall(name, text, value, f"call_{index:024x}", index)
+    return SewnCall(name, text, value, f"call_{index:024x}")
 
 
 def _results(reply: Sewn, *texts: str) -> list[Sewn]:
@@ -88,13 +94,12 @@ def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
         "none": "a reply that only calls has no content",
         "absent": "a reply that only calls has no content field",
         "nine": "ids of calls are made nine letters and digits",
-        "named": "ids of calls are made of their names",
         "flat": "calls have no inner function object",
         "tagged": "tool results are a user's message in tags",
     }
     choices = {
         "arguments": ("object", "json"),
-        "ids": ("given", "nine", "named"),
+        "ids": ("given", "nine"),
         "blank": ("text", "none", "absent"),
         "calls": ("function", "flat"),
         "results": ("tool", "tagged"),
@@ -111,18 +116,30 @@ def _call_rungs() -> Iterator[tuple[Mapping[str, Any], str]]:
     )
 
 
+TOOL_RUNGS: list[tuple[Mapping[str, Any], str]] = [
+    ({"tools": "flat"}, "tools are given without their inner function object"),
+    ({"tools": "definitions"}, "tools are given with parameter definitions"),
+    ({"tools": "withheld"}, ""),
+    ({"tools": "functions"}, "tools are given as JSON text named functions"),
+]
 STEPS: tuple[Step, ...] = (
     Step(
         "question",
         [([_user(QUESTION)], (QUESTION,))],
         [
             ({}, ""),
-            (
-                {"parts": frozenset({"system", "user", "assistant", "tool"})},
-                "content is given as typed parts",
-            ),
+            ({"parts": EVERY_ROLE}, "content is given as typed parts"),
+            ({"no_tools": "empty"}, "an empty list of tools is given where there are none"),
+            *TOOL_RUNGS,
         ],
         "does not show what a user says",
+    ),
+    Step(
+        "tools",
+        [([_user(QUESTION)], (QUESTION, TOOL_NAME, DESCRIPTION))],
+        [({}, ""), *(each for each in TOOL_RUNGS if each[1]), *(each for each in TOOL_RUNGS if not each[1])],
+        "does not show tools",
+        ("question",),
     ),
     Step(
         "reply",
@@ -169,11 +186,16 @@ STEPS: tuple[Step, ...] = (
             (
                 [_user(QUESTION), _reply(REPLY), Sewn("system", SYSTEM), _user(NEXT)],
                 (QUESTION, REPLY, SYSTEM, NEXT),
-            )
+            ),
+            # Of two, some templates show the last.
+            (
+                [Sewn("system", OTHER), _user(QUESTION), _reply(REPLY), Sewn("system", SYSTEM), _user(NEXT)],
+                (OTHER, QUESTION, REPLY, SYSTEM, NEXT),
+            ),
         ],
         [({}, ""), ({"later_system": "tagged"}, "later system messages are a user's message in tags")],
         "does not show a system message that is not the first",
-        ("reply", "questions running"),
+        ("system", "reply", "questions running"),
     ),
     Step(
         "calls",
@@ -244,6 +266,7 @@ def _odd_step(name: str, key: str, values: Sequence[Any], forms: Sequence[str]) 
     ]
     clauses = {
         "given": "",
+        "empty": f"{name} are given as an empty object",
         "json": f"{name} are given as JSON text",
         "wrapped": f"{name} are given in an object",
         "text": f"a call with {name} is part of the reply's text",
@@ -253,20 +276,29 @@ def _odd_step(name: str, key: str, values: Sequence[Any], forms: Sequence[str]) 
 
 
 ODD_TEXT = "arguments that are not JSON"
+ODD_NULL = "arguments that are null"
 ODD_VALUE = "arguments that are not a JSON object"
 STEPS += (
     _odd_step(ODD_TEXT, "odd_text", [ODD], ("given", "wrapped", "text")),
-    _odd_step(ODD_VALUE, "odd_value", [[ODD], None, 7], ("given", "json", "wrapped", "text")),
+    _odd_step(ODD_VALUE, "odd_value", [[ODD], 7], ("given", "json", "wrapped", "text")),
+    _odd_step(ODD_NULL, "odd_null", [None], ("given", "empty")),
 )
 BY_NAME = {step.name: step for step in STEPS}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What a template writes around a reply that calls: before the first call's name, and after the last."""
+    """What a template writes around a reply that calls: what begins it, and what ends it.
+
+    `counted`: more may come between the beginning and the first call's name. `closes`: the end is that of
+    each call, and nothing ends the reply. `by` is what stands for the name.
+    """
 
     lead: str
     end: str
+    counted: bool = False
+    closes: bool = False
+    by: Literal["name", "id"] = "name"
 
 
 @dataclass(frozen=True)
@@ -282,8 +314,11 @@ class Learned:
     lost: Mapping[str, str] = field(default_factory=dict)
     frame: Frame | None = None
 
-    def knowing(self, parts: Iterable[str], render: Render) -> Learned:
-        """This, with what it takes to show these parts. Raises what ends a template: time, memory, a stop."""
+    def knowing(self, parts: Iterable[str], render: Render, control: re.Pattern[str]) -> Learned:
+        """This, with what it takes to show these parts. `control` matches a control token.
+
+        Raises what ends a template: time, memory, a stop.
+        """
         wanted = _with_those_before(set(parts)) - self.tried
         steps = [step for step in STEPS if step.name in wanted]
         if not steps:
@@ -292,13 +327,23 @@ class Learned:
         tried = _render(render, [(self.forms, step) for step in steps])
         learned = self
         for step, shown in zip(steps, tried, strict=True):
+            if step.name in learned.tried:
+                continue
             if shown and learned.forms == self.forms:
                 learned = replace(learned, tried=learned.tried | {step.name})
             else:
-                learned = learned._climbing(step, render)
+                learned = learned._climbing(step, render, control)
         return learned
 
-    def _climbing(self, step: Step, render: Render) -> Learned:
+    def _climbing(self, step: Step, render: Render, control: re.Pattern[str]) -> Learned:
+        if step.name == "text and call":
+            # Nothing is rendered: the text is put where the template begins the reply.
+            framed = self.framing(render, control)
+            if framed.frame is not None and not _render(render, [(framed.forms, step)])[0]:
+                inserting = replace(framed.forms, beside="inserted")
+                adapted = (*framed.adapted, "text before a call is put before it")
+                tried = framed.tried | {step.name}
+                return replace(framed, forms=inserting, tried=tried, adapted=adapted)
         forms = [_changed(self.forms, changes) for changes, _ in step.rungs]
         shown = _render(render, [(each, step) for each in forms])
         tried = self.tried | {step.name}
@@ -309,12 +354,13 @@ class Learned:
         adapted = (*self.adapted, clause) if clause else self.adapted
         return replace(self, forms=forms[at], tried=tried, adapted=adapted)
 
-    def framing(self, render: Render) -> Learned:
+    def framing(self, render: Render, control: re.Pattern[str]) -> Learned:
         """This, with what the template writes around a reply that calls."""
         if "frame" in self.tried:
             return self
-        learned = self.knowing(["calls"], render)
-        return replace(learned, tried=learned.tried | {"frame"}, frame=_frame(learned.forms, render))
+        learned = self.knowing(["calls", "several calls"], render, control)
+        frame = _frame(learned.forms, render, control)
+        return replace(learned, tried=learned.tried | {"frame"}, frame=frame)
 
 
 def parts_of(messages: Sequence[Sewn], forms: Forms) -> set[str]:
@@ -354,7 +400,7 @@ def _parts_of_reply(message: Sewn) -> set[str]:
         if isinstance(call.value, str):
             parts.add(ODD_TEXT)
         elif not isinstance(call.value, dict):
-            parts.add(ODD_VALUE)
+            parts.add(ODD_NULL if call.value is None else ODD_VALUE)
     return parts
 
 
@@ -373,10 +419,8 @@ def _changed(forms: Forms, changes: Mapping[str, Any]) -> Forms:
 
 def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool]:
     """Whether each form shows its step's part, all in one request."""
-    conversations = [
-        (shape(messages, forms), True) for forms, step in trials for messages, _ in step.conversations
-    ]
-    renderings = iter(render(conversations, False))
+    conversations = [(messages, True, forms) for forms, step in trials for messages, _ in step.conversations]
+    renderings = iter(render(conversations))
     shown = []
     for forms, step in trials:
         texts = [(next(renderings), words) for _, words in step.conversations]
@@ -387,33 +431,90 @@ def _render(render: Render, trials: Sequence[tuple[Forms, Step]]) -> list[bool]:
 def _shows(text: str | TemplateRefused, words: Iterable[str], forms: Forms, step: Step) -> bool:
     if isinstance(text, TemplateCutOff):
         raise text
+    if step.name == "tools" and forms.tools == "withheld":
+        words = (QUESTION,)
+    if forms.beside == "inserted":
+        words = [word for word in words if word != REPLY]
     if isinstance(text, TemplateRefused) or not all(word in text for word in words):
         return False
     # An object that was concatenated as text is not JSON.
     return forms.arguments != "object" or "calls" not in step.name or str(ARGUMENTS) not in text
 
 
-def _frame(forms: Forms, render: Render) -> Frame | None:
-    """What is around a reply that calls; None where that differs from what is around one that does not."""
+def _frame(forms: Forms, render: Render, control: re.Pattern[str]) -> Frame | None:
+    """What is around a reply that calls.
+
+    None where that cannot be told from what is around one that only says something, or differs from call to
+    call. `control` matches a control token.
+    """
     if calls_as_text(CALLING, forms):
         return None
-    question, texts = _user(QUESTION), []
-    for conversation in ([question, CALLING], [question, _reply(REPLY)]):
-        texts.append((shape(conversation, forms), False))
-    calling, plain = render(texts, False)
-    (prompt,) = render([(shape([question], forms), True)], False)
-    if isinstance(calling, TemplateRefused) or isinstance(plain, TemplateRefused) or REPLY not in plain:
+    question = _user(QUESTION)
+    several = BOTH_CALLING if forms.several == "together" else CALLING
+    texts = render(
+        [
+            ([question], True, forms),
+            ([question, _reply(REPLY)], False, forms),
+            ([question, CALLING], False, forms),
+            ([question, several], False, forms),
+            ([question, CALLING, *_results(CALLING, RESULT), *END], True, forms),
+        ]
+    )
+    if any(isinstance(text, TemplateRefused) for text in texts):
+        return None
+    prompt, plain, *calling = map(str, texts)
+    by: Literal["name", "id"] = "name" if NAME in calling[0] else "id"
+    word = NAME if by == "name" else CALL.id
+    if REPLY not in plain or not all(word in text for text in calling):
         return None
     before, after = plain.split(REPLY)[0], plain.split(REPLY)[-1]
-    start = _common(calling, before)
-    if before[start:].strip():
-        # Thinking may stand before text only.
-        start = len(prompt) if isinstance(prompt, str) and calling.startswith(prompt) else -1
-    end = _common(calling[::-1], after[::-1])
-    if start < 0 or after[: len(after) - end].strip() or NAME not in calling[start:]:
+    start = _common(calling[0], before)
+    begins_alike = not before[start:].strip()
+    if not begins_alike and calling[0].startswith(prompt):
+        start, begins_alike = len(prompt), True
+    for mark in control.finditer(calling[0]):
+        # What differs may begin alike.
+        start = mark.start() if mark.start() < start < mark.end() else start
+    lead = calling[0][start : max(calling[0].index(word), start)]
+    for _, closing in THINKING_MARKERS:
+        lead = lead.rpartition(closing)[2]
+    # Line breaks before a reply are not part of it. What follows its first control tokens may count calls.
+    lead = lead.lstrip("\n")
+    counted = bool(control.match(lead))
+    if counted:
+        lead = lead[: _run(control, lead)]
+    if not lead or not (begins_alike or control.match(lead)):
         return None
-    lead = calling[start : calling.index(NAME, start)]
-    return Frame(lead.lstrip(), after[len(after) - end :].strip())
+    # It ends as other replies do, or with the last control token, if that does not end each call.
+    end, closes = after[len(after) - _common(calling[0][::-1], after[::-1]) :], False
+    if token := control.search(end):
+        end = token[0]
+    else:
+        marks = [match[0] for match in control.finditer(calling[1][calling[1].index(word) :])]
+        end = marks[-1] if marks else ""
+        closes = marks.count(end) == len(several.calls) > 1
+        if not closes and marks.count(end) != 1:
+            return None
+    for text in calling:
+        place = text.index(word)
+        until = text.find(end, place)
+        led = lead in text[:place] if counted else text[:place].endswith(lead)
+        if not end or not led or until < 0 or RESULT in text[place:until]:
+            return None
+    if (
+        not closes
+        and several.calls[-1].name not in calling[1][: calling[1].index(end, calling[1].index(word))]
+    ):
+        return None
+    return Frame(lead, end, counted, closes, by)
+
+
+def _run(control: re.Pattern[str], text: str) -> int:
+    """How long the control tokens are that a text begins with."""
+    length = 0
+    while mark := control.match(text, length):
+        length = mark.end()
+    return length
 
 
 def _common(left: str, right: str) -> int:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from chatcli.chat_format import ladder, renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
-from chatcli.chat_format.forms import Json, Sewn, SewnCall, calls_as_text, shape
-from chatcli.chat_format.ladder import Frame, Learned, parts_of
+from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape, tool_options
+from chatcli.chat_format.ladder import Learned, parts_of
 from chatcli.chat_format.renderer import Rendering, text_of
 from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
@@ -165,12 +165,15 @@ class Template:
         self.vision = vision
         self._tokenizer, self._stop = tokenizer, stop
         self._cache = cache or TemplateCache.of(tokenizer)
-        self._source = _source(tokenizer, bool((arguments or {}).get("tools")))
+        self._tools = list((arguments or {}).get("tools") or ())
+        self._source = _source(tokenizer, bool(self._tools))
         self._options = _clock(self._source, datetime.date.fromisoformat(date))
         if isinstance(tokenizer.chat_template, dict):
             self._options.setdefault("chat_template", self._source)
         variables = self._cache.variables
-        self._options |= template_arguments(variables, think, effort, arguments or {})
+        self._options |= template_arguments(variables - {"tools"}, think, effort, arguments or {})
+        if "functions" in variables:
+            variables |= {"tools"}
         others = template_arguments(variables, None, effort, arguments or {})
         others_key = f" {json.dumps(others, sort_keys=True)}" if others else ""
         vision_key = f" {vision.key}" if vision is not None else ""
@@ -195,9 +198,10 @@ class Template:
         forms, held = learned.forms, [_held(messages, learned) for messages, _ in conversations]
         renderings = self._rendered(
             [
-                (shape(known or messages, forms), generation)
+                (known or messages, generation)
                 for (messages, generation), (known, _) in zip(conversations, held, strict=True)
-            ]
+            ],
+            forms,
         )
         others: list[int] = []
         for at, (_, replies) in enumerate(held):
@@ -210,34 +214,42 @@ class Template:
                     renderings[at] = whole
         # Text beside a call that cannot be put where it was written.
         forms = replace(forms, beside="text") if forms.beside == "inserted" else forms
-        again = [(shape(conversations[at][0], forms), conversations[at][1]) for at in others]
-        for at, rendering in zip(others, self._rendered(again), strict=True):
+        again = self._rendered([conversations[at] for at in others], forms)
+        for at, rendering in zip(others, again, strict=True):
             renderings[at] = rendering
         return renderings
 
-    def _rendered(self, conversations: Sequence[tuple[list[Json], bool]]) -> list[Rendering]:
-        return _rendered(self._tokenizer, conversations, self._options, self._stop) if conversations else []
+    def _rendered(self, conversations: Sequence[Conversation], forms: Forms) -> list[Rendering]:
+        options = {**self._options, **tool_options(self._tools, forms)}
+        shaped = [(shape(messages, forms), generation, options) for messages, generation in conversations]
+        return _rendered(self._tokenizer, shaped, self._stop)
 
     def _learned_for(self, conversations: Sequence[Sequence[Sewn]]) -> Learned:
         """What is known of the template, with all that these conversations have."""
-        key = f"{_digest(self._source)} {bool(self._options.get('tools'))}"
+        key = f"{_digest(self._source)} {bool(self._tools)}"
         learned = before = self._cache.learned.get(key) or Learned()
         for messages in conversations:
-            learned = learned.knowing(parts_of(messages, learned.forms), self._try)
-            if learned.forms.beside == "inserted" or any(each.written for each in messages):
-                learned = learned.framing(self._try)
+            parts = parts_of(messages, learned.forms)
+            if self._tools:
+                parts.add("tools")
+            learned = learned.knowing(parts, self._try, self._cache.seams.spelled)
+            if any(each.written for each in messages):
+                learned = learned.framing(self._try, self._cache.seams.spelled)
         if learned is not before:
             self._cache.learned = {**self._cache.learned, key: learned}
         return learned
 
-    def _try(self, conversations: Sequence[tuple[list[Json], bool]], flat: bool) -> list[Rendering]:
+    def _try(self, conversations: Sequence[tuple[Sequence[Sewn], bool, Forms]]) -> list[Rendering]:
         """Conversations with invented words, rendered on an invented day, so that no session decides."""
         options = _clock(self._source, INVENTED_DATE)
         if "chat_template" in self._options:
             options.setdefault("chat_template", self._source)
-        if self._options.get("tools"):
-            options["tools"] = [ladder.TOOL]
-        return _rendered(self._tokenizer, conversations, options, self._stop)
+        tools = [ladder.TOOL] if self._tools else []
+        shaped = [
+            (shape(messages, forms), generation, {**options, **tool_options(tools, forms)})
+            for messages, generation, forms in conversations
+        ]
+        return _rendered(self._tokenizer, shaped, self._stop)
 
     def _filled(self, text: str, replies: Sequence[Sewn], learned: Learned) -> str | None:
         """A rendered text with each held reply as it was written in its placeholder's place.
@@ -247,33 +259,23 @@ class Template:
         """
         parts, done = [], 0
         for number, reply in enumerate(replies):
-            place = text.find(_placeholder(number), done)
-            if place < 0:
-                return None
             as_text = calls_as_text(reply, learned.forms)
-            frame = Frame("", _placeholder(number)) if as_text else learned.frame
-            if frame is None:
+            shown = _shown(text, done, number, reply, None if as_text else learned)
+            if shown is None:
                 return None
-            lead = next(
-                (each for each in (frame.lead, frame.lead.lstrip()) if text[done:place].endswith(each)), None
-            )
-            end = text.find(frame.end, place)
-            if lead is None or end < 0:
-                return None
-            start, end = place - len(lead), end + (len(frame.end) if as_text else 0)
-            shown, names = text[start:end], [call.name for call in reply.calls]
-            if not as_text:
-                names = names[:1] if learned.forms.several == "apart" else names
-                if shown.count(PLACEHOLDER) != 2 * len(names):
-                    return None
-                for name in names:
-                    shown = shown.replace(_placeholder(number), name, 1)
-            written = reply.written
-            if written is None:
-                parts += [text[done:start], reply.text, shown]
+            start, end = shown
+            part = text[start:end]
+            for call in reply.calls:
+                mark = _placeholder(number)
+                part = part.replace(
+                    mark, call.id if learned.frame and learned.frame.by == "id" else call.name, 1
+                )
+            if reply.written is None:
+                part = reply.text + part
             else:
-                marks = _edges(written) if as_text else shown
-                parts += [text[done:start], self._cache.seams.sewn(written.content, written=marks)]
+                marks = _edges(reply.written) if as_text else part
+                part = self._cache.seams.sewn(reply.written.content, written=marks)
+            parts += [text[done:start], part]
             done = end
         rest = text[done:]
         return None if PLACEHOLDER in rest else "".join([*parts, rest])
@@ -297,11 +299,9 @@ class Template:
         if shared < len(messages):
             sewn, hashes = path.sewn[:shared], path.hashes[: shared + 1]
             calls = {call.id: (each, call) for each in sewn for call in each.calls}
-            count = sum(len(each.calls) for each in sewn)
             for message in messages[shared:]:
-                new = self._sew(message, calls.get(message.tool_call_id), count)
+                new = self._sew(message, calls.get(message.tool_call_id))
                 calls |= {call.id: (new, call) for call in new.calls}
-                count += len(new.calls)
                 sewn.append(new)
                 content = f"{message.role} {len(message.content)} {message.content}{message.thinking}"
                 content += "".join(f" image {picture.sha256}" for picture in message.images)
@@ -311,22 +311,14 @@ class Template:
             path = self._cache.path = KnownPath(list(messages), sewn, hashes)
         return path
 
-    def _sew(
-        self, message: Message, answers: tuple[Sewn, SewnCall] | None = None, calls_before: int = 0
-    ) -> Sewn:
-        """A message with seams. A result `answers` a call; a reply's calls are numbered along the path."""
+    def _sew(self, message: Message, answers: tuple[Sewn, SewnCall] | None = None) -> Sewn:
+        """A message with seams. A result `answers` a call."""
         sewn = self._cache.seams.sewn
         if message.images and self.vision is None:
             raise ImagesRefused(IMAGES_UNSUPPORTED)
         calls = tuple(
-            SewnCall(
-                sewn(call.name),
-                sewn(call.arguments),
-                self._value(call.arguments),
-                call.id,
-                index,
-            )
-            for index, call in enumerate(message.tool_calls, calls_before)
+            SewnCall(sewn(each.name), sewn(each.arguments), self._value(each.arguments), each.id)
+            for each in message.tool_calls
         )
         as_written = bool(calls) and all(call.start < call.end for call in message.tool_calls)
         return Sewn(
@@ -614,11 +606,50 @@ def _held(messages: Sequence[Sewn], learned: Learned) -> tuple[list[Sewn] | None
         if calls_as_text(each, learned.forms):
             held.append(Sewn(each.role, mark, each.thinking))
             continue
-        calls = tuple(replace(call, name=mark) for call in each.calls)
+        by = "id" if learned.frame and learned.frame.by == "id" else "name"
+        calls = tuple(replace(call, **{by: mark}) for call in each.calls)
         # Where each call is a reply of its own, the first one stands for all.
         calls = calls[:1] if learned.forms.several == "apart" else calls
         held.append(Sewn(each.role, "", each.thinking, calls))
     return (held, replies) if replies else (None, [])
+
+
+def _shown(
+    text: str, begin: int, number: int, reply: Sewn, learned: Learned | None
+) -> tuple[int, int] | None:
+    """Where a rendered text shows a held reply, searched from `begin`; None where that is not certain.
+
+    `learned` None: its placeholder stands for all of it.
+    """
+    mark = _placeholder(number)
+    place = text.find(mark, begin)
+    if place < 0:
+        return None
+    if learned is None:
+        return place, place + len(mark)
+    frame = learned.frame
+    if frame is None:
+        return None
+    start = text.rfind(frame.lead, begin, place)
+    calls = 1 if learned.forms.several == "apart" else len(reply.calls)
+    last = place
+    for _ in range(calls - 1):
+        last = text.find(mark, last + 1)
+    end = text.find(frame.end, max(last, place)) if last >= 0 else -1
+    if start < 0 or not (frame.counted or start + len(frame.lead) == place):
+        return None
+    if end < 0 or PLACEHOLDER in text[place:end].replace(mark, ""):
+        return None
+    if frame.closes:
+        end += len(frame.end)
+        # What the model wrote after the last call, and the template writes too.
+        rest = reply.written.content.rpartition(frame.end)[2].strip() if reply.written else ""
+        if rest:
+            end = text.find(rest, end)
+            if end < 0 or text[place:end].strip()[-len(frame.end) :] != frame.end:
+                return None
+            end += len(rest)
+    return start, end
 
 
 def _edges(written: Message) -> str:
@@ -649,32 +680,38 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
 
 def _rendered(
     tokenizer: Any,
-    conversations: Sequence[tuple[list[Json], bool]],
-    options: Mapping[str, Any],
+    conversations: Sequence[tuple[list[Json], bool, Mapping[str, Any]]],
     stop: threading.Event | None,
 ) -> list[Rendering]:
-    """The rendered texts, or why there is none. Raises `TemplateStopped`."""
+    """The rendered texts, or why there is none. Raises `TemplateStopped`.
+
+    Each conversation has the template's options beside the messages; of all of them one template is used.
+    """
+    if not conversations:
+        return []
     if python_renderer(tokenizer) is not None:
-        return [_rendered_by_python(tokenizer, *each, options) for each in conversations]
+        return [_rendered_by_python(tokenizer, *each) for each in conversations]
+    first = conversations[0][2]
     try:
-        source = options.get("chat_template") or tokenizer.get_chat_template(tools=options.get("tools"))
+        source = first.get("chat_template") or tokenizer.get_chat_template(tools=first.get("tools"))
     except Exception as error:
         # Code of whoever made the model can raise anything, and several templates may lack the one.
         return [_refusal(error)] * len(conversations)
-    context = {
+    standard = {
         "tools": None,
         "documents": None,
         # What mlx-lm gives every template.
         "enable_thinking": tokenizer.has_thinking,
         **tokenizer.special_tokens_map,
-        **options,
     }
-    context.pop("chat_template", None)
-    plain = json.loads(json.dumps(context, default=str))
-    contexts = [
-        {"add_generation_prompt": generation, **plain, "messages": messages}
-        for messages, generation in conversations
-    ]
+    plain: dict[str, Json] = {}
+    contexts = []
+    for messages, generation, options in conversations:
+        text = json.dumps({**standard, **options, "chat_template": None}, default=str)
+        if text not in plain:
+            plain[text] = json.loads(text)
+            del plain[text]["chat_template"]
+        contexts.append({"add_generation_prompt": generation, **plain[text], "messages": messages})
     return renderer.render(source, contexts, stop)
 
 
@@ -731,7 +768,7 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
     sample = ""
     for messages in (conversation, conversation[1:]):
         try:
-            sample += text_of(_rendered(tokenizer, [(messages, True)], {}, None)[0])
+            sample += text_of(_rendered(tokenizer, [(messages, True, {})], None)[0])
         except TemplateCutOff:
             raise
         except TemplateRefused:
@@ -742,7 +779,8 @@ def _text_with_control_tokens(tokenizer: Any) -> str:
 def _clock(source: str, date: datetime.date) -> dict[str, Any]:
     """The arguments from which a template takes the date, each only if the source names it."""
     noon = datetime.datetime.combine(date, datetime.time(12))
-    dates = {"date_string": noon.strftime(DATE_FORMAT), "current_date": date.isoformat()}
+    in_words = noon.strftime(DATE_FORMAT)
+    dates = {"date_string": in_words, "current_date": date.isoformat(), "datetime": in_words}
     options: dict[str, Any] = {name: value for name, value in dates.items() if name in source}
     if "strftime_now" in source:
         # Jinja drops a line break after a tag: a second one saves the template's own.

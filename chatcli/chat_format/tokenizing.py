@@ -159,7 +159,8 @@ class Seams:
     def __init__(self, tokenizer: Any, control: Sequence[str]) -> None:
         self._tokenizer = tokenizer
         any_of = "|".join(map(re.escape, control)) or "(?!)"
-        self._spelled = re.compile(any_of)
+        # Matches a control token.
+        self.spelled = re.compile(any_of)
         # They may overlap, so every place where one begins is matched.
         self._begins = re.compile(f"(?=({any_of}))(.)", re.DOTALL)
         self._disguised = _normalized(tokenizer, control)
@@ -170,8 +171,8 @@ class Seams:
         Control tokens that the template has `written` in the same place stay what they are.
         """
         text = text.replace(SEAM, "")
-        if self._spelled.search(text):
-            kept = set(self._spelled.findall(written))
+        if self.spelled.search(text):
+            kept = set(self.spelled.findall(written))
             text = self._begins.sub(lambda begin: begin[2] if begin[1] in kept else f"{begin[2]}{SEAM}", text)
         if not written and self._disguised and self._disguised.intersection(_tokenize(self._tokenizer, text)):
             return SEAM.join(text)

@@ -388,7 +388,7 @@ def by_brute_force(template: Template, path: list[Message]) -> int:
 
 def own_marks(source: str) -> list[str]:
     """The control tokens that a template writes."""
-    marks = re.findall(r"<\|?/?[\w:]+\|?>|\[/?[A-Z]{2,}\]|\[gMASK\]", source)
+    marks = re.findall(r"<\|?/?[\w:]+\|?>|<｜[^\s<>]+｜>|\[/?[A-Z_]{2,}\]|\[gMASK\]", source)
     if "'<|' + m.role + '|>" in source:
         marks += ["<|system|>", "<|user|>", "<|assistant|>"]
     return list(dict.fromkeys([*marks, *tiny.SPECIAL]))

@@ -277,11 +277,11 @@ def test_a_prompt_that_does_not_fit_is_refused_and_the_conversation_goes_on(
 
 
 def test_a_template_that_refuses_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
-    strict = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    strict = "{% if 'You are' in messages[0].content %}{{ raise_exception('no system prompt') }}{% endif %}"
     model = tiny.write_model(tmp_path / "m", "qwen3", template=strict + tiny.OWN_THINK)
     with Harness(model, tmp_path) as harness:
         chat = harness.chat("talk")
-        with pytest.raises(TemplateRefused, match="no system role"):
+        with pytest.raises(TemplateRefused, match="no system prompt"):
             list(turn.take(chat, MESSAGES[0], threading.Event()))
         assert [] == chat.session.conversation.path()
         chat.session.set_system(None)
