@@ -6,6 +6,7 @@ said; a message's depends on those before it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -49,7 +50,7 @@ class Sewn:
     answers: tuple[Sewn, SewnCall] | None = None
     images: int = 0
     written: Message | None = None
-    cache: dict[Forms, list[Json]] = field(default_factory=dict, repr=False)
+    cache: dict[str, list[Json]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Forms:
     tools: Literal["nested", "flat", "definitions", "functions", "withheld"] = "nested"
     no_tools: Literal["none", "empty"] = "none"
 
+    @functools.cached_property
+    def key(self) -> str:
+        """All of it as one text, which is hashed once."""
+        return repr(self)
+
 
 def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
     """The messages as a template takes them."""
@@ -100,9 +106,9 @@ def shape(messages: Sequence[Sewn], forms: Forms) -> list[Json]:
         if tagged:
             turns.append(_tagged(message.role, message.text))
             continue
-        if forms not in message.cache:
-            message.cache[forms] = list(_turns(message, forms))
-        turns += message.cache[forms]
+        if forms.key not in message.cache:
+            message.cache[forms.key] = list(_turns(message, forms))
+        turns += message.cache[forms.key]
     if forms.joined:
         turns = _joined(turns, forms.joined)
     if system is not None:

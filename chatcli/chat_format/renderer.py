@@ -10,10 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chatcli.chat_format import sandbox
 from chatcli.errors import TemplateCutOff, TemplateRefused, TemplateStopped
@@ -29,6 +28,12 @@ READ_BYTES = 1 << 20
 
 # A text, or why there is none.
 Rendering = str | TemplateRefused
+
+
+class Stop(Protocol):
+    """A signal that ends a rendering, such as `threading.Event`. It is asked again and again meanwhile."""
+
+    def is_set(self) -> bool: ...
 
 
 class Renderer:
@@ -62,7 +67,7 @@ class Renderer:
             other.close()
 
     def ask(
-        self, source: str, contexts: Sequence[Mapping[str, Any] | None], stop: threading.Event | None
+        self, source: str, contexts: Sequence[Mapping[str, Any] | None], stop: Stop | None
     ) -> Iterator[Rendering]:
         """What a template makes of each context; of None it is the variables that the template reads.
 
@@ -84,7 +89,7 @@ class Renderer:
         except (ConnectionError, EOFError):
             raise self._ended() from None
 
-    def _read(self, count: int, stop: threading.Event | None) -> bytes:
+    def _read(self, count: int, stop: Stop | None) -> bytes:
         """So many bytes of the answer. Raises `EOFError` if the process ends before."""
         data = bytearray()
         while len(data) < count:
@@ -144,7 +149,7 @@ def start() -> None:
 
 
 def render(
-    source: str, contexts: Sequence[Mapping[str, Any] | None], stop: threading.Event | None = None
+    source: str, contexts: Sequence[Mapping[str, Any] | None], stop: Stop | None = None
 ) -> list[Rendering]:
     """The texts that a template makes of its contexts: plain values, as JSON has them.
 

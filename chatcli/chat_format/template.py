@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,10 @@ from chatcli.chat_format import ladder, renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
 from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape, tool_options
 from chatcli.chat_format.ladder import Learned, parts_of
-from chatcli.chat_format.renderer import Rendering, text_of
-from chatcli.chat_format.tokenizing import Encoder, Seams, common_text, control_tokens
+from chatcli.chat_format.renderer import Rendering, Stop, text_of
+from chatcli.chat_format.tokenizing import Encoded, Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
-from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused
+from chatcli.errors import ImagesRefused, ModelBroken, TemplateCutOff, TemplateRefused, TemplateStopped
 from chatcli.events import ToolCall
 from chatcli.model.vision import Vision, pictures
 from chatcli.store.segments.token_path import common_prefix
@@ -41,7 +41,11 @@ MAX_TEXTS = 4
 MARK_CHARACTERS = 32
 INVENTED_DATE = datetime.date(2025, 1, 1)
 # How many stable prefixes: where the thinking mode changed, those of every message are needed again.
-MAX_PREFIXES = 4096
+MAX_PREFIXES = 1 << 15
+# With so many to find, the path is not rendered for each of them, which takes the square of its length.
+MANY_MESSAGES, COUNTS_AT_ONCE = 256, 32
+# What all renderings of a request may take together.
+REQUEST_SECONDS = 120.0
 # How many of a long path's last messages stand for all of it in most renderings.
 RECENT_MESSAGES = 8
 SAMPLE = [("system", "a"), ("user", "b"), ("assistant", "c"), ("user", "d")]
@@ -55,6 +59,29 @@ INVENTED_CALL = ToolCall("tool", "{}", "call")
 # In place of the name of what a reply calls, while the template shows the call: what was written goes there.
 # A noncharacter around a number, which no message holds.
 PLACEHOLDER = "\ufdd1"
+
+
+class Limit:
+    """A signal that ends renderings: another one, or that all of them took too long together."""
+
+    def __init__(self, stop: Stop | None, seconds: float = REQUEST_SECONDS) -> None:
+        self._stop, self.seconds, self._left = stop, seconds, seconds
+        self._began: float | None = None
+
+    def is_set(self) -> bool:
+        return self.is_over() or (self._stop is not None and self._stop.is_set())
+
+    def is_over(self) -> bool:
+        running = 0.0 if self._began is None else time.monotonic() - self._began
+        return running > self._left
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        if self._began is not None:
+            self._left -= time.monotonic() - self._began
+        self._began = None
 
 
 # A rendered continuation, and the invented texts of which one stands where it diverges from others.
@@ -154,16 +181,16 @@ class Template:
         effort: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         vision: Vision | None = None,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """`date` is ISO 8601; `think` and `effort` None leave the template's own default.
 
         `arguments` that the template does not read are left out. `cache` is of the same tokenizer; without
         one, nothing that other templates computed is reused. Without `vision` images are refused. `stop`
-        ends a rendering, which is refused then.
+        ends a rendering, which is refused then, as it is after `REQUEST_SECONDS` of all renderings together.
         """
         self.vision = vision
-        self._tokenizer, self._stop = tokenizer, stop
+        self._tokenizer, self._stop = tokenizer, Limit(stop)
         self._cache = cache or TemplateCache.of(tokenizer)
         self._tools = list((arguments or {}).get("tools") or ())
         self._source = _source(tokenizer, bool(self._tools))
@@ -222,7 +249,20 @@ class Template:
     def _rendered(self, conversations: Sequence[Conversation], forms: Forms) -> list[Rendering]:
         options = {**self._options, **tool_options(self._tools, forms)}
         shaped = [(shape(messages, forms), generation, options) for messages, generation in conversations]
-        return _rendered(self._tokenizer, shaped, self._stop)
+        return self._limited(shaped)
+
+    def _limited(self, shaped: Sequence[tuple[list[Json], bool, Mapping[str, Any]]]) -> list[Rendering]:
+        """Raises `TemplateStopped`, and `TemplateCutOff` once all renderings took too long together."""
+        with self._stop:
+            try:
+                return _rendered(self._tokenizer, shaped, self._stop)
+            except TemplateStopped:
+                if not self._stop.is_over():
+                    raise
+        raise TemplateCutOff(
+            f"The model's chat template needs over {self._stop.seconds:g} seconds for this conversation: "
+            "begin a new one, or choose another model with -m."
+        )
 
     def _learned_for(self, conversations: Sequence[Sequence[Sewn]]) -> Learned:
         """What is known of the template, with all that these conversations have."""
@@ -249,7 +289,7 @@ class Template:
             (shape(messages, forms), generation, {**options, **tool_options(tools, forms)})
             for messages, generation, forms in conversations
         ]
-        return _rendered(self._tokenizer, shaped, self._stop)
+        return self._limited(shaped)
 
     def _filled(self, text: str, replies: Sequence[Sewn], learned: Learned) -> str | None:
         """A rendered text with each held reply as it was written in its placeholder's place.
@@ -402,10 +442,105 @@ class Template:
         cut alike. `known` are those that were computed before, by number of messages.
         """
         first = 0 if messages[0].role != "system" else 1
-        return [
-            known[count] if count in known else self._stable_prefix(messages[:count]).tokens
-            for count in range(first, len(messages) + 1)
-        ]
+        counts = range(first, len(messages) + 1)
+        hashes = self._known(messages).hashes
+        missing = [c for c in counts if c not in known and (self.key, hashes[c]) not in self._cache.prefixes]
+        measured: dict[int, StablePrefix] = {}
+        if len(missing) > MANY_MESSAGES:
+            measured = self._along(messages, missing)
+            newest = {(self.key, hashes[count]): prefix for count, prefix in measured.items()}
+            kept = dict(list(self._cache.prefixes.items())[len(newest) - MAX_PREFIXES :])
+            self._cache.prefixes = {**kept, **newest} if len(newest) < MAX_PREFIXES else newest
+        positions = []
+        for count in counts:
+            if count in known:
+                positions.append(known[count])
+                continue
+            prefix = measured.get(count) or self._cache.prefixes.get((self.key, hashes[count]))
+            positions.append((prefix or self._stable_prefix(messages[:count])).tokens)
+        return positions
+
+    def _along(self, messages: Sequence[Message], counts: Sequence[int]) -> dict[int, StablePrefix]:
+        """The stable prefix after so many messages each, in time that is linear in the path.
+
+        As `_ask_recent` has it, but for one thing: that the last messages stand for all of them is not seen
+        from two renderings of the whole path up to there, but from one of all of it and more, which has in
+        the same place what the last messages alone give. Those where that is not so are left out.
+        """
+        if self.vision is not None and pictures(messages):
+            return {}
+        later = [Message("assistant", INVENTED_TEXTS[0]), INVENTED_QUESTION] * RECENT_MESSAGES
+        path = [*messages, *next_input(messages), *later]
+        whole = self._cache.encoder.encoded(self.text(path, generation=True))
+        sewn, first = self._sewn(messages), int(messages[0].role == "system")
+        local: dict[tuple[int, tuple[str, bool]], bool] = {}
+        found: dict[int, StablePrefix] = {}
+        # Of the last count: where its last messages begin, and how much longer the whole text is than theirs.
+        begun, shift = 0, -1
+        question = 0
+        starts: dict[int, int] = {}
+        for count in range(1, len(messages) + 1):
+            # The last question that has enough messages after it.
+            if (at := count - RECENT_MESSAGES) > first and messages[at].role == "user":
+                question = at
+            starts[count] = question
+        for some in _batches([count for count in counts if starts.get(count)], COUNTS_AT_ONCE):
+            asked: list[tuple[int, bool, list[Continuation]]] = []
+            conversations: list[Conversation] = []
+            for count in some:
+                last, start = messages[count - 1], starts[count]
+                kind = (count.bit_length(), _kind(last))
+                if kind not in local:
+                    local[kind] = bool(self._recent_if_local(messages[:count]))
+                if not local[kind]:
+                    continue
+                recent = [*sewn[:first], *sewn[start:count]]
+                follows = [self._following(recent, message) for message in next_input([last])]
+                continuations = self._continuations(recent, [last])
+                moved = begun != start
+                if moved:
+                    before = [*sewn[:first], *sewn[begun or start : count], *follows]
+                    conversations.append((before, True))
+                conversations.append(([*recent, *follows], True))
+                conversations += [(each.messages, True) for each in continuations]
+                asked.append((count, moved, continuations))
+                begun = start
+            renderings = iter(self._render_all(conversations))
+            for count, moved, continuations in asked:
+                before_text = next(renderings) if moved else ""
+                prompt = next(renderings)
+                others = [next(renderings) for _ in continuations]
+                if not isinstance(prompt, str) or not isinstance(before_text, str):
+                    shift = -1
+                    continue
+                if shift < 0:
+                    path = [*messages[:count], *next_input(messages[:count])]
+                    shift = len(self.text(path, generation=True)) - len(prompt)
+                elif moved:
+                    shift += len(before_text) - len(prompt)
+                try:
+                    probes = [_prompt_probe([messages[count - 1]], prompt), *_probes(continuations, others)]
+                except TemplateRefused:
+                    continue
+                texts = [text for text, _ in probes]
+                common = common_text(texts)
+                head, end = common_text([prompt, whole.text[: len(prompt)]]), shift + common
+                if whole.text[shift + head : end] != prompt[head:common]:
+                    shift = -1
+                    continue
+                found[count] = self._shared_from(whole, end, [text[common:] for text in texts], probes)
+        return found
+
+    def _shared_from(
+        self, whole: Encoded, position: int, rests: Sequence[str], probes: Sequence[Probe]
+    ) -> StablePrefix:
+        """What probes share that part after so many characters of a long text."""
+        pairs = zip(rests, probes, strict=True)
+        invented = sum(rest.lstrip().startswith(starts) for rest, (_, starts) in pairs)
+        encoder = self._cache.encoder
+        shared = encoder.shared_from(whole, position, rests, any_text_follows=invented > 1)
+        shared = max(min(shared, encoder.length_from(whole, position, rests[0]) - 1), 0)
+        return StablePrefix(shared, position)
 
     def _path_key(self, messages: Sequence[Message]) -> tuple[str, str]:
         """Identifies this template and a path."""
@@ -673,6 +808,11 @@ def _kind(message: Message) -> tuple[str, bool]:
     return message.role, bool(message.tool_calls)
 
 
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
     """The newest `size` items; a new dictionary, so that no other thread sees one change."""
     return {**dict(list(items.items())[1 - size :]), key: value}
@@ -681,7 +821,7 @@ def _with_newest(items: dict[K, T], key: K, value: T, size: int) -> dict[K, T]:
 def _rendered(
     tokenizer: Any,
     conversations: Sequence[tuple[list[Json], bool, Mapping[str, Any]]],
-    stop: threading.Event | None,
+    stop: Stop | None,
 ) -> list[Rendering]:
     """The rendered texts, or why there is none. Raises `TemplateStopped`.
 

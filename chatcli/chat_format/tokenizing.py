@@ -61,9 +61,9 @@ class Encoder:
 
     def encode(self, text: str) -> list[int]:
         """Token ids, the same as those of the whole text tokenized at once."""
-        return self._encoded(text).tokens
+        return self.encoded(text).tokens
 
-    def _encoded(self, text: str) -> Encoded:
+    def encoded(self, text: str) -> Encoded:
         """A text of which only what comes after the beginning of one of the last two is looked at."""
         last = self._last
         for known in last:
@@ -93,22 +93,35 @@ class Encoder:
         `any_text_follows`: other texts may have any character where these diverge. Only the piece in which
         they diverge is tokenized for each of them.
         """
-        first, common = self._encoded(before + texts[0]), len(before) + common_text(texts)
+        first, common = self.encoded(before + texts[0]), len(before) + common_text(texts)
+        rests = [text[common - len(before) :] for text in texts]
+        return self.shared_from(first, common, rests, any_text_follows=any_text_follows)
+
+    def shared_from(
+        self, whole: Encoded, position: int, rests: Sequence[str], *, any_text_follows: bool = False
+    ) -> int:
+        """How many leading tokens texts share that part after the first `position` characters of `whole`.
+
+        `rests` are what they go on with. This takes no longer for a long text than for a short one.
+        """
         # From the last mark that lies before: at the text's beginning there may be none.
-        at = bisect_right(first.starts, common) - 1
-        while at > 0 and not self._marks.match(first.text, first.starts[at], common):
+        at = bisect_right(whole.starts, position) - 1
+        while at > 0 and not self._marks.match(whole.text, whole.starts[at], position):
             at -= 1
-        start = first.starts[at]
-        within, later = before[start:], max(start - len(before), 0)
-        rests = [within + text[later:] for text in texts]
-        tails = [self._tokenize(self._first_piece(rest)) for rest in rests]
+        before = whole.text[whole.starts[at] : position]
+        texts = [before + rest for rest in rests]
+        tails = [self._tokenize(self._first_piece(text)) for text in texts]
         if _shared(tails) == min(map(len, tails)):
             # Other text with the same tokens, such as unknown characters.
-            tails = [self._tokenize(rest) for rest in rests]
+            tails = [self._tokenize(text) for text in texts]
         if any_text_follows:
-            end = first.text[start:common]
-            tails.append(self._tokenize(end + self._merging(end[-END_CHARACTERS:])))
-        return first.offsets[at] + _shared(tails)
+            tails.append(self._tokenize(before + self._merging(before[-END_CHARACTERS:])))
+        return whole.offsets[at] + _shared(tails)
+
+    def length_from(self, whole: Encoded, position: int, rest: str) -> int:
+        """How many tokens a text has that goes on with `rest` after `position` characters of `whole`."""
+        at = max(bisect_right(whole.starts, position - self._longest_mark) - 1, 0)
+        return whole.offsets[at] + len(self._tokenize(whole.text[whole.starts[at] : position] + rest))
 
     def _merging(self, end: str) -> str:
         """The next character that changes most tokens of a text with this end."""

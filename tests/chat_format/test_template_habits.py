@@ -191,7 +191,7 @@ def template_of(folder: Path, source: str, tools: Sequence[Mapping[str, Any]]) -
 
 
 def as_transformers_has_it(template: Template, history: History) -> str | None:
-    """What transformers renders of the messages as its documentation gives them; None where that is refused."""
+    """What transformers renders of messages as its documentation gives them; None where it refuses."""
     messages: list[dict[str, Any]] = []
     for message in history.messages:
         fields: dict[str, Any] = {"role": message.role, "content": message.content}

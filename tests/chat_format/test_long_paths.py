@@ -1,0 +1,108 @@
+"""Boundaries of paths of many messages: the same as of each message by itself, in linear time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mlx_lm.utils import load_tokenizer
+
+from chatcli.chat_format.template import MANY_MESSAGES, Template
+from chatcli.conversation.tree import Message
+from chatcli.errors import TemplateStopped
+from chatcli.events import ToolCall
+from tests.chat_format.test_template_limits import FORGETS, KEEPS_SIX, varied
+from tests.support import tiny
+from tests.support.families import at_night
+from tests.support.templates import DATE, QWEN3_TOOLS, TEMPLATES, TOOL_MARKS, Templates
+
+COUNT = MANY_MESSAGES + 60
+ENOUGH = range(17, COUNT, 23)
+
+
+def letters(count: int) -> list[Message]:
+    return [Message("assistant" if number % 2 else "user", "x") for number in range(count)]
+
+
+def one_by_one(template: Template, path: list[Message], counts: range) -> list[int]:
+    """The last boundary of each beginning of a path, each found by itself."""
+    return [template.boundaries(path[:count], dict.fromkeys(range(count), 1))[-1] for count in counts]
+
+
+@pytest.mark.parametrize(
+    "name", [each if each in ("qwen3", "gpt-oss") else at_night(each) for each in TEMPLATES]
+)
+@pytest.mark.parametrize("path", [letters(COUNT), varied(COUNT)], ids=["letters", "varied"])
+def test_many_boundaries_are_those_of_each_message(load: Templates, name: str, path: list[Message]) -> None:
+    first = int(path[0].role == "system")
+    boundaries = load(name).boundaries(path, {})
+    assert one_by_one(load(name), path, ENOUGH) == [boundaries[count - first] for count in ENOUGH]
+
+
+@pytest.mark.parametrize("source", [KEEPS_SIX, FORGETS])
+def test_many_boundaries_of_a_template_that_looks_far_back_are_those_of_each(
+    tmp_path: Path, source: str
+) -> None:
+    tiny.write_tokenizer(tmp_path, source)
+    tokenizer, path = load_tokenizer(tmp_path), varied(COUNT)
+    boundaries = Template(tokenizer, DATE).boundaries(path, {})
+    assert one_by_one(Template(tokenizer, DATE), path, ENOUGH) == [boundaries[each - 1] for each in ENOUGH]
+
+
+def test_many_boundaries_of_a_tool_loop_are_those_of_each_message(tmp_path: Path) -> None:
+    tiny.write_tokenizer(tmp_path, QWEN3_TOOLS, [*tiny.SPECIAL, *TOOL_MARKS])
+    tokenizer = load_tokenizer(tmp_path)
+    path: list[Message] = []
+    while len(path) < COUNT:
+        number = len(path)
+        call = ToolCall("weather", f'{{"city": "{number}"}}', f"call_{number}")
+        path.append(Message("user", f"{number}?"))
+        path.append(Message("assistant", "", "So.", tool_calls=(call,)))
+        path.append(Message("tool", f"{number} degrees", tool_call_id=call.id))
+        path.append(Message("assistant", f"{number}."))
+    boundaries = Template(tokenizer, DATE).boundaries(path, {})
+    assert one_by_one(Template(tokenizer, DATE), path, ENOUGH) == [boundaries[count] for count in ENOUGH]
+
+
+class CountingTemplate(Template):
+    """A template that counts the messages that it renders."""
+
+    messages = 0
+
+    def _render_all(self, conversations: object) -> object:
+        self.messages += sum(len(messages) for messages, _ in conversations)  # type: ignore[attr-defined]
+        return super()._render_all(conversations)  # type: ignore[arg-type]
+
+
+def test_boundaries_render_each_message_as_often_in_a_long_path_as_in_a_short_one(load: Templates) -> None:
+    tokenizer, rendered = load("qwen3")._tokenizer, {}
+    for count in (400, 1600):
+        template = CountingTemplate(tokenizer, DATE)
+        template.boundaries(letters(count), {})
+        rendered[count] = template.messages / count
+    assert rendered[1600] < 1.3 * rendered[400]
+
+
+@dataclass(frozen=True)
+class Signal:
+    is_set: Callable[[], bool]
+
+
+def test_a_stop_ends_the_search_for_boundaries(load: Templates) -> None:
+    asked, stop = [], threading.Event()
+
+    def is_set() -> bool:
+        asked.append(time.monotonic())
+        return stop.is_set()
+
+    template = Template(load("qwen3")._tokenizer, DATE, stop=Signal(is_set))
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(TemplateStopped):
+        template.boundaries(letters(20_001), {})
+    assert time.monotonic() - began < 5
+    assert asked
