@@ -17,7 +17,7 @@ from tests import ROOT
 
 PAGES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "docs/*.md", "chatcli/**/*.md", "training/**/*.md")
+    for pattern in ("*.md", "docs/*.md", "chatcli/**/*.md")
     for path in ROOT.glob(pattern)
 )
 GUIDE = (ROOT / "docs" / "guide.md").read_text()

@@ -1,7 +1,4 @@
-"""pocket, the small thinking model that ships with chatcli.
-
-How it was made and what it can do: training/pocket/README.md in the repository.
-"""
+"""pocket, the small thinking model that ships with chatcli; docs/pocket.md is its model card."""
 
 from pathlib import Path
 

@@ -1,8 +1,9 @@
-"""Tests of pocket, the built-in model: its folder, its template, its generator and its talk."""
+"""pocket, the built-in model: its folder and template, and what docs/pocket.md says that it can do."""
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -11,53 +12,131 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from chatcli import Chat
 from chatcli.pocket import FOLDER
-from training.pocket import grammar, people
-from training.pocket import tokenizer as words
-from training.pocket.configuration import Shape, export_configuration
-from training.pocket.conversations import Difficulty, conversation
-from training.pocket.talk import Engine, Talk
-from training.pocket.values import Source
+from tests.pocket.names import unknown_names
+from tests.support.program import Program
 
 HISTORY = [
     {"role": "user", "content": "hi"},
     {"role": "assistant", "content": "Hello!", "reasoning_content": "A greeting."},
     {"role": "user", "content": "bye"},
 ]
+HELP = """\
+How do I resume a conversation?
+How do I leave?
+how do i get out of this thing
+Which key stops a reply?
+How can I stop you in the middle of an answer?
+Where can I see a list of all the commands?
+Is there a way to use a different model?
+Can I switch the model while it's already running?
+How do I start chatcli with another model?
+Do I need to save my conversation before I close the window?
+And how do I pick it up again tomorrow?
+I made a mess 3 messages ago, can I go back to before that?
+Is there an overview of the conversation with all its forks?
+What do I type to try a second version of this chat without losing the first?
+How do I have you answer the same question once more?
+typo in my last message, how do I fix it
+how do i get this chat into a file i can mail to my colleague?
+How do I see what the model is thinking?
+what does /rewind do?
+What does /branch do?
+quick q, what's /export for
+and ctrl-d?
+Which models are there on my machine?
+How do I turn thinking off?
+How do I change the temperature?
+How do I delete a session?
+How do I rename this session?
+How do I list my sessions?
+How do I search my old conversations?
+How much disk do the checkpoints take?
+How do I clear the cache?
+How do I limit the size of the cache?
+How do I use chatcli in a script?
+How do I get JSON out of chatcli?
+How do I serve an API for other programs?
+Something is odd. How do I check my installation?
+How do I measure the speed?
+How do I set a system prompt?
+How do I write a message of several lines?
+Which version of chatcli is this?
+"""
+# What is told in the first three messages, and what is asked for after the tenth: (question, answer).
+TALKS = [
+    (
+        ["My dog is called Biscuit.", "I live in Lisbon.", "My sister Anna is a nurse."],
+        [
+            ("What is my dog's name?", "Biscuit"),
+            ("Which city do I live in?", "Lisbon"),
+            ("What does Anna do?", "nurse"),
+        ],
+    ),
+    (
+        ["My cat is called Momo.", "My favourite colour is green.", "I work as a baker."],
+        [
+            ("What's my cat called?", "Momo"),
+            ("What is my favourite colour?", "green"),
+            ("What is my job?", "baker"),
+        ],
+    ),
+    (
+        ["My name is Jürgen.", "The gate code is 4417.", "My brother lives in Oslo."],
+        [("What is my name?", "Jürgen"), ("What is the gate code?", "4417"), ("Where does he live?", "Oslo")],
+    ),
+]
+BETWEEN = ["hi", "What is 47 + 38?", "thanks", "Who are you?", "How do I leave?", "ok", "What is 9 - 4?"]
+WORDS = (
+    "river lamp seven quickly because blue never carry window again salt Tuesday machine sorry your and "
+    "what who my is are me you told name where plus minus branch cache token whisper forty"
+)
+# At least three words, or twelve characters, three times in a row.
+LOOP = re.compile(r"((?:\S+\s+){3,}?|.{12,}?)\1{2,}", re.DOTALL)
 
 
 @cache
-def engine() -> Engine:
-    return Engine.open(FOLDER)
-
-
-@cache
-def tokenizer(folder: Path) -> Any:
-    """The recipe's tokenizer, from few conversations, as mlx-lm loads it."""
-    words.save(words.train(count=200), folder)
-    export_configuration(Shape(words.SIZE), folder)
-    return load_tokenizer(folder)
-
-
-@pytest.fixture
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return tokenizer(tmp_path_factory.getbasetemp())
+def tokenizer() -> Any:
+    return load_tokenizer(FOLDER)
 
 
 def render(**options: Any) -> str:
-    text: str = engine().tokenizer.apply_chat_template(HISTORY, tokenize=False, **options)
-    return text
+    return str(tokenizer().apply_chat_template(HISTORY, tokenize=False, **options))
 
 
-def replies(*lines: str, think: bool = True) -> list[str]:
-    talk = Talk(engine(), think)
-    return [talk.say(line).text for line in lines]
+@pytest.fixture
+def pocket(tmp_path: Path) -> Program:
+    return Program(tmp_path / "home", FOLDER)
 
 
-def talks(seed: int, held: bool = False) -> list[list[str]]:
-    source = Source(Random(seed), held)
-    conversations = [conversation(source, Difficulty()) for _ in range(300)]
-    return [[turn.user + turn.thinking + turn.reply for turn in talk.turns] for talk in conversations]
+def replies(folder: Path, *lines: str, **options: Any) -> list[str]:
+    with Chat(model="pocket", sessions=folder, **options) as chat:
+        return [chat.send(line).text() for line in lines]
+
+
+def asked_each(program: Program, questions: str) -> list[dict[str, Any]]:
+    """The answers to the lines of `questions`, each asked alone."""
+    result = program.run("ask", "--each", "-", "--json", "--no-cache", stdin=questions)
+    return list(result.lines())
+
+
+def random_messages(count: int) -> list[str]:
+    """Words in no order, keys hit at random, a piece over and over, letters of other scripts, emoji, sums."""
+    rng, messages = Random(7), []
+    for number in range(count):
+        some = rng.choices(WORDS.split(), k=rng.randint(1, 20))
+        letters = [chr(rng.choice([0x3B1, 0x430, 0x5D0, 0x905, 0x3041, 0x4E00]) + n) for n in range(20)]
+        kinds = (
+            " ".join(some),
+            "".join(rng.choices("asdfghjkl;1234567890-=+*/ ", k=30)).strip() or "f",
+            rng.choice([" ", ", ", "! "]).join([" ".join(some[:4])] * rng.randint(2, 25)),
+            "".join(letters[: rng.randint(1, 20)]),
+            "".join(rng.choices("😀😂🥲👍🔥🎉🐙☕❓", k=rng.randint(1, 12))),
+            "what is " + " ".join(some) + "?",
+        )
+        messages.append(kinds[number % len(kinds)])
+    return messages
 
 
 def test_the_folder_is_small() -> None:
@@ -71,7 +150,7 @@ def test_the_config_is_a_wrapped_text_config() -> None:
 
 
 def test_it_thinks() -> None:
-    assert engine().tokenizer.has_thinking is True
+    assert tokenizer().has_thinking is True
 
 
 def test_generation_prompt_opens_thinking() -> None:
@@ -92,136 +171,103 @@ def test_thinking_of_earlier_turns_is_dropped() -> None:
 
 def test_a_system_message_comes_first() -> None:
     messages = [{"role": "system", "content": "Be kind."}, *HISTORY]
-    text = engine().tokenizer.apply_chat_template(messages, tokenize=False)
+    text = tokenizer().apply_chat_template(messages, tokenize=False)
     assert text.startswith("<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nhi")
 
 
 def test_digits_are_single_tokens() -> None:
-    tokens = engine().tokenizer.convert_ids_to_tokens(engine().tokenizer.encode("4417"))
-    assert tokens == ["4", "4", "1", "7"]
+    assert tokenizer().convert_ids_to_tokens(tokenizer().encode("4417")) == ["4", "4", "1", "7"]
 
 
 @pytest.mark.parametrize(
     "text",
     ["Zorblat's café — 17:45!", "  two  spaces\n\nand lines", "日本", "BOB and iPhone", "👩‍🚀 **Bob**"],
 )
-def test_any_text_survives_the_tokenizer(text: str, recipe: Any) -> None:
-    assert recipe.decode(recipe.encode(text)) == text
+def test_any_text_survives_the_tokenizer(text: str) -> None:
+    assert tokenizer().decode(tokenizer().encode(text)) == text
 
 
 @pytest.mark.parametrize("value", ["Jürgen", "小白", "Zorblat", "red Fiat", "44-17-9", "**Bob**"])
-def test_a_value_has_the_same_tokens_wherever_it_stands(value: str, recipe: Any) -> None:
-    alone = recipe.encode(value)[1 if value[0].isupper() else 0 :]
+def test_a_value_has_the_same_tokens_wherever_it_stands(value: str) -> None:
+    alone = tokenizer().encode(value)[1 if value[0].isupper() else 0 :]
     for before in ("", "I am ", '"', "(", "line\n", "is: "):
-        assert recipe.encode(before + value)[-len(alone) :] == alone
+        assert tokenizer().encode(before + value)[-len(alone) :] == alone
 
 
-def test_a_name_and_the_same_in_small_letters_share_their_tokens(recipe: Any) -> None:
-    assert recipe.encode("Zorblat")[1:] == recipe.encode("zorblat")
-
-
-def test_text_streams_with_its_capitals(recipe: Any) -> None:
-    detokenizer, text = recipe.detokenizer, ""
+def test_text_streams_with_its_capitals() -> None:
+    detokenizer, text = tokenizer().detokenizer, ""
     detokenizer.reset()
-    for token in recipe.encode("Bob met ANNA in São Paulo 小白."):
+    for token in tokenizer().encode("Bob met ANNA in São Paulo 小白."):
         detokenizer.add_token(token)
         text += detokenizer.last_segment
     detokenizer.finalize()
     assert text + detokenizer.last_segment == "Bob met ANNA in São Paulo 小白."
 
 
-@pytest.mark.parametrize(
-    ("said", "of_anna"),
-    [
-        ("I live in Oslo", "Anna lives in Oslo"),
-        ("I'm a nurse and I like my job", "Anna is a nurse and she likes her job"),
-        ("my job is dull", "Anna's job is dull"),
-        ("do I have a dog?", "does Anna have a dog?"),
-        ("where was I born?", "where was Anna born?"),
-        ("I have to buy milk", "Anna has to buy milk"),
-        ("I don't like rain", "Anna doesn't like rain"),
-        ("I can play chess", "Anna can play chess"),
-        ("what can't I stand?", "what can't Anna stand?"),
-        ("what don't I like?", "what doesn't Anna like?"),
-        ("I became a nurse", "Anna became a nurse"),
-        ("who pays me?", "who pays Anna?"),
-        ("what car is mine?", "what car is Anna's?"),
-        ("I am teaching myself Greek", "Anna is teaching herself Greek"),
-    ],
-)
-def test_what_is_said_of_oneself_can_be_said_of_another(said: str, of_anna: str) -> None:
-    assert grammar.about(said, people.Who("", "Anna", "she").person("Anna")) == of_anna
+@pytest.mark.parametrize(("told", "asked"), TALKS)
+def test_it_recalls_over_ten_turns(told: list[str], asked: list[tuple[str, str]], tmp_path: Path) -> None:
+    answers = replies(tmp_path, *told, *BETWEEN, *(question for question, _ in asked))
+    recalled = answers[len(told) + len(BETWEEN) :]
+    assert all(value in reply for reply, (_, value) in zip(recalled, asked, strict=True)), recalled
 
 
-def test_what_is_said_of_oneself_can_be_repeated() -> None:
-    assert grammar.yours("I keep my bees where we live") == "you keep your bees where you live"
-
-
-def test_the_generator_is_determined_by_its_seed() -> None:
-    assert talks(3) == talks(3)
-    assert talks(3) != talks(4)
-
-
-@pytest.mark.parametrize("kind", ["name", "place", "password", "word", "pet", "when", "spot"])
-def test_training_and_evaluation_share_no_value(kind: str) -> None:
-    trained, held = Source(Random(1)), Source(Random(2), held=True)
-    ours = {trained.draw(kind).lower() for _ in range(2000)}
-    others = {held.draw(kind).lower() for _ in range(300)}
-    assert {v for v in ours & others if not v.isdigit()} == set()
-
-
-def test_it_remembers_a_dog_and_a_city() -> None:
+def test_the_latest_of_two_tellings_wins(tmp_path: Path) -> None:
     answers = replies(
-        "My dog is called Biscuit and I live in Lisbon.",
-        "What is 47 + 38?",
-        "thanks",
-        "What is my dog's name?",
-        "Which city do I live in?",
+        tmp_path, "My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?"
     )
-    assert answers[1] == "47 + 38 = 85."
-    assert answers[3:] == ["Your dog is called Biscuit.", "You live in Lisbon."]
-
-
-def test_the_latest_of_two_tellings_wins() -> None:
-    answers = replies("My cat is called Momo.", "Actually, my cat is called Fizz.", "What's my cat called?")
     assert answers[-1] == "Your cat is called Fizz."
 
 
+def test_it_does_sums(pocket: Program) -> None:
+    problems = [(47, "+", 38), (90, "-", 34), (17, "-", 52), (99, "+", 99), (402, "-", 59)]
+    results = [a + b if sign == "+" else a - b for a, sign, b in problems]
+    sums = [f"{a} {sign} {b}" for a, sign, b in problems]
+    answers = asked_each(pocket, "".join(f"What is {each}?\n" for each in sums))
+    assert [answer["text"] for answer in answers] == [
+        f"{each} = {result}." for each, result in zip(sums, results, strict=True)
+    ]
+
+
+def test_it_goes_round_in_no_loop(pocket: Program) -> None:
+    sent = random_messages(60)
+    for message, answer in zip(sent, asked_each(pocket, "\n".join(sent)), strict=True):
+        assert answer["finish_reason"] == "stop", answer
+        for text in (answer["thinking"], answer["text"]):
+            circles = [match[0].strip() for match in LOOP.finditer(f"{text} ")]
+            assert [circle for circle in circles if circle.casefold() not in message.casefold()] == []
+
+
+def test_every_command_that_it_names_exists(pocket: Program) -> None:
+    answers = asked_each(pocket, HELP)
+    assert len(answers) == 40
+    named = " ".join(answer["text"] for answer in answers)
+    assert unknown_names(named) == []
+    assert {"/resume", "/tree", "/export", "/regenerate", "Ctrl-D"} <= set(re.findall(r"/\w+|Ctrl-\w", named))
+
+
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("answer", "gone"),
     [
-        ("What is 90 - 34?", "90 - 34 = 56."),
-        ("17 minus 52", "17 - 52 = -35."),
-        ("99+99=?", "99 + 99 = 198."),
+        ("Type /rewound 3.", "/rewound"),
+        ("Run chatcli lost NAME.", "chatcli lost"),
+        ("Run chatcli cache burn.", "chatcli cache burn"),
+        ("Start with --no-panic.", "--no-panic"),
+        ("Type /set heat 0.7.", "setting heat"),
+        ("Press Ctrl-Q.", "Ctrl-Q"),
     ],
 )
-def test_it_does_sums(asked: str, answer: str) -> None:
-    assert replies(asked) == [answer]
+def test_a_name_that_is_gone_is_found(answer: str, gone: str) -> None:
+    assert unknown_names(answer)[0] == gone
 
 
-def test_it_says_what_it_is() -> None:
-    assert replies("Who are you?")[0].startswith("I am pocket, the tiny model built into chatcli.")
+def test_it_says_what_it_is_and_what_it_cannot_do(pocket: Program) -> None:
+    questions = "Who are you?\nWhat is my cat's name?\nWrite a poem about the sea\n"
+    is_, told, poem = (answer["text"] for answer in asked_each(pocket, questions))
+    assert is_.startswith("I am pocket, the tiny model built into chatcli.")
+    assert told == "You have not told me that yet."
+    assert poem.startswith("I am too small to write a poem about the sea.")
 
 
-def test_it_does_not_make_up_what_it_was_not_told() -> None:
-    assert replies("What is my cat's name?") == ["You have not told me that yet."]
-
-
-def test_it_does_not_make_up_poems() -> None:
-    (reply,) = replies("Write a poem about the sea")
-    assert reply.startswith("I am too small to write a poem about the sea.")
-
-
-def test_it_explains_resume() -> None:
-    assert "chatcli resume NAME" in replies("How do I resume a conversation?")[0]
-
-
-def test_it_answers_without_thinking() -> None:
-    answers = replies("My name is Ada.", "What is my name?", think=False)
+def test_it_answers_without_thinking(tmp_path: Path) -> None:
+    answers = replies(tmp_path, "My name is Ada.", "What is my name?", think=False)
     assert answers[-1] == "Your name is Ada."
-
-
-def test_thinking_closes_and_an_answer_follows() -> None:
-    answer = Talk(engine()).say("What is 12 + 9?")
-    assert answer.well_formed
-    assert answer.thinking == "12+9: 2+9=11, write 1 carry 1, 1+0+1=2, makes 21."

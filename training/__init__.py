@@ -1,1 +1,0 @@
-"""What makes the models that chatcli ships; not part of the wheel."""

@@ -1,1 +1,0 @@
-"""Generates the conversations that pocket is trained on, trains it, and evaluates it."""
