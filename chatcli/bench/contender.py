@@ -7,12 +7,25 @@ what the script says.
 from __future__ import annotations
 
 import itertools
-import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from chatcli.bench.scripted import Script
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median, smallest and largest of some numbers."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
 
 
 @dataclass(frozen=True)
@@ -40,8 +53,7 @@ class Answer:
     `greedy` is what the model itself would have generated at each token of the script.
     `opening_seconds` runs from a new process's start until it could take this request.
     `memory_bytes` is what caches hold afterwards, `disk_bytes` what lies on disk, `written_bytes` what
-    this request wrote. `reused_tokens` is 0 where a contender does not report them (`reports_reuse`);
-    `typeahead_tokens` were run while the message was typed, and are not among them.
+    this request wrote. `typeahead_tokens` were run while the message was typed, and are not reused.
     """
 
     prompt_tokens: int
@@ -55,14 +67,10 @@ class Answer:
     disk_bytes: int = 0
     written_bytes: int = 0
     opening_seconds: float = 0.0
-    reports_reuse: bool = True
     typeahead_tokens: int = 0
 
     @property
     def hit_ratio(self) -> float:
-        """NaN where the contender does not report its reuse."""
-        if not self.reports_reuse:
-            return math.nan
         return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     @property

@@ -96,11 +96,6 @@ class Server:
         with self._response("GET", path, None) as response:
             return _json(response.read())
 
-    def post(self, path: str, body: Event) -> Any:
-        """The JSON that answers a request. Raises `ChatcliError`."""
-        with self._response("POST", path, body) as response:
-            return _json(response.read())
-
     def stream(self, path: str, body: Event) -> Iterator[Event]:
         """The events that answer a request, each as it comes. Raises `ChatcliError`."""
         with self._response("POST", path, body) as response:
@@ -127,22 +122,6 @@ class Server:
                 yield response
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise self._error(f"broke off an answer ({error or type(error).__name__})") from error
-
-    def memory(self) -> int:
-        """Resident bytes of its processes; 0 where `ps` does not tell."""
-        try:
-            listing = subprocess.run(
-                ["ps", "-A", "-o", "ppid=,pgid=,rss="],
-                capture_output=True,
-                text=True,
-                timeout=PROBE_TIMEOUT_SECONDS,
-                check=True,
-            ).stdout
-        except (OSError, subprocess.SubprocessError):
-            return 0
-        rows = [[int(cell) for cell in line.split()] for line in listing.splitlines()]
-        groups = {group for parent, group, _ in rows if parent == self._guard.pid}
-        return sum(kibibytes for _, group, kibibytes in rows if group in groups) * 1024
 
     def close(self) -> None:
         """Terminate it, and kill it after the grace time. No process is left afterwards."""

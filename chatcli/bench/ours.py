@@ -7,11 +7,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench import footprint
 from chatcli.bench.contender import Answer, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.chat_format.template import Template, TemplateCache
@@ -23,15 +22,16 @@ from chatcli.kv.freeze import arrays_in
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.settings.values import Sampling
+from chatcli.settings.values import DEFAULT_VALUES, Sampling
 from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
-from chatcli.store.segments.token_path import TokenPath
 from chatcli.store.sessions.folder import SessionFile, SessionFolder
 from chatcli.threads.mlx_thread import Worker
 from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext
-from chatcli.turn.typeahead import typeahead
+
+# As where nobody has set it.
+RECOMPUTE_SECONDS = float(str(DEFAULT_VALUES["recompute_seconds"]))
 
 
 class MeasuredCheckpoints(Checkpoints):
@@ -81,15 +81,13 @@ class Chatcli:
 
     def _start(self) -> None:
         """What a new process does with the folder as it is."""
-        self._store = SegmentStore(
-            self._folder, self.loaded.fingerprint, recompute_seconds=footprint.RECOMPUTE_SECONDS
-        )
+        self._store = SegmentStore(self._folder, self.loaded.fingerprint, recompute_seconds=RECOMPUTE_SECONDS)
         self._checkpoints = MeasuredCheckpoints(self._worker, self.loaded, self._store)
 
     def ask(self, request: Request, script: Script) -> Answer:
         written_before = self._store.written_bytes
         began = time.perf_counter()
-        opened, context = self._go_on_from(request, script)
+        opened, context = self.go_on_from(request, script)
         text = request.user_messages[-1]
         (record,) = [
             event.record for event in turn.take(context, text, self._never) if isinstance(event, TurnDone)
@@ -114,7 +112,7 @@ class Chatcli:
             written_bytes=self._store.written_bytes - written_before,
         )
 
-    def _go_on_from(self, request: Request, script: Script) -> tuple[OpenSession, TurnContext]:
+    def go_on_from(self, request: Request, script: Script) -> tuple[OpenSession, TurnContext]:
         """The session with the path that the request goes on from, or a new one, with its head there."""
         path = request.user_messages[:-1]
         holders = (opened for opened in self._sessions if path and path in opened.heads)
@@ -139,16 +137,6 @@ class Chatcli:
         events = list(turn.settle(context, self._never))
         tokens = sum(event.tokens for event in events if isinstance(event, Settled))
         return tokens, time.perf_counter() - began
-
-    def last_conversation(self) -> tuple[Path, TokenPath]:
-        """The folder, and the path of the last conversation."""
-        return self._folder, footprint.path_of(self._context(self._sessions[-1], Sampling()))
-
-    def type_ahead(self, request: Request, script: Script) -> int:
-        """Run the request's last message as while it is typed. Returns its tokens."""
-        _, context = self._go_on_from(request, script)
-        progress = typeahead(context, request.user_messages[-1], self._never)
-        return max((event.tokens for event in progress), default=0)
 
     def reopen(self, ahead: bool) -> None:
         """A new process opens the sessions; `ahead`: it restores the last one before anyone has typed."""
@@ -175,16 +163,3 @@ class Chatcli:
         self._stop()
         self._sessions = []
         shutil.rmtree(self._folder)
-
-
-class ChatcliTypeahead(Chatcli):
-    """chatcli with each message prefilled while it was being typed: the user waits from Enter on."""
-
-    name = "chatcli, typed ahead"
-
-    def ask(self, request: Request, script: Script) -> Answer:
-        written_before = self._store.written_bytes
-        tokens = self.type_ahead(request, script)
-        answer = super().ask(request, script)
-        written = self._store.written_bytes - written_before
-        return replace(answer, ahead_tokens=answer.ahead_tokens + tokens, written_bytes=written)

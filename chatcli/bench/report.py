@@ -1,96 +1,135 @@
-"""A finished race as tables and as JSON."""
+"""A finished race as tables and as JSON: reuse, time and cost of each contender, and where chatcli loses.
+
+"All but the first" leaves out the first request of each repeat, for which nothing is cached yet.
+"""
 
 from __future__ import annotations
 
-import math
 import statistics
 import textwrap
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from chatcli.bench.contender import Answer
-from chatcli.bench.measure import Spread
+from chatcli.bench.contender import Answer, Spread
 from chatcli.bench.race import Race
-from chatcli.bench.standing import (
-    OURS,
-    Share,
-    Standing,
-    ahead_of_ours,
-    at,
-    by_kind,
-    by_label,
-    percentile,
-    standings,
-)
 from chatcli.bench.workloads import Workload
 from chatcli.commands.results import Table
 from chatcli.text import file_size, percent
 
+OURS = "chatcli"
+# Values that differ by a smaller part than this count as equal.
+MARGIN = 0.05
 REPORTED_TURNS = (1, 5, 10, 15, 20, 30, 40)
-REPORTED_PERCENTILES = (50, 90, 99)
-# So many contenders' columns fit beside a label.
-MAX_CONTENDER_COLUMNS = 5
 # Wider headings would take a table beyond 80 columns.
 HEADING_WIDTH = 10
 NO_VALUE = "–"
-ALL_BUT_FIRST = "all but the first"
-OPENING_NOTE = (
-    "Time to open: what was done before the request was known. A server over HTTP loads its weights "
-    "then, the others have theirs."
-)
+OPENING_NOTE = "Time to open: what was done before the request was known."
 
-T = TypeVar("T")
 Values = Mapping[str, float | None]
-Format = Callable[[float], str]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A race that was run, over what and with which model. `notes` are about the whole run."""
+    """A race that was run, over what and with which model."""
 
     workload: Workload
     model: str
     race: Race
-    notes: Sequence[str] = ()
-
-    def titled(self, what: str) -> str:
-        """The title of a table about `what`."""
-        return f"{self.workload.name}, {self.model}: {what}"
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A number of an answer and how it is shown. `more`: a larger one is better."""
+class Share:
+    """Prompt tokens that were reused, and of how many."""
 
-    name: str
-    of: Callable[[Answer], float]
-    text: Format
-    more: bool = False
+    reused_tokens: int
+    prompt_tokens: int
+
+    @classmethod
+    def of(cls, repeats: Sequence[Sequence[Answer]]) -> Share:
+        """The sums over a repeat's answers, of the repeat that reused least."""
+        shares = [
+            cls(sum(each.reused_tokens for each in answers), sum(each.prompt_tokens for each in answers))
+            for answers in repeats
+        ]
+        return min(shares, key=lambda share: share.hit_ratio or 0.0)
+
+    @property
+    def hit_ratio(self) -> float | None:
+        return self.reused_tokens / self.prompt_tokens if self.prompt_tokens else None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One contender's numbers, in seconds, bytes and tokens. None: no request to take it from.
+
+    `time_to_first_token` is the median over all but the first request; a speedup is the reference's time
+    divided by this contender's for the same request. `after_seconds` and `ahead_tokens` are means per
+    request. `memory_bytes` and `disk_bytes` are those at the end of a repeat, `written_bytes` the sum over
+    it; each is the median of the repeats. `greedy_differing` of `greedy_compared` tokens are not the
+    reference's.
+    """
+
+    last_request: Share
+    all_but_first: Share
+    time_to_first_token: float | None
+    time_to_first_token_speedup: Spread | None
+    generation_speedup: Spread | None
+    after_seconds: float
+    ahead_tokens: float
+    memory_bytes: float
+    disk_bytes: float
+    written_bytes: float
+    greedy_differing: int
+    greedy_compared: int
+
+
+def standing(race: Race, name: str) -> Standing:
+    repeats, answers = race.answers[name], race.of(name)
+    last = [repeat[-1] for repeat in repeats]
+    firsts = [answer.time_to_first_token for repeat in repeats for answer in repeat[1:]]
+    differing, compared = race.differing(name)
+    return Standing(
+        last_request=Share.of([repeat[-1:] for repeat in repeats]),
+        all_but_first=Share.of([repeat[1:] for repeat in repeats]),
+        time_to_first_token=statistics.median(firsts) if firsts else None,
+        time_to_first_token_speedup=_speedup(race, name, lambda answer: answer.time_to_first_token),
+        generation_speedup=_speedup(race, name, lambda answer: answer.generation_seconds),
+        after_seconds=statistics.mean(answer.after_seconds for answer in answers),
+        ahead_tokens=statistics.mean(answer.ahead_tokens for answer in answers),
+        memory_bytes=statistics.median(answer.memory_bytes for answer in last),
+        disk_bytes=statistics.median(answer.disk_bytes for answer in last),
+        written_bytes=statistics.median(sum(answer.written_bytes for answer in repeat) for repeat in repeats),
+        greedy_differing=differing,
+        greedy_compared=compared,
+    )
+
+
+def _speedup(race: Race, name: str, seconds: Callable[[Answer], float]) -> Spread | None:
+    """Request by request, so that a long one does not outweigh the others."""
+    speedups = [
+        seconds(reference) / seconds(answer)
+        for mine, theirs in zip(race.answers[name], race.answers[race.reference], strict=True)
+        for answer, reference in zip(mine[1:], theirs[1:], strict=True)
+        if seconds(answer)
+    ]
+    return Spread.of(speedups) if speedups else None
 
 
 # Cells
 
 
-def optional_text(value: float | None, text: Format) -> str:
-    return NO_VALUE if value is None else text(value)
-
-
 def share_text(share: Share) -> str:
-    if not share.prompt_tokens:
+    ratio = share.hit_ratio
+    if ratio is None:
         return NO_VALUE
-    ratio = optional_text(share.hit_ratio, percent_text)
-    return f"{ratio} ({share.reused_tokens:,}/{share.prompt_tokens:,})"
+    return f"{percent_text(ratio)} ({share.reused_tokens:,}/{share.prompt_tokens:,})"
 
 
 def percent_text(ratio: float) -> str:
     # As a ratio of whole numbers, lest 0.57 be cut to 56.9 %.
-    return NO_VALUE if math.isnan(ratio) else percent(round(ratio * 10**9), 10**9, decimals=1)
-
-
-def bare_percent_text(ratio: float) -> str:
-    return percent_text(ratio).removesuffix(" %")
+    return percent(round(ratio * 10**9), 10**9, decimals=1)
 
 
 def number_text(value: float) -> str:
@@ -113,28 +152,197 @@ def spread_text(spread: Spread | None) -> str:
     return f"{factor_text(spread.median)} ({factor_text(spread.least)}…{factor_text(spread.most)})"
 
 
-def tokens_text(value: float) -> str:
-    return f"{value:,.1f}"
-
-
 def size_text(value: float) -> str:
     return file_size(round(value))
 
 
-def wrapped_heading(text: str) -> str:
-    """Wrapped, so that the cells below set the width of a column."""
-    return "\n".join(textwrap.wrap(text, HEADING_WIDTH, break_long_words=False))
+# Tables
 
 
-# The whole report
+@dataclass(frozen=True)
+class Column:
+    """A number of each contender. `loss` says in what chatcli loses where another's is better.
+
+    `more`: a larger one is better. `cell` shows more than the number.
+    """
+
+    heading: str
+    loss: str
+    of: Callable[[Standing], float | None]
+    text: Callable[[float], str]
+    more: bool = False
+    cell: Callable[[Standing], str] | None = None
+
+    def shown(self, standing: Standing) -> str:
+        value = self.of(standing)
+        return self.cell(standing) if self.cell else NO_VALUE if value is None else self.text(value)
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Reuse, time and cost of every contender, then the tables of this workload."""
-    by_name = standings(outcome.race)
-    common = [_reuse(outcome, by_name), _time(outcome, by_name), _cost(outcome, by_name)]
-    detail = DETAILS.get(outcome.workload.name)
-    return common + (detail(outcome) if detail else [])
+    """Reuse, time and cost of every contender, then each turn or step."""
+    race, workload, reference = outcome.race, outcome.workload, outcome.race.reference
+    titled = f"{workload.name}, {outcome.model}: "
+    is_conversation = len(race.steps) > 1 and all(step.label.startswith("turn ") for step in race.steps)
+    rest = f"turns 2–{len(race.steps)}" if is_conversation else "all but the first"
+    repeats = len(race.answers[reference])
+    notes = [f"{repeats} repeats: tokens are those of the one that reused least, bytes the median."]
+    reuse = _compared(
+        race,
+        f"{workload.title}, {outcome.model}: prompt tokens reused",
+        [
+            Column(
+                "last request",
+                "reuse, last request",
+                lambda one: one.last_request.hit_ratio,
+                percent_text,
+                True,
+                lambda one: share_text(one.last_request),
+            ),
+            Column(
+                rest,
+                f"reuse, {rest}",
+                lambda one: one.all_but_first.hit_ratio,
+                percent_text,
+                True,
+                lambda one: share_text(one.all_but_first),
+            ),
+        ],
+        notes[: repeats > 1] + ([f"Published: {workload.published}."] if workload.published else []),
+    )
+    time = _compared(
+        race,
+        f"{titled}time",
+        [
+            Column("first token", "time to first token", lambda one: one.time_to_first_token, seconds_text),
+            Column(
+                "times as fast",
+                "",
+                lambda _: None,
+                factor_text,
+                cell=lambda one: spread_text(one.time_to_first_token_speedup),
+            ),
+            Column(
+                "generation",
+                "speed of generation",
+                lambda one: one.generation_speedup.median if one.generation_speedup else None,
+                factor_text,
+                more=True,
+            ),
+            Column("after", "time after the reply", lambda one: one.after_seconds, seconds_text),
+        ],
+        [
+            "First token: median over all but the first, and how many times as fast it is as "
+            f"{reference} for the same request (median, least…most). Generation, first token to last: "
+            "likewise.",
+            "After: mean time from the last token until the next request could be taken.",
+        ],
+    )
+    cost = _compared(
+        race,
+        f"{titled}work ahead, memory, disk, greedy tokens",
+        [
+            Column("ahead", "tokens run ahead", lambda one: one.ahead_tokens, lambda value: f"{value:,.1f}"),
+            Column("memory", "memory", lambda one: one.memory_bytes, size_text),
+            Column("disk", "disk", lambda one: one.disk_bytes, size_text),
+            Column("written", "bytes written", lambda one: one.written_bytes, size_text),
+            Column("differ", "", lambda _: None, number_text, cell=_differing),
+        ],
+        [
+            "Ahead: tokens run after a reply, before the next request, per reply. They are work, too.",
+            f"Differ: greedy tokens that are not those of {reference}.",
+        ],
+    )
+    return [reuse, time, cost, *(_by_turn if workload.name == "turns" else _by_step)(race, titled)]
+
+
+def _differing(one: Standing) -> str:
+    return f"{one.greedy_differing:,} of {one.greedy_compared:,}" if one.greedy_compared else NO_VALUE
+
+
+def _compared(race: Race, title: str, columns: Sequence[Column], notes: Sequence[str]) -> Table:
+    """A row per contender; below it in what another beats chatcli by more than the margin."""
+    by_name = {name: standing(race, name) for name in race.answers}
+    losses = []
+    for column in columns:
+        values = {name: column.of(one) for name, one in by_name.items()}
+        if better := ahead_of_ours(values, more=column.more):
+            ours = column.text(values[OURS] or 0.0)
+            theirs = ", ".join(f"{column.text(values[name] or 0.0)} ({name})" for name in better)
+            losses.append(f"{OURS} loses in {column.loss}: {ours} against {theirs}.")
+    rows = [(name, *(column.shown(one) for column in columns)) for name, one in by_name.items()]
+    return Table(title, ("", *(column.heading for column in columns)), rows, [*notes, *losses])
+
+
+def ahead_of_ours(values: Values, *, more: bool = False) -> list[str]:
+    """Whose value beats chatcli's by more than the margin: a smaller one, or a larger one with `more`.
+
+    Other variants of chatcli are left out.
+    """
+    ours = values.get(OURS)
+    if ours is None:
+        return []
+    at_least, at_most = ours * (1 + MARGIN), ours * (1 - MARGIN)
+    return [
+        name
+        for name, value in values.items()
+        if value is not None and not name.startswith(OURS) and (value > at_least if more else value < at_most)
+    ]
+
+
+def _by_turn(race: Race, titled: str) -> list[Table]:
+    """Hit ratios along the conversation."""
+    turns = [turn for turn in REPORTED_TURNS if turn <= len(race.steps)]
+    rows = []
+    for name, repeats in race.answers.items():
+        ratios = (Share.of([[answers[turn - 1]] for answers in repeats]).hit_ratio for turn in turns)
+        rows.append((name, *(percent_text(ratio or 0.0).removesuffix(" %") for ratio in ratios)))
+    return [Table(f"{titled}hit ratio in % at turn", ("", *map(str, turns)), rows)]
+
+
+def _by_step(race: Race, titled: str) -> list[Table]:
+    """Time to first token and hit ratio of each step, and how long it took to open where it was reopened."""
+    tables = [
+        _grid(race, f"{titled}time to first token", lambda answer: answer.time_to_first_token, seconds_text),
+        _grid(race, f"{titled}hit ratio", lambda answer: answer.hit_ratio, percent_text),
+    ]
+    if any(step.reopened for step in race.steps):
+        title = f"{titled}time to open"
+        tables.append(_grid(race, title, lambda answer: answer.opening_seconds, seconds_text, reopened=True))
+    return tables
+
+
+def _grid(
+    race: Race,
+    title: str,
+    value: Callable[[Answer], float],
+    text: Callable[[float], str],
+    *,
+    reopened: bool = False,
+) -> Table:
+    """A row per label, a column per contender, in the cells the medians of the steps with that label.
+
+    `reopened`: of these steps only.
+    """
+    indices: dict[str, list[int]] = {}
+    for index, step in enumerate(race.steps):
+        if step.reopened or not reopened:
+            indices.setdefault(step.label, []).append(index)
+    rows = [
+        (
+            label,
+            *(
+                text(statistics.median(value(answers[index]) for answers in repeats for index in same_label))
+                for repeats in race.answers.values()
+            ),
+        )
+        for label, same_label in indices.items()
+    ]
+    # Wrapped, so that the cells below set the width of a column.
+    names = ("\n".join(textwrap.wrap(name, HEADING_WIDTH, break_long_words=False)) for name in race.answers)
+    return Table(title, ("", *names), rows, [OPENING_NOTE] if reopened else [])
+
+
+# JSON
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
@@ -152,286 +360,25 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         },
         "model": outcome.model,
         "reference": race.reference,
-        "notes": list(outcome.notes),
         "contenders": [
             {
                 "name": name,
-                "summary": {
-                    **asdict(standing),
-                    "last_request": _share_json(standing.last_request),
-                    "all_but_first": _share_json(standing.all_but_first),
-                },
-                "repeats": [[_answer_json(answer) for answer in repeat] for repeat in race.answers[name]],
+                "summary": _standing_json(standing(race, name)),
+                "repeats": [[_answer_json(answer) for answer in repeat] for repeat in repeats],
             }
-            for name, standing in standings(race).items()
+            for name, repeats in race.answers.items()
         ],
     }
 
 
-def _share_json(share: Share) -> dict[str, Any]:
-    return {**asdict(share), "hit_ratio": share.hit_ratio}
+def _standing_json(one: Standing) -> dict[str, Any]:
+    shares = {"last_request": one.last_request, "all_but_first": one.all_but_first}
+    with_ratio = {name: {**asdict(share), "hit_ratio": share.hit_ratio} for name, share in shares.items()}
+    return {**asdict(one), **with_ratio}
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
-    return {
-        "prompt_tokens": answer.prompt_tokens,
-        "reused_tokens": answer.reused_tokens,
-        "typeahead_tokens": answer.typeahead_tokens,
-        "hit_ratio": answer.hit_ratio if answer.reports_reuse else None,
-        "time_to_first_token": answer.time_to_first_token,
-        "gaps": list(answer.gaps),
-        "generation_seconds": answer.generation_seconds,
-        "after_seconds": answer.after_seconds,
-        "ahead_tokens": answer.ahead_tokens,
-        "memory_bytes": answer.memory_bytes,
-        "disk_bytes": answer.disk_bytes,
-        "written_bytes": answer.written_bytes,
-        "opening_seconds": answer.opening_seconds,
-    }
-
-
-# The tables of every workload
-
-
-def _reuse(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
-    workload, race = outcome.workload, outcome.race
-    is_conversation = len(race.steps) > 1 and all(step.label.startswith("turn ") for step in race.steps)
-    rest = f"turns 2–{len(race.steps)}" if is_conversation else ALL_BUT_FIRST
-    rows = [
-        (name, share_text(standing.last_request), share_text(standing.all_but_first))
-        for name, standing in by_name.items()
-    ]
-    last_ratios = _pick(by_name, lambda standing: standing.last_request.hit_ratio)
-    rest_ratios = _pick(by_name, lambda standing: standing.all_but_first.hit_ratio)
-    notes = list(outcome.notes)
-    if (repeats := len(race.answers[race.reference])) > 1:
-        notes.append(f"{repeats} repeats: tokens are those of the one that reused least, bytes the median.")
-    if workload.published:
-        notes.append(f"Published: {workload.published}.")
-    notes += _losses("reuse, last request", last_ratios, percent_text, more=True)
-    notes += _losses(f"reuse, {rest}", rest_ratios, percent_text, more=True)
-    title = f"{workload.title}, {outcome.model}: prompt tokens reused"
-    return Table(title, ("", "last request", rest), rows, notes)
-
-
-def _time(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
-    reference = outcome.race.reference
-    firsts = _pick(by_name, lambda standing: standing.time_to_first_token)
-    afters = _pick(by_name, lambda standing: standing.after_seconds)
-    generations = _pick(
-        by_name, lambda standing: standing.generation_speedup.median if standing.generation_speedup else None
-    )
-    rows = [
-        (
-            name,
-            optional_text(firsts[name], seconds_text),
-            spread_text(standing.time_to_first_token_speedup),
-            optional_text(generations[name], factor_text),
-            optional_text(afters[name], seconds_text),
-        )
-        for name, standing in by_name.items()
-    ]
-    notes = [
-        f"First token: median over {ALL_BUT_FIRST}, and how many times as fast it is as {reference} for the "
-        "same request (median, least…most). Generation, first token to last: likewise.",
-        "After: mean time from the last token until the next request could be taken.",
-        *_losses("time to first token", firsts, seconds_text),
-        *_losses("speed of generation", generations, factor_text, more=True),
-        *_losses("time after the reply", _without(afters, reference), seconds_text),
-    ]
-    headings = ("", wrapped_heading("first token"), "times as fast", "generation", "after")
-    return Table(outcome.titled("time"), headings, rows, notes)
-
-
-def _cost(outcome: Outcome, by_name: Mapping[str, Standing]) -> Table:
-    reference = outcome.race.reference
-    rows = [
-        (
-            name,
-            tokens_text(standing.ahead_tokens),
-            size_text(standing.memory_bytes),
-            size_text(standing.disk_bytes),
-            size_text(standing.written_bytes),
-            f"{standing.greedy_differing:,} of {standing.greedy_compared:,}"
-            if standing.greedy_compared
-            else NO_VALUE,
-        )
-        for name, standing in by_name.items()
-    ]
-    others = _without(by_name, reference)
-    notes = [
-        "Ahead: tokens run after a reply, before the next request, per reply. They are work, too.",
-        f"Differ: greedy tokens that are not those of {reference}.",
-        *_losses("tokens run ahead", _pick(others, lambda standing: standing.ahead_tokens), tokens_text),
-        *_losses("memory", _pick(others, lambda standing: standing.memory_bytes), size_text),
-        *_losses("disk", _pick(others, lambda standing: standing.disk_bytes), size_text),
-        *_losses("bytes written", _pick(others, lambda standing: standing.written_bytes), size_text),
-    ]
-    notes += [
-        f"{name} differs from {reference} in {standing.greedy_differing:,} of "
-        f"{standing.greedy_compared:,} greedy tokens."
-        for name, standing in by_name.items()
-        if standing.greedy_differing
-    ]
-    title = outcome.titled("work ahead, memory, disk, greedy tokens")
-    return Table(title, ("", "ahead", "memory", "disk", "written", "differ"), rows, notes)
-
-
-def _without(values: Mapping[str, T], reference: str) -> dict[str, T]:
-    """All but those of the reference, which reuses nothing and so has none of reuse's costs."""
-    return {name: value for name, value in values.items() if name != reference}
-
-
-# The tables of one workload
-
-
-def _by_turn(outcome: Outcome) -> list[Table]:
-    """Hit ratios along the conversation."""
-    count = len(outcome.race.steps)
-    by_turn = _shares(outcome.race, {str(turn): [turn - 1] for turn in REPORTED_TURNS if turn <= count})
-    rows = [
-        (name, *(optional_text(shares[name].hit_ratio, bare_percent_text) for shares in by_turn.values()))
-        for name in outcome.race.answers
-    ]
-    notes = [note for turn, shares in by_turn.items() for note in _reuse_losses(f"turn {turn}", shares)]
-    return [Table(outcome.titled("hit ratio in % at turn"), ("", *by_turn), rows, notes)]
-
-
-def _by_kind(outcome: Outcome) -> list[Table]:
-    """Hit ratio of each kind of request."""
-    shares_by_kind = _shares(outcome.race, by_kind(outcome.race))
-    rows = [
-        (name, *(share_text(shares[name]) for shares in shares_by_kind.values()))
-        for name in outcome.race.answers
-    ]
-    notes = [note for kind, shares in shares_by_kind.items() for note in _reuse_losses(kind, shares)]
-    title = outcome.titled("prompt tokens reused by kind of request")
-    return [Table(title, ("", *shares_by_kind), rows, notes)]
-
-
-def _shares(race: Race, groups: Mapping[str, Sequence[int]]) -> dict[str, dict[str, Share]]:
-    """By heading and contender."""
-    return {
-        heading: {name: Share.of(at(race, name, indices)) for name in race.answers}
-        for heading, indices in groups.items()
-    }
-
-
-def _by_step(outcome: Outcome) -> list[Table]:
-    """Time to first token and hit ratio of each step."""
-    first = Measure("time to first token", lambda answer: answer.time_to_first_token, seconds_text)
-    hits = Measure("hit ratio", lambda answer: answer.hit_ratio, percent_text, more=True)
-    steps = by_label(outcome.race)
-    return [*_grid(outcome, first, steps), *_grid(outcome, hits, steps)]
-
-
-def _reopened(outcome: Outcome) -> list[Table]:
-    """The tables of each step, and how long a new process took before it could take its request."""
-    race = outcome.race
-    reopened = {
-        label: indices
-        for label, indices in by_label(race).items()
-        if any(race.steps[index].reopened for index in indices)
-    }
-    opening = Measure("time to open", lambda answer: answer.opening_seconds, seconds_text)
-    # Contenders that keep nothing open at once, so nobody is compared.
-    *others, last = _grid(outcome, opening, reopened)
-    return [*_by_step(outcome), *others, replace(last, notes=[OPENING_NOTE])]
-
-
-def _grid(outcome: Outcome, measure: Measure, groups: Mapping[str, Sequence[int]]) -> list[Table]:
-    """A row per label, a column per contender, medians in the cells. Too many contenders: more tables."""
-    race = outcome.race
-    medians = {
-        label: {
-            name: statistics.median(measure.of(answer) for answer in _pooled(race, name, indices))
-            for name in race.answers
-        }
-        for label, indices in groups.items()
-    }
-    names = list(race.answers)
-    tables = []
-    for first in range(0, len(names), MAX_CONTENDER_COLUMNS):
-        part = names[first : first + MAX_CONTENDER_COLUMNS]
-        rows = [(label, *(measure.text(values[name]) for name in part)) for label, values in medians.items()]
-        tables.append(Table(outcome.titled(measure.name), ("", *map(wrapped_heading, part)), rows))
-    notes = [
-        note
-        for label, values in medians.items()
-        for note in _losses(f"{measure.name}, {label}", values, measure.text, more=measure.more)
-    ]
-    return [*tables[:-1], replace(tables[-1], notes=notes)]
-
-
-def _shared_prefix(outcome: Outcome) -> list[Table]:
-    """Hit ratio and percentiles, cold and warm where the labels begin with these words."""
-    race = outcome.race
-    firsts = {
-        kind: {
-            name: [answer.time_to_first_token for answer in _pooled(race, name, indices)]
-            for name in race.answers
-        }
-        for kind, indices in by_kind(race).items()
-    }
-    gaps = {name: [gap for answer in race.of(name) for gap in answer.gaps] for name in race.answers}
-    return [
-        *_by_kind(outcome),
-        _percentiles(outcome, "seconds to first token", firsts),
-        _percentiles(outcome, "seconds between tokens", {"": gaps}),
-    ]
-
-
-def _pooled(race: Race, name: str, indices: Sequence[int]) -> list[Answer]:
-    return [answer for answers in at(race, name, indices) for answer in answers]
-
-
-def _percentiles(outcome: Outcome, what: str, by_kind: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
-    """A row per contender, a column for each percentile of each kind."""
-    columns: dict[str, Values] = {
-        f"{kind} p{percent}".strip(): {name: percentile(times, percent) for name, times in by_name.items()}
-        for kind, by_name in by_kind.items()
-        for percent in REPORTED_PERCENTILES
-    }
-    rows = [
-        (name, *(optional_text(values[name], number_text) for values in columns.values()))
-        for name in outcome.race.answers
-    ]
-    notes = [
-        note for key, values in columns.items() for note in _losses(f"{what}, {key}", values, number_text)
-    ]
-    headings = [key.replace(" ", "\n") for key in columns]
-    return Table(outcome.titled(what), ("", *headings), rows, notes)
-
-
-DETAILS: Mapping[str, Callable[[Outcome], list[Table]]] = {
-    "turns": _by_turn,
-    "models": _by_turn,
-    "branch": _by_kind,
-    "exact": _by_step,
-    "reopen": _reopened,
-    "paste": _by_step,
-    "ways": _by_step,
-    "agentic": _by_step,
-    "shared-prefix": _shared_prefix,
-}
-
-
-# Where others are better
-
-
-def _pick(by_name: Mapping[str, Standing], value: Callable[[Standing], float | None]) -> Values:
-    return {name: value(standing) for name, standing in by_name.items()}
-
-
-def _losses(what: str, values: Values, text: Format, *, more: bool = False) -> list[str]:
-    """One sentence naming everyone who beats chatcli by more than the margin; none if nobody does."""
-    better = ahead_of_ours(values, more=more)
-    if not better:
-        return []
-    theirs = ", ".join(f"{optional_text(values[name], text)} ({name})" for name in better)
-    return [f"{OURS} loses in {what}: {optional_text(values[OURS], text)} against {theirs}."]
-
-
-def _reuse_losses(what: str, shares: Mapping[str, Share]) -> list[str]:
-    ratios = {name: share.hit_ratio for name, share in shares.items()}
-    return _losses(f"reuse, {what}", ratios, percent_text, more=True)
+    properties = {"hit_ratio": answer.hit_ratio, "generation_seconds": answer.generation_seconds}
+    fields = {**asdict(answer), **properties, "gaps": list(answer.gaps)}
+    del fields["greedy"]
+    return fields

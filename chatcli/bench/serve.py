@@ -8,7 +8,6 @@ replied. `least` is what a prompt has that no history had: what has to be run wh
 from __future__ import annotations
 
 import contextlib
-import shutil
 import statistics
 import sys
 import time
@@ -19,25 +18,22 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy
 from mlx_lm.utils import load_tokenizer
 
-from chatcli import pocket
-from chatcli.bench import run, shapes, workloads
+from chatcli.bench import run, workloads
 from chatcli.bench.contender import Request, gaps
-from chatcli.bench.http import CHAT_PATH, HEALTH_PATH, PromptCounts, has_text, prompt_counts
-from chatcli.bench.http_server import HOST, Server
-from chatcli.bench.measure import temporary_folder
+from chatcli.bench.http_server import HOST, Event, Server
 from chatcli.bench.race import Progress
 from chatcli.bench.report import percent_text, seconds_text
 from chatcli.bench.scripted import Script, render, script, write_code
-from chatcli.bench.standing import percentile
 from chatcli.commands.results import Table
 from chatcli.model.locate import resolve
-from chatcli.settings.values import POCKET
 from chatcli.store.segments.token_path import common_prefix
 from chatcli.text import count
 from chatcli.threads.mlx_thread import Worker
 
+CHAT_PATH, HEALTH_PATH = "/v1/chat/completions", "/health"
 OURS, UNCACHED, PEER = "chatcli serve", "chatcli serve --no-cache", "mlx-lm's server"
 KILLED = "chatcli serve, killed after each reply"
 CONCURRENCIES = (1, 5, 16)
@@ -163,17 +159,28 @@ def _ask(server: Server, messages: Messages, reply_tokens: int, least: int) -> A
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    times, counts, text = [], PromptCounts(), ""
+    times: list[float] = []
+    usage: Event = {}
+    text = ""
     began = time.perf_counter()
     for event in server.stream(CHAT_PATH, body):
         if has_text(event):
             times.append(time.perf_counter())
-        counts = prompt_counts(event) or counts
+        usage = event.get("usage") or usage
         for choice in event.get("choices") or ():
             text += (choice.get("delta") or {}).get("content") or ""
     times = times or [time.perf_counter()]
-    return Asked(
-        counts.prompt, counts.reused or 0, least or counts.prompt, times[0] - began, gaps(times), text
+    prompt: int = usage.get("prompt_tokens", 0)
+    reused: int = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    return Asked(prompt, reused, least or prompt, times[0] - began, gaps(times), text)
+
+
+def has_text(event: Event) -> bool:
+    """Whether an event brings text, the model's thinking included."""
+    return any(
+        (choice.get("delta") or {}).get(name)
+        for choice in event.get("choices") or ()
+        for name in ("content", "reasoning", "reasoning_content")
     )
 
 
@@ -197,7 +204,7 @@ def measure(
         progress(done, total, what)
 
     with written_model(plan, size.reply) as (model, script, tokenizer):
-        outcome = Outcome(plan.shape or Path(plan.model).name)
+        outcome = Outcome(Path(plan.model).name)
         letters = run.letters_per_token(tokenizer)
         tokens, rounds = size.agentic
         agentic = workloads.agentic(tokens, rounds, letters).steps[-1].request
@@ -230,18 +237,13 @@ def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Scr
     Raises `ModelError` and `UsageError`.
     """
     worker = Worker()
-    with temporary_folder() as folder:
+    with run.temporary_folder() as folder:
         try:
-            if plan.shape:
-                worker.call(shapes.write, plan.shape, folder)
-            elif plan.model == POCKET:
-                worker.call(_write_widened, pocket.FOLDER, folder)
-            else:
-                for path in resolve(plan.model).iterdir():
-                    (folder / path.name).symlink_to(path.resolve())
-                config = (folder / "config.json").read_bytes()
-                (folder / "config.json").unlink()
-                (folder / "config.json").write_bytes(config)
+            for path in resolve(plan.model).iterdir():
+                (folder / path.name).symlink_to(path.resolve())
+            config = (folder / "config.json").read_bytes()
+            (folder / "config.json").unlink()
+            (folder / "config.json").write_bytes(config)
             # A tokenizer alone: no model stays in this process.
             tokenizer = worker.call(load_tokenizer, folder)
             reply = worker.call(script, tokenizer, reply_tokens)
@@ -250,16 +252,6 @@ def written_model(plan: run.Plan, reply_tokens: int) -> Iterator[tuple[Path, Scr
         finally:
             worker.close()
         yield folder, reply, tokenizer
-
-
-def _write_widened(model: Path, folder: Path) -> None:
-    """Pocket in float32, as chatcli runs it: on a CPU that is the faster one, for everybody."""
-    for path in model.iterdir():
-        shutil.copy(path, folder)
-    stored: Any = mx.load(str(folder / "model.safetensors"))
-    weights = {name: value.astype(mx.float32) for name, value in stored.items()}
-    mx.eval(weights)
-    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
 
 
 def shared_prompts(count: int, letters: float, first: int = 0) -> list[Messages]:
@@ -276,7 +268,7 @@ def shared_prompts(count: int, letters: float, first: int = 0) -> list[Messages]
 def serving(way: str, model: Path) -> Iterator[Serving]:
     """A server with a folder of its own."""
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(temporary_folder())
+        folder = stack.enter_context(run.temporary_folder())
         yield stack.enter_context(contextlib.closing(Serving(way, model, folder)))
 
 
@@ -355,7 +347,7 @@ def shared_table(model: str, concurrency: int, ways: Sequence[tuple[Pass, Pass]]
 
 
 def _percentiles(values: Sequence[float]) -> str:
-    return " ".join(f"{(percentile(values, percent) or 0.0) * 1000:,.0f}" for percent in PERCENTS)
+    return " ".join(f"{numpy.percentile(values or [0.0], percent) * 1000:,.0f}" for percent in PERCENTS)
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from chatcli.bench import run, shapes, workloads
+from chatcli.bench import run, workloads
 from chatcli.bench.contender import Answer, Contender, Request
-from chatcli.bench.ours import Chatcli, ChatcliTypeahead
+from chatcli.bench.ours import Chatcli
 from chatcli.bench.peers import MlxLmFile, MlxLmServer, NoReuse
 from chatcli.bench.race import Race, Step, race, rotated
 from chatcli.bench.scripted import Script, script
-from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.cli import bench
 from chatcli.errors import UsageError
-from chatcli.store.segments.segments import SegmentStore
-from chatcli.store.segments.token_path import TokenPath, root_id
-from chatcli.threads.mlx_thread import Worker
-from tests.support.families import at_night
 
 REPLY = 12
 SYSTEM = workloads.SYSTEM
@@ -42,7 +36,6 @@ def opened_contenders(model: Path) -> Iterator[tuple[dict[str, Contender], Scrip
             MlxLmServer(*parts),
             MlxLmFile(*parts, harness.folder),
             Chatcli(*parts, harness.folder),
-            ChatcliTypeahead(*parts, harness.folder),
         ]
         yield {contender.name: contender for contender in contenders}, reply_script
         for contender in contenders:
@@ -80,9 +73,6 @@ def test_reuse_grows_with_the_conversation(model: Path) -> None:
     assert ours == sorted(ours) and served == sorted(served)
     # Only the message and the generation prompt are left to run.
     assert all(answer.prompt_tokens - answer.reused_tokens < 40 for answer in result.of("chatcli")[1:])
-    typed = result.of("chatcli, typed ahead")
-    assert ours == [answer.reused_tokens for answer in typed]
-    assert all(answer.prompt_tokens - answer.reused_tokens - answer.typeahead_tokens < 6 for answer in typed)
     assert all(answer.ahead_tokens > REPLY for answer in result.of("chatcli"))
     assert [0] * 4 == [answer.ahead_tokens for answer in result.of("mlx-lm's server")]
 
@@ -98,16 +88,6 @@ def test_a_reopened_contender_reuses_what_is_on_disk(model: Path) -> None:
     assert 0 == opened.opening_seconds < min(ready.opening_seconds, at_once.opening_seconds)
     assert ready.disk_bytes > 0 and ready.written_bytes > 0
     assert [0, 0] == reused(result, "mlx-lm's server")[3:]
-
-
-@HYBRID
-def test_a_follow_up_at_any_turn_reuses_the_turns_before_it(model: Path) -> None:
-    workload = workloads.branch(4, REPLY)
-    result = run_race(model, list(workload.steps), "chatcli")
-    ours = result.of("chatcli")
-    for step, answer in list(zip(workload.steps, ours, strict=True))[4:]:
-        depth = len(step.request.user_messages)
-        assert ours[depth - 1].reused_tokens == answer.reused_tokens > 0
 
 
 @pytest.mark.slow
@@ -164,40 +144,6 @@ class Fixed:
         """No state."""
 
 
-@pytest.mark.parametrize("name", [*map(at_night, shapes.SMALL[1:]), shapes.SMALL[0]])
-def test_a_shape_has_the_same_weights_each_time(name: str) -> None:
-    worker = Worker()
-    first, second = (worker.call(shapes.load, name) for _ in range(2))
-    assert first.fingerprint == second.fingerprint
-    assert worker.call(_first_logit, first) == worker.call(_first_logit, second)
-    worker.close()
-
-
-def _first_logit(loaded: shapes.LoadedModel) -> float:
-    import mlx.core as mx
-
-    return float(loaded.model(mx.array([[5, 6]]))[0, -1, 7].item())
-
-
-@pytest.mark.parametrize("name", shapes.SMALL[:1])
-def test_a_shape_of_random_weights_is_restored(name: str, tmp_path: Path) -> None:
-    worker = Worker()
-    loaded = worker.call(shapes.load, name)
-    path = TokenPath.cut(root_id(loaded.fingerprint), [5, 6, 7], [2])
-    for depth in (0, 1):
-        store = SegmentStore(tmp_path, loaded.fingerprint)
-        match, steps = Checkpoints(worker, loaded, store).advance(path, threading.Event(), "settle")
-        assert 2 * (1 - depth) == sum(step.tokens for step in steps)
-        assert (depth, None) == (match.depth, match.reason)
-        store.close()
-    worker.close()
-
-
-def test_an_unknown_shape_is_refused() -> None:
-    with pytest.raises(UsageError, match="qwen3-8b"):
-        shapes.load("qwen9")
-
-
 @pytest.mark.parametrize("name", run.WORKLOADS)
 @pytest.mark.parametrize("size", [run.QUICK, run.USUAL, run.FULL])
 def test_each_request_continues_an_earlier_one(name: str, size: int) -> None:
@@ -214,4 +160,4 @@ def test_every_workload_has_a_command() -> None:
 @HYBRID
 def test_an_unknown_contender_is_refused_with_the_known_names(model: Path) -> None:
     with pytest.raises(UsageError, match="'chatcli'"):
-        run.run("turns", run.Plan(str(model), only=("vllm",)), lambda *_: None)
+        run.run(run.WORKLOADS["turns"], run.Plan(str(model), only=("vllm",)), lambda *_: None)

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.support.program import Program, escapes_in
 
 
-def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program, tmp_path: Path) -> None:
-    picture = tmp_path / "curves.svg"
-    result = chatcli.run(
-        "bench",
-        "exact",
-        "-m",
-        str(chatcli.model),
-        "--quick",
-        "--only",
-        "chatcli",
-        "--plot",
-        str(picture),
-        "--json",
-    )
+def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program) -> None:
+    options = ["--quick", "--only", "chatcli", "--json"]
+    result = chatcli.run("bench", "agentic", "-m", str(chatcli.model), *options)
     report = json.loads(result.out)
     assert {"date", "system", "device", "python", "chatcli", "mlx", "mlx-lm"} == set(report["machine"])
     (outcome,) = report["outcomes"]
@@ -31,9 +19,8 @@ def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program, tmp_path: P
     cold, ours = (contender["summary"] for contender in outcome["contenders"])
     assert 0 == cold["all_but_first"]["reused_tokens"]
     assert 0.5 < ours["all_but_first"]["hit_ratio"] < 1
-    assert 0.9 < ours["last_request"]["hit_ratio"] < 1
+    assert 0.8 < ours["last_request"]["hit_ratio"] < 1
     assert 0 == ours["greedy_differing"] < ours["greedy_compared"]
-    assert picture.read_text().startswith("<?xml")
     # The user's sessions folder is not touched.
     assert not chatcli.sessions.exists()
 
@@ -41,7 +28,7 @@ def test_the_json_has_the_machine_and_the_outcomes(chatcli: Program, tmp_path: P
 @pytest.mark.slow
 def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
     narrow = chatcli.environment(COLUMNS="80")
-    result = chatcli.run("bench", "exact", "-m", str(chatcli.model), "--quick", env=narrow)
+    result = chatcli.run("bench", "reopen", "-m", str(chatcli.model), "--quick", env=narrow)
     assert [] == escapes_in(result.out)
     lines = result.out.decode().splitlines()
     assert all(len(line) <= 80 for line in lines)
@@ -53,8 +40,7 @@ def test_the_tables_fit_a_pipe_of_eighty_columns(chatcli: Program) -> None:
     ("arguments", "reason"),
     [
         (["turns", "--quick", "--full"], "--quick and --full"),
-        (["turns", "--random", "qwen9"], "qwen3-8b"),
-        (["turns", "--plot", "curves.txt"], ".svg"),
+        (["serve", "--quick", "--full"], "--quick and --full"),
         (["turns", "--only", "vllm"], "mlx-lm's server"),
     ],
 )
@@ -62,21 +48,3 @@ def test_a_usage_error_is_one_sentence(chatcli: Program, arguments: list[str], r
     result = chatcli.run("bench", *arguments, "-m", str(chatcli.model), expect=2)
     assert reason in result.err.decode()
     assert b"Traceback" not in result.err
-
-
-@pytest.mark.slow
-def test_questions_on_one_document_prefill_it_once_however_they_are_asked(chatcli: Program) -> None:
-    result = chatcli.run("bench", "batch", "-m", str(chatcli.model), "--quick", "--json")
-    report = json.loads(result.out)["batch"]
-    alone, batched, peer = report["ways"]
-    assert [4, "chatcli, one by one", "chatcli, all 4 at once", "mlx-lm's batch_generate"] == [
-        report["questions"],
-        alone["name"],
-        batched["name"],
-        peer["name"],
-    ]
-    (alone,), (batched,), (theirs,) = (variant["rounds"] for variant in report["ways"])
-    assert alone["prompt_tokens"] == theirs["prefilled_tokens"]
-    assert alone["prefilled_tokens"] == batched["prefilled_tokens"] < alone["prompt_tokens"] / 2
-    assert 0 < alone["generated_tokens"] == batched["generated_tokens"] == theirs["generated_tokens"]
-    assert [0, 0, 0] == [variant["differing"] for variant in report["ways"]]

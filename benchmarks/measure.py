@@ -1,17 +1,18 @@
-"""Timing of two ways to do one thing, alternating so that a noisy machine disturbs both alike."""
+"""Timing of two ways to do one thing, in turn, so that a noisy machine disturbs both alike; and options."""
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import ctypes
 import os
-import statistics
-import tempfile
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+
+from chatcli.bench.contender import Spread
+from chatcli.settings.values import POCKET
 
 # Entering prepares a round, the callable it yields is timed, leaving cleans up.
 TimedTask = Callable[[], AbstractContextManager[Callable[[], object]]]
@@ -19,24 +20,24 @@ TimedTask = Callable[[], AbstractContextManager[Callable[[], object]]]
 Announce = Callable[[str], None]
 
 
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """A folder that is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="chatcli-bench-") as name:
-        yield Path(name)
+def options(doc: str | None, *, model: bool = True) -> argparse.ArgumentParser:
+    """The options of most benchmarks; `doc` is the module's."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    if model:
+        parser.add_argument("-m", "--model", default=POCKET, help="a folder, a hub name, or pocket")
+        parser.add_argument("--quick", action="store_true", help="a smaller workload")
+    return parser
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The median, smallest and largest of some numbers."""
+def announce(what: str) -> None:
+    """Say on standard error what is measured next."""
+    print(what, file=sys.stderr, flush=True)
 
-    median: float
-    least: float
-    most: float
 
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values))
+def progress(done: int, total: int, what: str) -> None:
+    """Say on standard error what was measured."""
+    announce(f"{done}/{total} {what}")
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chatcli.bench import month
-from chatcli.bench.footprint import RECOMPUTE_SECONDS
+from benchmarks import month
+from chatcli.bench.ours import RECOMPUTE_SECONDS
 
 LIMIT = 10 << 30
 

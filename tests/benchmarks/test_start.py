@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from chatcli.bench import start
-from chatcli.bench.start import PROMPT_TOOLKIT, PYTHON, Run, Start
-from chatcli.cli import bench
+from benchmarks import start
+from benchmarks.start import PROMPT_TOOLKIT, PYTHON, Run, Start
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -27,8 +23,7 @@ def test_ratios_are_of_the_same_round() -> None:
 
 @pytest.mark.slow
 def test_the_help_the_list_and_a_typed_letter_are_timed() -> None:
-    result = CliRunner().invoke(bench.app, ["start", "--repeats", "1", "--json"])
-    measured = json.loads(result.stdout)["start"]
+    measured = start.measure(1, lambda *_: None).as_json()
     names = [
         PYTHON,
         PROMPT_TOOLKIT,

@@ -1,5 +1,7 @@
 """Many questions on one document: in batches, one after the other, and mlx-lm's batch without reuse.
 
+    python -m benchmarks.batch [--quick]
+
 Every method gets a new folder each round, so that nothing is cached yet.
 """
 
@@ -17,15 +19,16 @@ from typing import Any
 
 from mlx_lm.generate import batch_generate
 
+from benchmarks.measure import options, progress
 from chatcli.bench import run, workloads
-from chatcli.bench.measure import Spread
+from chatcli.bench.contender import Spread
 from chatcli.bench.race import Progress, rotated
-from chatcli.bench.report import number_text, seconds_text, spread_text
+from chatcli.bench.report import MARGIN, number_text, seconds_text, spread_text
 from chatcli.bench.run import BenchSetup
 from chatcli.bench.scripted import render
-from chatcli.bench.standing import MARGIN
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.cli.bench import show
 from chatcli.commands.results import Table
 from chatcli.events import Answered, Notice
 from chatcli.session import opening
@@ -250,3 +253,9 @@ def as_json(comparison: BatchComparison) -> dict[str, Any]:
             for name, rounds in comparison.rounds.items()
         ],
     }
+
+
+if __name__ == "__main__":
+    chosen = options(__doc__).parse_args()
+    compared = compare(run.Plan(chosen.model, run.QUICK if chosen.quick else run.USUAL), progress)
+    show(chosen.json, {"batch": as_json(compared)}, [table(compared)])

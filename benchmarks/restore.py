@@ -11,8 +11,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from chatcli.bench.footprint import StoredConversation, arrays_of, restored
-from chatcli.bench.measure import Contest, TimedTask, contest, trim_heap
+from benchmarks.footprint import StoredConversation, arrays_of, restored
+from benchmarks.measure import Contest, TimedTask, contest, trim_heap
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
 from chatcli.kv.prompt_cache import PromptCache, RowLog

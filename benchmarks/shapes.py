@@ -1,18 +1,17 @@
-"""Models of random weights in the shapes of published ones.
+"""Models of random weights in the shapes of published ones: `python -m benchmarks.shapes qwen3-8b FOLDER`.
 
-Time and memory depend on the shape, so they can be measured without the weights. The shapes are those
-of the models' public configurations. The tokenizer is pocket's, so a prompt has more tokens than the
-model's own tokenizer would make of it.
+Time and memory depend on the shape, so they can be measured without the weights: `chatcli bench turns -m
+FOLDER`. The shapes are those of the models' public configurations. The tokenizer is pocket's, so a prompt
+has more tokens than the model's own tokenizer would make of it.
 """
 
 from __future__ import annotations
 
-import hashlib
+import argparse
 import importlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,10 @@ import mlx.core as mx
 import mlx_lm
 
 from chatcli import pocket
-from chatcli.errors import UsageError
-from chatcli.kv import growth, prompt_cache
-from chatcli.kv.expected import ExpectedCache
+from chatcli.kv import growth
 from chatcli.kv.memory_limit import Growth
-from chatcli.model.load import LoadedModel
-from chatcli.model.load import load as load_model
-from chatcli.settings.values import DEFAULTS, POCKET
+from chatcli.model.load import load
+from chatcli.settings.values import POCKET
 
 CONTEXT_TOKENS = 65536
 ROPE_PARAMETERS = {"type": "default", "mrope_section": [11, 11, 10]}
@@ -87,6 +83,7 @@ def _gpt_oss(hidden: int, layers: int, inner: int, heads: int, kv: int, experts:
         "num_attention_heads": heads,
         "num_key_value_heads": kv,
         "head_dim": 64,
+        "max_position_embeddings": CONTEXT_TOKENS,
         "num_local_experts": experts,
         "num_experts_per_tok": 4,
         "vocab_size": 201088,
@@ -137,32 +134,8 @@ SHAPES: Mapping[str, Config] = {
 SMALL = ("qwen3-small", "gpt-oss-small", "qwen3.5-small")
 
 
-def load(name: str) -> LoadedModel:
-    """A model of that shape, in bfloat16; the small ones in float32 on a CPU.
-
-    The same name has the same weights on the same MLX version and device.
-    Raises `UsageError` for a name that is none of `SHAPES`.
-    """
-    loaded = load_model(POCKET)
-    config = _config(name, len(loaded.tokenizer.get_vocab()))
-    random_model = _random_model(config, _dtype(name))
-    layout = prompt_cache.layout(prompt_cache.new(random_model))
-    identity = json.dumps([config, mx.default_device().type.name, layout], sort_keys=True)
-    return replace(
-        loaded,
-        name=name,
-        model=random_model,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:32],
-        expected=ExpectedCache(random_model, DEFAULTS),
-        context=CONTEXT_TOKENS,
-        sampling=replace(loaded.sampling, max_tokens=None),
-    )
-
-
 def _config(name: str, vocabulary: int) -> Config:
     """With pocket's `vocabulary` if it is small: a published one would be most of its work."""
-    if name not in SHAPES:
-        raise UsageError(f"There is no shape '{name}': choose one of {', '.join(SHAPES)}.")
     config = dict(SHAPES[name])
     if name in SMALL:
         config |= {"vocab_size": vocabulary}
@@ -176,11 +149,11 @@ def _dtype(name: str) -> Any:
 
 
 def write(name: str, folder: Path) -> None:
-    """A model of that shape in `folder`, with pocket's tokenizer, for other processes to load.
+    """A model of the shape `name` in `folder`, in bfloat16; the small ones in float32 on a CPU.
 
-    Raises `UsageError` for a name that is none of `SHAPES`.
+    The same name has the same weights on the same MLX version and device.
     """
-    vocabulary = len(load_model(POCKET).tokenizer.get_vocab())
+    vocabulary = len(load(POCKET).tokenizer.get_vocab())
     config = _config(name, vocabulary)
     weights = dict(mlx_lm.utils.tree_flatten(_random_model(config, _dtype(name)).parameters()))
     for path in pocket.FOLDER.iterdir():
@@ -194,7 +167,7 @@ def write(name: str, folder: Path) -> None:
 def sizes(name: str) -> Growth:
     """How the cache of a shape, or of pocket, grows. No weight is made for that."""
     if name == POCKET:
-        return growth.predict(load_model(POCKET).model)
+        return growth.predict(load(POCKET).model)
     return growth.predict(_unevaluated(SHAPES[name], mx.bfloat16))
 
 
@@ -213,3 +186,12 @@ def _random_model(config: Config, dtype: Any) -> Any:
     for _, weight in mlx_lm.utils.tree_flatten(random_model.parameters()):
         mx.eval(weight)
     return random_model
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="A model of random weights in the shape of a known one.")
+    parser.add_argument("name", choices=SHAPES)
+    parser.add_argument("folder", type=Path)
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    write(chosen.name, chosen.folder)

@@ -1,5 +1,7 @@
 """Start-up time: the help, the list and a prompt that takes a letter, beside Python's own start.
 
+    python -m benchmarks.start
+
 Each is a process of its own, in turn with the others.
 """
 
@@ -19,10 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench.measure import Spread, temporary_folder
+from benchmarks.crowd import write_sessions
+from benchmarks.measure import options, progress
+from chatcli.bench.contender import Spread
 from chatcli.bench.race import Progress, rotated
 from chatcli.bench.report import seconds_text, spread_text
-from chatcli.bench.scale import write_sessions
+from chatcli.bench.run import temporary_folder
+from chatcli.cli.bench import show
 from chatcli.commands.results import Table
 from chatcli.errors import ChatcliError
 
@@ -168,3 +173,11 @@ def table(start: Start) -> Table:
         "drawn, and its time ends when it is shown; the CPU time includes what has begun behind it."
     ]
     return Table("Start", ("", "time", "least", "CPU", "times python", "times prompt_toolkit"), rows, notes)
+
+
+if __name__ == "__main__":
+    parser = options(__doc__, model=False)
+    parser.add_argument("--repeats", type=int, default=15)
+    chosen = parser.parse_args()
+    measured = measure(chosen.repeats, progress)
+    show(chosen.json, {"start": measured.as_json()}, [table(measured)])

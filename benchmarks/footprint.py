@@ -15,6 +15,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import save_prompt_cache
 
 from chatcli.bench import workloads
+from chatcli.bench.ours import RECOMPUTE_SECONDS
 from chatcli.chat_format.template import Template
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.kv import prompt_cache
@@ -23,7 +24,7 @@ from chatcli.kv.prompt_cache import PromptCache
 from chatcli.model.load import LoadedModel
 from chatcli.session import opening
 from chatcli.session.opening import SessionRequest
-from chatcli.settings.values import DEFAULT_VALUES, Sampling
+from chatcli.settings.values import Sampling
 from chatcli.store.segments import inventory
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import TokenPath
@@ -33,13 +34,6 @@ from chatcli.turn import turn
 from chatcli.turn.prompt import TurnContext, render_history
 
 MAX_REPLY_TOKENS = 16
-# As where nobody has set it.
-RECOMPUTE_SECONDS = float(str(DEFAULT_VALUES["recompute_seconds"]))
-# One message is longer than in the other workloads: RESULTS.md was measured with it.
-USER_MESSAGES = tuple(
-    "Thank you. Say it once more, please." if text == "Say it once more." else text
-    for text in workloads.USER_MESSAGES
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ def converse(worker: Worker, loaded: LoadedModel, folder: Path, turns: int) -> S
         never = threading.Event()
         snapshots = []
         for number in range(turns):
-            text = USER_MESSAGES[number % len(USER_MESSAGES)]
+            text = workloads.USER_MESSAGES[number % len(workloads.USER_MESSAGES)]
             deque(turn.take(context, text, never), maxlen=0)
             deque(turn.settle(context, never), maxlen=0)
             snapshots.append(checkpoints.save(folder / "peer.safetensors"))

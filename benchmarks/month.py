@@ -1,5 +1,7 @@
 """A month of conversations on disk, simulated: what is written, kept, evicted and computed again.
 
+    python -m benchmarks.month [--days 30] [--limit 20GB]
+
 The store is the real one, with its files, joining, thinning and limit. No model runs: each has the array
 sizes of its shape and is given seconds per token. Sizes and the limit are divided by `SCALE`, so that a month
 fits in a temporary folder. Beside it, by arithmetic: the whole cache saved after every turn, as mlx-lm's
@@ -17,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from chatcli.bench.footprint import RECOMPUTE_SECONDS
-from chatcli.bench.measure import temporary_folder
+from benchmarks.measure import options, progress
+from benchmarks.shapes import sizes
+from chatcli.bench.ours import RECOMPUTE_SECONDS
 from chatcli.bench.race import Progress
-from chatcli.bench.shapes import sizes
+from chatcli.bench.run import temporary_folder
+from chatcli.cli.bench import show
+from chatcli.cli.options import value_of
 from chatcli.commands.results import Table
 from chatcli.kv.memory_limit import Growth
 from chatcli.store.segments import budget, catalog, inventory
@@ -31,6 +36,7 @@ from chatcli.store.segments.token_path import TokenPath, root_id
 from chatcli.text import count, file_size
 
 SCALE = 64
+CONVERSATION_TURNS = 40
 # Files of such a model are small enough to be written as they are.
 SMALL_STATE_BYTES = 1 << 20
 DAY_SECONDS = 24 * 3600.0
@@ -65,7 +71,7 @@ class SimulatedModel:
         return self.growth.state_bytes > 0
 
 
-# Seconds per token as RESULTS.md has them: 28,000 tokens on an H200, `pocket` on two CPU cores. How many
+# Seconds per token, measured: 28,000 tokens on an H200, `pocket` on two CPU cores. How many
 # of 40 sessions each model has is made up.
 SECONDS_PER_TOKEN = {"qwen3.5-9b": 0.0026, "gpt-oss-20b": 0.00011, "qwen3-8b": 0.000058, "pocket": 0.0027}
 SESSIONS = {"qwen3.5-9b": 16, "gpt-oss-20b": 10, "qwen3-8b": 4, "pocket": 10}
@@ -364,4 +370,21 @@ def _notes(month: Month) -> Iterator[str]:
         f"chatcli's store is real, with 1/{SCALE} of the bytes and of its limit ({file_size(month.limit)}); "
         f"{KILLS:.0%} of its processes are killed and {BRANCHES:.0%} of the turns go back to an earlier one. "
         "The other two are arithmetic: mlx-lm's file is as if it fitted the next prompt."
+    )
+
+
+if __name__ == "__main__":
+    parser = options(__doc__, model=False)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--turns", type=int, default=100, help="a day")
+    parser.add_argument("--limit", default="20GB", help="the most that checkpoints may take")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    limit_bytes = value_of("cache_limit", chosen.limit)
+    simulated = simulate(chosen.days, chosen.turns, SESSIONS, limit_bytes, chosen.seed, progress)
+    single = conversations(CONVERSATION_TURNS)
+    show(
+        chosen.json,
+        {"month": simulated.as_json(), "conversations": [asdict(each) for each in single]},
+        [table(simulated), conversation_table(CONVERSATION_TURNS, single)],
     )

@@ -1,4 +1,6 @@
-"""The store's costs: bytes for a conversation, time to restore it, lookups in a large folder.
+"""The store's costs: bytes for a conversation, and time to restore it.
+
+    python -m benchmarks.store [--quick]
 
 Everything happens in a temporary folder, and every ratio is of two things measured in the same run.
 """
@@ -7,50 +9,26 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench import footprint, restore, scale
-from chatcli.bench.footprint import Footprint
-from chatcli.bench.measure import Announce, Contest, milliseconds, temporary_folder
-from chatcli.bench.restore import Restore
-from chatcli.bench.scale import Scale
+from benchmarks import footprint, restore
+from benchmarks.footprint import Footprint
+from benchmarks.measure import Announce, Contest, announce, milliseconds, options
+from benchmarks.restore import Restore
+from chatcli.bench.run import temporary_folder
+from chatcli.cli.bench import show
 from chatcli.commands.results import Table
 from chatcli.model.load import load
 from chatcli.text import file_size
 from chatcli.threads.mlx_thread import Worker
 
 RESTORE_ROUNDS = 15
-QUICK_DIVISOR = 10
+TURNS, QUICK_TURNS = 40, 4
 # Rows files by the rows in memory, and a restore by a read of one file.
 MAX_ROWS_OVERHEAD = 1.05
 MAX_RESTORE_RATIO = 1.3
-
-
-@dataclass(frozen=True)
-class StorePlan:
-    """What to measure. `quick`: a tenth of everything, and no large cache."""
-
-    model: str
-    turns: int
-    sessions: int
-    segments: int
-    quick: bool = False
-
-    def shortened(self) -> StorePlan:
-        """With a tenth of everything if `quick`."""
-        if not self.quick:
-            return self
-        turns, sessions, segments = (
-            max(count // QUICK_DIVISOR, 2) for count in (self.turns, self.sessions, self.segments)
-        )
-        return replace(self, turns=turns, sessions=sessions, segments=segments)
-
-    @property
-    def shapes(self) -> Sequence[restore.CacheShape]:
-        shapes = (restore.SMALL, restore.MIDDLE, restore.LARGE)
-        return shapes[:-1] if self.quick else shapes
 
 
 @dataclass(frozen=True)
@@ -70,10 +48,8 @@ class Target:
 class StoreBench:
     """Everything that was measured."""
 
-    plan: StorePlan
     footprint: Footprint
     restores: Sequence[Restore]
-    scale: Scale
 
     def targets(self) -> list[Target]:
         size = Target("rows on disk / rows in memory", self.footprint.rows_overhead, MAX_ROWS_OVERHEAD)
@@ -88,41 +64,35 @@ class StoreBench:
     def as_json(self) -> dict[str, Any]:
         """Plain data, with the targets and whether they are met."""
         return {
-            "plan": asdict(self.plan),
             "talk": asdict(self.footprint),
             "restores": [asdict(one) for one in self.restores],
-            "scale": asdict(self.scale),
             "targets": [asdict(target) | {"met": target.met} for target in self.targets()],
         }
 
 
-def run(plan: StorePlan, announce: Announce) -> StoreBench:
-    """Measure it all. Raises `ModelError`."""
-    plan = plan.shortened()
+def run(model: str, announce: Announce, *, quick: bool = False) -> StoreBench:
+    """Measure it all; `quick`: a tenth of the turns, and no large cache. Raises `ModelError`."""
+    turns = QUICK_TURNS if quick else TURNS
+    shapes = (restore.SMALL, restore.MIDDLE, *(() if quick else (restore.LARGE,)))
     worker = Worker()
     try:
         with temporary_folder() as folder:
-            announce(f"{plan.turns} turns with {plan.model} …")
-            loaded = worker.call(load, plan.model)
-            stored = footprint.converse(worker, loaded, folder / "talk", plan.turns)
+            announce(f"{turns} turns with {model} …")
+            loaded = worker.call(load, model)
+            stored = footprint.converse(worker, loaded, folder / "talk", turns)
             announce("restoring it …")
             restores = [restore.of_conversation(worker, loaded, stored, RESTORE_ROUNDS)]
-            for shape in plan.shapes:
+            for shape in shapes:
                 announce(f"restoring {shape.name} …")
                 with tempfile.TemporaryDirectory(dir=folder) as own:
                     restores.append(restore.of_shape(worker, shape, Path(own), RESTORE_ROUNDS))
-            announce(f"{plan.sessions:,} sessions and {plan.segments:,} segments in one folder …")
-            crowd = folder / "crowd"
-            crowd.mkdir()
-            return StoreBench(
-                plan, stored.footprint, restores, scale.measure(crowd, plan.sessions, plan.segments)
-            )
+            return StoreBench(stored.footprint, restores)
     finally:
         worker.close()
 
 
 def tables(bench: StoreBench) -> list[Table]:
-    """One table each for size, restoring and scale, then where a target is missed."""
+    """One table each for size and restoring, then where a target is missed."""
     targets = bench.targets()
     missed = [
         f"MISSED: {target.name} is {target.value:.3f}, target at most {target.most}."
@@ -130,7 +100,7 @@ def tables(bench: StoreBench) -> list[Table]:
         if not target.met
     ]
     verdict = Table("Targets", (), (), missed or [f"All {len(targets)} targets are met."])
-    return [_size_table(bench.footprint), _restore_table(bench.restores), _scale_table(bench.scale), verdict]
+    return [_size_table(bench.footprint), _restore_table(bench.restores), verdict]
 
 
 def _size_table(footprint: Footprint) -> Table:
@@ -186,20 +156,7 @@ def _contest_cells(contest: Contest) -> tuple[str, ...]:
     )
 
 
-def _scale_table(scale: Scale) -> Table:
-    timings = {
-        "chatcli list": scale.list_all,
-        "chatcli list, an empty folder": scale.list_empty,
-        "chatcli cache stats": scale.stats,
-        "the sessions' names by age": scale.names,
-        "a turn's match, found": scale.match_found,
-        "a turn's match, nothing but the system prompt": scale.match_missed,
-        "opening the store": scale.opening,
-        "the estimate before the first write": scale.estimate,
-    }
-    rows = [
-        (name, milliseconds(spread.median), milliseconds(spread.least), milliseconds(spread.most))
-        for name, spread in timings.items()
-    ]
-    title = f"{scale.sessions:,} sessions, {scale.segments:,} segments in {scale.files:,} files"
-    return Table(title, ("", "median", "least", "most"), rows)
+if __name__ == "__main__":
+    chosen = options(__doc__).parse_args()
+    measured = run(chosen.model, announce, quick=chosen.quick)
+    show(chosen.json, {"store": measured.as_json()}, tables(measured))

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from chatcli.bench import growth
-from chatcli.bench.growth import FolderPoint, GrowthPlan, Point, Turn
-from chatcli.cli import bench
+from benchmarks import scale
+from benchmarks.scale import FolderPoint, GrowthPlan, Point, Turn
 
 
 def test_conversations_and_folders_grow_to_what_was_asked_for(models: Path) -> None:
-    model = str(models / "qwen3")
-    result = CliRunner().invoke(bench.app, ["scale", "-m", model, "--quick", "--json"])
-    assert 0 == result.exit_code, result.output
-    measured = json.loads(result.stdout)["scale"]
+    plan = GrowthPlan(str(models / "qwen3")).quick()
+    measured = scale.run(plan, lambda _: None, lambda _: None).as_json()
     long, wide, folders = measured["long"], measured["wide"], measured["folders"]
     assert [1, 4, 8, 16] == [point["turns"] for point in long]
     assert [1, 2, 4] == [point["turns"] for point in wide]
@@ -35,8 +29,8 @@ def test_conversations_and_folders_grow_to_what_was_asked_for(models: Path) -> N
 
 def test_the_tables_have_a_row_or_a_column_for_each_point() -> None:
     point = Point(2, 200, Turn(0.04, 0.01, 0.001, 0.02, 0.03), 0.1, 0.002, 1 << 20)
-    folders = growth.folder_table([FolderPoint(10, 100, *[0.01] * 7)] * 3)
-    long = growth.conversation_table("Long", "turns", [point] * 4)
+    folders = scale.folder_table([FolderPoint(10, 100, *[0.01] * 7)] * 3)
+    long = scale.conversation_table("Long", "turns", [point] * 4)
     assert 4 == len(long.rows)
     row = ("2", "200", "40 ms", "10 ms", "1 ms", "20 ms", "30 ms", "100 ms", "2 ms", "1.0 MB")
     assert row == long.rows[0]
@@ -47,7 +41,7 @@ def test_the_tables_have_a_row_or_a_column_for_each_point() -> None:
 def test_each_table_is_shown_as_soon_as_it_is_there(models: Path) -> None:
     told: list[str] = []
     plan = GrowthPlan(str(models / "qwen3"), turns=2, branches=2, sessions=1, segments=2)
-    growth.run(plan, told.append, lambda table: told.append(table.title))
+    scale.run(plan, told.append, lambda table: told.append(table.title))
     folder = "1 sessions and 2 segments in one folder …"
     assert [
         "2 turns of one session …",

@@ -9,14 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from chatcli.bench import footprint, measure, restore, scale, store
-from chatcli.bench.footprint import StoredConversation
-from chatcli.bench.measure import Spread
-from chatcli.bench.restore import CacheShape
-from chatcli.bench.store import StoreBench, StorePlan
-from chatcli.cli import bench
+from benchmarks import crowd, footprint, measure, restore, store
+from benchmarks.footprint import StoredConversation
+from benchmarks.restore import CacheShape
+from benchmarks.store import StoreBench
+from chatcli.bench.contender import Spread
 from chatcli.files import Location
 from chatcli.model.load import LoadedModel, load
 from chatcli.store.segments import inventory
@@ -52,12 +50,10 @@ def measured(
     worker: Worker,
     loaded: LoadedModel,
     stored: StoredConversation,
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> StoreBench:
     """A complete run of the smallest sizes."""
     restores = [restore.of_conversation(worker, loaded, stored, 1)]
-    crowd = scale.measure(tmp_path_factory.mktemp("crowd"), 3, 12)
-    return StoreBench(StorePlan("tiny", TURNS, 3, 12), stored.footprint, restores, crowd)
+    return StoreBench(stored.footprint, restores)
 
 
 # Measuring
@@ -152,14 +148,16 @@ def test_a_made_up_cache_is_joined_and_comes_back_bit_for_bit(worker: Worker, tm
 
 @pytest.mark.slow
 def test_the_crowd_is_undamaged_and_as_large_as_requested(tmp_path: Path) -> None:
-    crowd = scale.measure(tmp_path, 4, 40)
+    crowd.write_sessions(tmp_path, 4)
+    paths = list(crowd.write_segments(tmp_path, 4, 40))
+    found, missed = crowd.matches(tmp_path, paths)
+    assert 0 < missed.least and 0 < found.least
     (use,) = inventory.usage(tmp_path)
     shared = 3  # all four share the segment of the system prompt
     assert (40 - shared, 4) == (use.segments, use.states)
-    assert use.segments + use.states == crowd.files
     assert [] == list(inventory.verify(tmp_path))
     summaries = listing.summaries(Location.of(tmp_path))
-    assert [(scale.TURNS, None)] * 4 == [(summary.turns, summary.problem) for summary in summaries]
+    assert [(crowd.TURNS, None)] * 4 == [(summary.turns, summary.problem) for summary in summaries]
 
 
 # Targets and output
@@ -196,23 +194,12 @@ def test_the_numbers_survive_json(measured: StoreBench) -> None:
     assert [target.name for target in measured.targets()] == [target["name"] for target in data["targets"]]
 
 
-def test_quick_is_a_tenth_and_has_no_large_cache() -> None:
-    plan = StorePlan("pocket", 40, 10_000, 100_000, True)
-    assert StorePlan("pocket", 4, 1_000, 10_000, True) == plan.shortened()
-    assert restore.LARGE not in plan.shapes
-    assert restore.LARGE in replace(plan, quick=False).shapes
-
-
 @pytest.mark.slow
-def test_the_command_prints_one_object_and_leaves_nothing(
+def test_a_whole_run_prints_one_object_and_leaves_nothing(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StorePlan, "shapes", [TINY])
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    args = ["store", "-m", str(models / "qwen3_5"), "--turns", "2"]
-    args += ["--sessions-count", "2", "--segments-count", "8", "--json"]
-    result = CliRunner().invoke(bench.app, args)
-    assert 0 == result.exit_code, result.output
-    data = json.loads(result.stdout)
-    assert [2, 2] == [len(data["restores"]), data["scale"]["sessions"]]
+    measured = store.run(str(models / "qwen3_5"), lambda _: None, quick=True)
+    data = json.loads(json.dumps(measured.as_json()))
+    assert [store.QUICK_TURNS, 3] == [data["talk"]["turns"], len(data["restores"])]
     assert [] == list(tmp_path.iterdir())

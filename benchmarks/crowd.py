@@ -1,4 +1,4 @@
-"""Listing, matching and opening in a folder of ten thousand sessions and a hundred thousand segments.
+"""Folders of thousands of sessions and segments, written without a model, and matches among them.
 
 Every segment is a file of its own here, which is harder than in practice, where files are joined.
 """
@@ -7,26 +7,22 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from chatcli.bench.measure import Spread, timed
+from chatcli.bench.contender import Spread
 from chatcli.conversation.tree import Entry, Message
 from chatcli.files import Location
 from chatcli.records import ReplyRecord
-from chatcli.store.segments import budget, catalog
+from chatcli.store.segments import catalog
 from chatcli.store.segments.catalog import TOKENS
 from chatcli.store.segments.container import SEGMENT_FORMAT, SEGMENT_VERSION, Tensor, pack
 from chatcli.store.segments.segments import SegmentStore
 from chatcli.store.segments.token_path import Segment, TokenPath, root_id
-from chatcli.store.sessions.folder import SessionFolder
 from chatcli.store.sessions.transcript import SESSION_VERSION, encode, entry_line
 
 FINGERPRINT = "c" * 32
@@ -35,53 +31,8 @@ SEGMENT_TOKENS = 8
 TURNS = 3
 ROWS = np.zeros((1, 1, SEGMENT_TOKENS, 4), np.float32)
 FAST_ROUNDS = 200
-PROCESS_ROUNDS = 5
 # How many names a file may have: ext4 takes 65,000.
 MAX_LINKS = 30_000
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Counts and seconds. `list_empty` is `chatcli list` of an empty folder: the start-up alone."""
-
-    sessions: int
-    segments: int
-    files: int
-    list_all: Spread
-    list_empty: Spread
-    stats: Spread
-    names: Spread
-    match_found: Spread
-    match_missed: Spread
-    opening: Spread
-    estimate: Spread
-
-
-def measure(folder: Path, sessions: int, segments: int) -> Scale:
-    """Fill `folder`, then time what reads it."""
-    empty = folder / "empty"
-    empty.mkdir()
-    write_sessions(folder, sessions)
-    paths = list(write_segments(folder, max(sessions, 1), segments))
-    found, missed = matches(folder, paths)
-    return Scale(
-        sessions=sessions,
-        segments=segments,
-        files=sum(1 for _ in catalog.cache_files(catalog.model_folder(folder, FINGERPRINT))),
-        list_all=_process("list", "--sessions", str(folder)),
-        list_empty=_process("list", "--sessions", str(empty)),
-        stats=_process("cache", "stats", "--sessions", str(folder)),
-        names=timed(lambda: SessionFolder(folder).names(), PROCESS_ROUNDS),
-        match_found=found,
-        match_missed=missed,
-        opening=timed(lambda: SegmentStore(folder, FINGERPRINT).close(), FAST_ROUNDS),
-        estimate=timed(lambda: budget.estimate(folder), PROCESS_ROUNDS),
-    )
-
-
-def _process(*args: str) -> Spread:
-    command = [sys.executable, "-m", "chatcli", *args]
-    return timed(lambda: subprocess.run(command, check=True, capture_output=True), PROCESS_ROUNDS)
 
 
 def write_sessions(folder: Path, count: int) -> None:

@@ -1,5 +1,7 @@
 """What a turn costs beside the model, in conversations that grow long or wide and in folders that fill.
 
+    python -m benchmarks.scale [--quick]
+
 Real turns are held with a model that computes nothing: its cache grows as any other's, and its replies are
 scripted. So all the time that is measured is that of what stands around a model: the transcript, the
 template, the token path, the match, the checkpoints and their files.
@@ -23,12 +25,15 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import KVCache
 
-from chatcli.bench import scale
-from chatcli.bench.measure import Announce, milliseconds, temporary_folder, timed
+from benchmarks import crowd
+from benchmarks.measure import Announce, announce, milliseconds, options, timed
+from chatcli.bench.run import temporary_folder
 from chatcli.bench.scripted import script
 from chatcli.bench.workloads import SYSTEM, long_text
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
+from chatcli.cli.bench import show
+from chatcli.cli.output import show_result
 from chatcli.commands.results import Table
 from chatcli.conversation.tree import Conversation
 from chatcli.events import PrefixMatched, TurnDone
@@ -286,18 +291,18 @@ def _reopen(context: TurnContext, folder: SessionFolder) -> int:
 
 def _folder(path: Path, sessions: int, segments: int) -> FolderPoint:
     """Most segments are names of the same few files, which take no room and little time."""
-    scale.write_sessions(path, sessions)
+    crowd.write_sessions(path, sessions)
     # As many as take a second or two.
-    paths = list(scale.write_segments(path, max(sessions, 1), min(segments, MAX_SEGMENT_FILES)))
-    scale.link_segments(path, segments - MAX_SEGMENT_FILES)
+    paths = list(crowd.write_segments(path, max(sessions, 1), min(segments, MAX_SEGMENT_FILES)))
+    crowd.link_segments(path, segments - MAX_SEGMENT_FILES)
     folder = SessionFolder(path)
-    match, missed = scale.matches(path, paths)
+    match, missed = crowd.matches(path, paths)
     return FolderPoint(
         sessions,
         segments,
         match.median,
         missed.median,
-        _least(lambda: SegmentStore(path, scale.FINGERPRINT).close()),
+        _least(lambda: SegmentStore(path, crowd.FINGERPRINT).close()),
         _least(folder.names),
         _least(folder.summaries),
         _least(lambda: inventory.usage(path)),
@@ -351,3 +356,13 @@ def folder_table(folders: Sequence[FolderPoint]) -> Table:
     segments = ("segments, a file each", *(f"{point.segments:,}" for point in folders))
     rows = [(name, *(milliseconds(of(point)) for point in folders)) for name, of in timings.items()]
     return Table("A folder that fills", columns, [segments, *rows])
+
+
+if __name__ == "__main__":
+    chosen = options(__doc__).parse_args()
+    plan = GrowthPlan(chosen.model)
+    # Its parts take minutes, so each table is shown at once.
+    grown = run(
+        plan.quick() if chosen.quick else plan, announce, (lambda _: None) if chosen.json else show_result
+    )
+    show(chosen.json, {"scale": grown.as_json()}, ())
