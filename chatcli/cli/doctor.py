@@ -21,7 +21,7 @@ from chatcli.cli.output import print_json
 from chatcli.command_line import split_sentence
 from chatcli.doctor.finding import Finding, Status
 from chatcli.settings import config_file
-from chatcli.settings.values import SETTINGS
+from chatcli.settings.values import POCKET, SETTINGS, aliased
 from chatcli.text import clean_line
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ MIN_COLUMNS, MAX_COLUMNS = 40, 100
 
 def command(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Measure with less, and parse no transcript.")
+        bool, typer.Option("--quick", help="Import no mlx-lm, and parse no transcript.")
     ] = False,
     # A folder that cannot be read is a finding here, not a usage error.
     sessions: Annotated[Path | None, flag_of("sessions", readable=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check this machine, MLX, the disk, the terminal and your sessions."""
+    """Check MLX, the disk, the model, the terminal and your sessions."""
     from chatcli.doctor import checkup
 
     path = config_path()
@@ -55,6 +55,7 @@ def command(
     machine = checkup.Machine(
         files.from_home(str(effective("sessions", configured, sessions).value)),
         None if limit is None else SETTINGS["cache_limit"].load(limit),
+        aliased(str(configured.find("model")[0] or POCKET), remembered.models),
         path,
         remembered,
         environment_problems,

@@ -1,50 +1,46 @@
-"""Runs every check of a machine and its sessions folder, area by area.
+"""Runs every check of a machine, its settings and its sessions folder, area by area.
 
 An error in a check becomes a finding, and the others go on. MLX is never imported here.
 """
 
 from __future__ import annotations
 
+import codecs
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-from chatcli.doctor import (
-    disk,
-    memory,
-    mlx,
-    models,
-    settings,
-    terminal,
-    versions,
-)
-from chatcli.doctor.finding import Finding, problem
+from chatcli.doctor import installed
+from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.errors import ChatcliError
 from chatcli.settings.config_file import Remembered
+from chatcli.settings.values import POCKET, RENAMED, SETTINGS
 from chatcli.text import shorten
+from chatcli.tui.terminal.clipboard import TOOLS
 
-MIB = 1 << 20
 # What a check may raise on a broken machine.
 CHECK_ERRORS = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
 MAX_REASON_CHARACTERS = 300
-
-Check = Callable[[], Iterable[Finding]]
+PREFIX, NO_SETTINGS = "CHATCLI_", ("API_KEY", "CONFIG", "DEBUG")
+MIN_COLUMNS, MIN_LINES = 60, 15
+MEND = "Fix it with: chatcli config --edit"
 
 
 @dataclass(frozen=True)
 class Machine:
     """What is checked. `limit_bytes` is the most that checkpoints may take (None: as the disk allows).
 
-    `environment_problems` are sentences about what the environment sets. `quick` measures with less and
+    `environment_problems` are sentences about what the environment sets. `quick` imports no mlx-lm and
     parses no transcript. `sessions_flag` is what `--sessions` must say to mean `sessions`, None if nothing.
     """
 
     sessions: Path
     limit_bytes: int | None
+    model: str
     config_path: Path
     remembered: Remembered
     environment_problems: Sequence[str]
@@ -56,105 +52,102 @@ class Machine:
 
 def areas(machine: Machine) -> Iterator[tuple[str, Iterator[Finding]]]:
     """Each area's title and its findings. A check runs when its first finding is asked for."""
-    for title, checks_of in AREAS.items():
-        try:
-            checks = checks_of(machine)
-        except CHECK_ERRORS as error:
-            yield title, iter([_failed(title, error)])
-        else:
-            if checks:
-                yield title, chain.from_iterable(run(name, check) for name, check in checks.items())
+    checks: dict[str, list[Callable[[], Iterable[Finding]]]] = {
+        "versions": [installed.versions],
+        "mlx": [installed.mlx, *(() if machine.quick else (installed.mlx_lm,))],
+        "sessions": [lambda: saved(machine)],
+        "model": [lambda: model(machine.model)],
+        "terminal": [lambda: terminal(machine.environment, machine.output)],
+        "settings": [lambda: settings(machine)],
+    }
+    for title, of_area in checks.items():
+        yield title, (finding for check in of_area for finding in run(title, check))
 
 
-def run(name: str, check: Check) -> Iterator[Finding]:
+def run(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     """The check's findings; an error in it is one too."""
     try:
         yield from check()
     except CHECK_ERRORS as error:
-        yield _failed(name, error)
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+        yield problem(name, f"could not be checked: {shorten(reason, MAX_REASON_CHARACTERS)}")
 
 
-def _failed(name: str, error: Exception) -> Finding:
-    reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-    return problem(name, f"could not be checked: {shorten(reason, MAX_REASON_CHARACTERS)}")
-
-
-def _versions(_: Machine) -> dict[str, Check]:
-    return {
-        "Python": versions.python,
-        "mlx": versions.mlx,
-        "libraries": versions.libraries,
-    }
-
-
-def _mlx(machine: Machine) -> dict[str, Check]:
-    checks: dict[str, Check] = {"device": mlx.works, "memory": memory.system}
-    return checks if machine.quick else checks | {"mlx-lm": mlx.mlx_lm}
-
-
-def _disk(machine: Machine) -> dict[str, Check]:
-    """Without the checks that write a file where no file can be written, which is a finding already."""
-    folder, size = machine.sessions, (8 if machine.quick else 64) * MIB
-    checks: dict[str, Check] = {
-        "folder": partial(disk.folder, folder),
-        "disk": partial(disk.room, folder),
-        "file system": partial(disk.file_system, folder),
-    }
-    if disk.usable(folder):
-        checks["file locks"] = partial(disk.locks, folder)
-        checks["speed"] = partial(disk.speed, folder, size)
-    return checks
-
-
-def _store(machine: Machine) -> dict[str, Check]:
-    """None for a folder that cannot be read. Raises `ImportError`, as where numpy is broken."""
-    from chatcli.doctor import store
+def saved(machine: Machine) -> Iterator[Finding]:
+    """The folder, and what is in it where it can be read. Raises `ImportError`, as where numpy is broken."""
+    from chatcli.doctor import disk
     from chatcli.store.sessions.folder import SessionFolder
 
-    folder = SessionFolder(machine.sessions, machine.sessions_flag)
-    if not disk.readable(folder.folder):
-        return {}
-    return {
-        "sessions": partial(store.sessions, folder, not machine.quick),
-        "checkpoints": partial(store.checkpoints, folder.folder, machine.limit_bytes),
-        "headers": partial(store.headers, folder),
-        "leftovers": partial(store.leftovers, folder),
-    }
+    findings = list(disk.folder(machine.sessions))
+    yield from findings
+    if findings[-1].name == "file locks":
+        folder = SessionFolder(machine.sessions, machine.sessions_flag)
+        yield from disk.sessions(folder, not machine.quick)
+        yield from disk.checkpoints(folder, machine.limit_bytes)
 
 
-def _models(machine: Machine) -> dict[str, Check]:
-    return {
-        "models": models.cache,
-        "token": partial(models.token, machine.environment),
-        "offline": models.offline,
-    }
+def model(name: str) -> Iterator[Finding]:
+    """Whether the model that is set is here."""
+    from chatcli.errors import ModelNotFound
+    from chatcli.model import hub, locate
+
+    try:
+        locate.check(name)
+        is_here = name == POCKET or Path(name).expanduser().is_dir() or hub.find_cached(name) is not None
+    except ModelNotFound as error:
+        yield problem("model", str(error), "To choose another: chatcli config model NAME")
+    else:
+        yield ok("model", name if is_here else f"{name}, which the first chat downloads", is_here=is_here)
 
 
-def _terminal(machine: Machine) -> dict[str, Check]:
-    variables, output = machine.environment, machine.output
-    return {
-        "output": partial(terminal.stream, variables, output),
-        "colours": partial(terminal.colours, variables, output),
-        "characters": partial(terminal.characters, variables, output),
-        "inside": partial(terminal.inside, variables),
-        "clipboard": partial(terminal.clipboard, variables, output),
-    }
+def settings(machine: Machine) -> Iterator[Finding]:
+    """What is wrong with the file and the environment. Values are not shown: they may be private."""
+    for sentence in machine.remembered.problems.values():
+        yield problem("config file", sentence, MEND)
+    for sentence in machine.remembered.unknown.values():
+        yield advice("config file", sentence, MEND)
+    for sentence in machine.environment_problems:
+        yield problem("environment", sentence, "Unset it or give it another value.")
+    known = {PREFIX + name.upper() for name in (*SETTINGS, *RENAMED, *NO_SETTINGS)}
+    names = sorted(name for name, value in machine.environment.items() if name.startswith(PREFIX) and value)
+    if unknown := [name for name in names if name not in known]:
+        todo = "It has no effect. To list the settings: chatcli config"
+        yield advice("environment", f"{', '.join(unknown)} not known", todo)
+    else:
+        yield ok("settings", ", ".join([str(machine.config_path), *names]))
 
 
-def _settings(machine: Machine) -> dict[str, Check]:
-    return {
-        "config file": partial(settings.file, machine.config_path, machine.remembered),
-        "environment": partial(settings.environment, machine.environment, machine.environment_problems),
-    }
-
-
-Checks = Callable[[Machine], Mapping[str, Check]]
-AREAS: dict[str, Checks] = {
-    "versions": _versions,
-    "mlx and memory": _mlx,
-    "sessions folder": _disk,
-    "conversations": _store,
-    "models": _models,
-    "terminal": _terminal,
-    "settings": _settings,
-}
+def terminal(environment: Mapping[str, str], stream: TextIO) -> Iterator[Finding]:
+    """The kind of terminal, its size, the encoding, and whether /copy reaches a clipboard."""
+    term = environment.get("TERM", "")
+    if not stream.isatty():
+        yield ok("output", "not a terminal: replies are plain text there")
+    elif term in ("", "dumb"):
+        todo = "Conversations run line by line; for the full screen: export TERM=xterm-256color."
+        yield advice("output", f"a terminal, TERM={term or '(not set)'}", todo)
+    else:
+        yield ok("output", f"a terminal, TERM={term}")
+    if stream.isatty():
+        columns, lines = os.get_terminal_size(stream.fileno())
+        value = f"{columns} columns, {lines} lines"
+        if columns < MIN_COLUMNS or lines < MIN_LINES:
+            todo = f"Make the window larger: lists need {MIN_COLUMNS} columns and {MIN_LINES} lines."
+            yield advice("size", value, todo)
+        else:
+            yield ok("size", value)
+    encoding = stream.encoding or "ascii"
+    if codecs.lookup(encoding).name != "utf-8":
+        todo = "Symbols and other scripts become question marks; to see them: export LC_ALL=C.UTF-8."
+        yield advice("characters", encoding, todo, encoding=encoding)
+    else:
+        yield ok("characters", encoding, encoding=encoding)
+    tool = next((command[0] for command in TOOLS if shutil.which(command[0])), None)
+    remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
+    if tool and not remote:
+        yield ok("clipboard", f"by {tool}", tool=tool)
+    else:
+        value = "by the terminal, where it takes OSC 52"
+        todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
+        if environment.get("TMUX"):
+            todo = "If /copy does nothing: tmux set -s set-clipboard on"
+        yield advice("clipboard", value, todo) if stream.isatty() else ok("clipboard", value)

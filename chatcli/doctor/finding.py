@@ -11,10 +11,7 @@ Status = Literal["ok", "advice", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`advice` is one sentence that says what to do; empty where there is nothing to do.
-
-    `data` are the numbers behind `value`: bytes, seconds, bytes a second.
-    """
+    """`advice` is a sentence that says what to do, empty where there is nothing; `data` is for programs."""
 
     name: str
     status: Status

@@ -86,13 +86,8 @@ def test_a_whole_machine_has_no_problem_and_every_number_is_there(doctor: Doctor
     assert set() == statuses(findings, "problem")
     assert findings["Python"]["value"].startswith(sys.version.split()[0])
     assert findings["device"]["data"]["right"]
-    assert 0 < findings["device"]["data"]["matmul_seconds"] < 60
-    memory = findings["memory"]["data"]
-    assert 0 < memory["available_bytes"] < memory["total_bytes"] * 1.1
     assert findings["disk"]["data"]["free_bytes"] > 0
-    assert findings["speed"]["data"]["write_bytes_per_second"] > 0
-    assert findings["speed"]["data"]["read_bytes_per_second"] > 0
-    assert findings["flush"]["data"]["flush_seconds"] > 0
+    assert "pocket" == findings["model"]["value"]
     assert "work" == findings["file locks"]["value"]
 
 
@@ -128,7 +123,7 @@ def test_mlx_that_cannot_be_imported_is_one_problem_and_the_rest_goes_on(
     assert {"device"} == statuses(findings, "problem")
     assert reason in findings["device"]["value"]
     assert "pip install" in findings["device"]["advice"]
-    assert "environment" in findings
+    assert "settings" in findings
 
 
 @pytest.mark.slow
@@ -136,8 +131,8 @@ def test_mlx_that_computes_wrongly_is_a_problem_and_its_memory_is_told(doctor: D
     path = doctor.path_with("mlx", __init__="", core=WRONG)
     findings = doctor.look(expect=1, PYTHONPATH=path)
     assert {"matmul"} == statuses(findings, "problem")
-    assert "Device(gpu, 0) Imagined" == findings["device"]["value"]
-    assert "64 GB, of which MLX should take at most 48 GB" == findings["device memory"]["value"]
+    expected = "Device(gpu, 0) Imagined, 64 GB, of which MLX should take at most 48 GB"
+    assert expected == findings["device"]["value"]
 
 
 def test_two_builds_of_mlx_at_once_are_a_problem(doctor: Doctor) -> None:
@@ -155,13 +150,11 @@ def test_a_build_of_another_version_than_mlx_is_a_problem(doctor: Doctor) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["numpy", "huggingface_hub"])
-def test_a_broken_library_is_a_problem_of_what_needs_it(doctor: Doctor, package: str) -> None:
-    path = doctor.path_with(package, __init__="raise ImportError('wrong ELF class')")
+def test_a_broken_library_is_a_problem_of_what_needs_it(doctor: Doctor) -> None:
+    path = doctor.path_with("numpy", __init__="raise ImportError('wrong ELF class')")
     findings = doctor.run("--json", expect=1, PYTHONPATH=path).json()["findings"]
     reason = "could not be checked: wrong ELF class"
-    areas = {finding["area"] for finding in findings if finding["value"] == reason}
-    assert {"conversations" if package == "numpy" else "models"} == areas
+    assert {"sessions"} == {finding["area"] for finding in findings if finding["value"] == reason}
 
 
 def test_doctor_never_imports_mlx_itself(doctor: Doctor) -> None:
@@ -224,43 +217,10 @@ def test_the_folder_and_the_limit_come_from_the_settings(doctor: Doctor, tmp_pat
     assert 3 * 10**9 == findings["checkpoints"]["data"]["limit_bytes"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("token", ["", "hf_mine"])
-def test_whether_there_is_a_token(doctor: Doctor, token: str) -> None:
-    findings = doctor.look(HF_TOKEN=token, HUGGING_FACE_HUB_TOKEN="", HF_HOME=str(doctor.program.home))
-    assert bool(token) == findings["token"]["data"]["present"]
-
-
-@pytest.mark.slow
-def test_models_that_were_downloaded_are_counted(doctor: Doctor) -> None:
-    home = doctor.program.home / "hf"
-    repository = home / "hub" / "models--some--model"
-    (repository / "snapshots" / "1").mkdir(parents=True)
-    (repository / "snapshots" / "1" / "config.json").write_text("{}")
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text("1")
-    findings = doctor.look(HF_HOME=str(home), HF_HUB_OFFLINE="1")
-    assert 1 == findings["models"]["data"]["models"]
-    assert "ok" == findings["models"]["status"]
-    assert findings["offline"]["data"]["offline"]
-    shutil.rmtree(repository / "snapshots")
-    assert "advice" == doctor.look(HF_HOME=str(home))["models"]["status"]
-
-
-@pytest.mark.slow
-def test_models_below_a_file_can_never_be_downloaded(doctor: Doctor) -> None:
-    home = doctor.program.home / "hf"
-    home.write_text("")
-    assert "HF_HOME" in doctor.look(expect=1, HF_HOME=str(home))["models"]["advice"]
-
-
 def test_damage_is_found_and_named(doctor: Doctor, saved: Path) -> None:
-    path = min(saved.glob("kv/*/*/*.state.safetensors"))
-    os.truncate(path, 10)
     (saved / "broken.jsonl").write_text("no header\n")
     findings = doctor.look(expect=1)
-    assert {"headers", "sessions"} == statuses(findings, "problem")
-    assert [str(path)] == findings["headers"]["data"]["damaged"]
+    assert {"sessions"} == statuses(findings, "problem")
     assert "'broken'" in findings["sessions"]["advice"]
 
 
@@ -296,4 +256,4 @@ def test_an_empty_environment_is_enough(doctor: Doctor) -> None:
         doctor.sessions,
         env={"PYTHONPATH": str(ROOT), "HF_HOME": str(doctor.program.home)},
     )
-    assert "none without TERM" in done.text
+    assert "Nothing is broken." in done.text
