@@ -94,8 +94,6 @@ class ReplyRecord(TypedDict, total=False):
     template: str | None
     boundaries: Boundaries
     settled_ahead: SettledAhead
-    # Of chatcli 0.2 and older: typed ahead, but counted as reused.
-    drafted_tokens: int
 
 
 def valid_record(value: Any) -> ReplyRecord:

@@ -25,7 +25,7 @@ from chatcli.errors import ChatcliError, UsageError
 from chatcli.session.opening import SessionRequest
 from chatcli.settings import config_file
 from chatcli.settings.declaration import Choice, Switch, Value
-from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, RENAMED, SETTINGS, Settings, aliased
+from chatcli.settings.values import DEFAULT_VALUES, KEPT, POCKET, SETTINGS, Settings, aliased
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.text import decodable, shorten
@@ -46,9 +46,7 @@ def config_path() -> Path:
 
 def from_environment(key: str) -> Value | None:
     """What CHATCLI_KEY says, if it is not empty. Raises `UsageError`."""
-    former = [f"{PREFIX}{old.upper()}" for old, new in RENAMED.items() if new == key]
-    names = [PREFIX + key.upper(), *former]
-    name = next((name for name in names if os.environ.get(name)), names[0])
+    name = PREFIX + key.upper()
     word = decodable(os.environ.get(name, "")) if key != "sessions" else os.environ.get(name)
     return SETTINGS[key].check_word(word, name) if word else None
 
@@ -165,10 +163,10 @@ def model_behind(name: str | None) -> str | None:
     return None if name is None else aliased(name, configured().file.models)
 
 
-def flag_of(key: str, former: str = "", **more: Any) -> Any:
-    """A declared setting as an option of Typer's, or its `former` name; `more` goes to `typer.Option`."""
+def flag_of(key: str, **more: Any) -> Any:
+    """A declared setting as an option of Typer's; `more` goes to `typer.Option`."""
     setting = SETTINGS[key]
-    name = f"--{(former or key).replace('_', '-')}"
+    name = f"--{key.replace('_', '-')}"
     names = [f"{name}/--no-{name[2:]}" if isinstance(setting, Switch) else name]
     if setting.short:
         names.insert(0, setting.short)
@@ -326,7 +324,6 @@ def with_options(
     hints = get_type_hints(Options, include_extras=True)
     shared = {each.name: each for each in fields(Options) if each.name not in ("flags", *leave_out)}
     keys = [key for key in SETTINGS if key not in leave_out]
-    renamed = {former: key for former, key in RENAMED.items() if key in keys}
     # The help shows them in this order: what is used most stands first.
     names = dict.fromkeys(("model", "system", "session", "latest", "at", *SETTINGS, *shared))
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
@@ -339,17 +336,8 @@ def with_options(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
-    for former, name in renamed.items():
-        annotation = Annotated[SETTINGS[name].flag_type | None, flag_of(name, former, hidden=True)]
-        parameters.append(
-            inspect.Parameter(former, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        )
-
     def run(**given: Any) -> None:
         flags = {key: given.pop(key) for key in keys}
-        for former, name in renamed.items():
-            value = given.pop(former)
-            flags[name] = value if flags[name] is None else flags[name]
         options = Options(**{name: given.pop(name) for name in shared}, flags=flags)
         options.check_session(given.get("name"))
         if our_ranks().leads:

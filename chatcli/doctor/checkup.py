@@ -18,7 +18,7 @@ from chatcli.doctor import installed
 from chatcli.doctor.finding import Finding, advice, ok, problem
 from chatcli.errors import ChatcliError
 from chatcli.settings.config_file import Remembered
-from chatcli.settings.values import POCKET, RENAMED, SETTINGS
+from chatcli.settings.values import POCKET, SETTINGS
 from chatcli.text import shorten
 from chatcli.tui.terminal.clipboard import TOOLS
 
@@ -108,7 +108,7 @@ def settings(machine: Machine) -> Iterator[Finding]:
         yield advice("config file", sentence, MEND)
     for sentence in machine.environment_problems:
         yield problem("environment", sentence, "Unset it or give it another value.")
-    known = {PREFIX + name.upper() for name in (*SETTINGS, *RENAMED, *NO_SETTINGS)}
+    known = {PREFIX + name.upper() for name in (*SETTINGS, *NO_SETTINGS)}
     names = sorted(name for name, value in machine.environment.items() if name.startswith(PREFIX) and value)
     if unknown := [name for name in names if name not in known]:
         todo = "It has no effect. To list the settings: chatcli config"

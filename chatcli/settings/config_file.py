@@ -17,7 +17,7 @@ from chatcli import files
 from chatcli.errors import FolderError, UsageError
 from chatcli.files import Location
 from chatcli.settings.declaration import Folder, Setting, Text, Value
-from chatcli.settings.values import EXAMPLE_MODEL, POCKET, RENAMED, SETTINGS
+from chatcli.settings.values import EXAMPLE_MODEL, POCKET, SETTINGS
 from chatcli.text import shorten
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ def read(path: Path) -> Remembered:
     except UsageError as error:
         return Remembered(problems={"": str(error)})
     remembered = Remembered()
-    for given, value in entries.items():
-        key = RENAMED.get(given, given)
-        if key != given and key in entries:
-            continue
+    for key, value in entries.items():
         if key == MODELS:
             _read_aliases(remembered, path, value)
         elif key not in SETTINGS:
@@ -97,7 +94,6 @@ def key_of(given: str) -> str:
             raise UsageError(f"'{shorten(given, 60)}' is not an alias: {problem}.")
         return given
     key = given.replace("-", "_").lower()
-    key = RENAMED.get(key, key)
     if key not in SETTINGS:
         raise UsageError(
             f"There is no setting '{shorten(given, 40)}'{_did_you_mean(given)}. To list them: chatcli config"
@@ -178,12 +174,11 @@ def change(path: Path, key: str, value: Value | None) -> bool:
             table = document.get(MODELS, {})
             if not isinstance(table, dict):
                 raise UsageError(f"In {path}, models must be a table. Fix it with: chatcli config --edit")
-        former = [given for given in table if RENAMED.get(given) == key]
-        was_there = name in table or bool(former)
-        for given in (*former, *([name] if name in table and value is None else [])):
-            del table[given]
+        was_there = name in table
         if value is not None:
             table[name] = value
+        elif was_there:
+            del table[name]
         if value is not None or was_there:
             _replace(real, document.as_string())
     return was_there

@@ -425,8 +425,6 @@ _DECLARED = list(_declared(Settings))
 SETTINGS = {key: setting for key, setting, _ in _DECLARED}
 # Their defaults (None: none). Where the sessions are by default depends on where one is.
 DEFAULT_VALUES = {key: default for key, _, default in _DECLARED}
-# Former names of settings, which the file, the environment and the flags still take.
-RENAMED = {"draft": "typeahead"}
 # The model options that a session keeps.
 KEPT = tuple(key for key, setting in SETTINGS.items() if setting.in_session)
 # What `/set` changes, by key. The session keeps it.

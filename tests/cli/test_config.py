@@ -258,16 +258,6 @@ def test_every_setting_is_an_option(command: str) -> None:
         assert f"--{key.replace('_', '-')}" in parameters[key].opts
 
 
-def test_typeahead_is_switched_off_by_its_former_name_too(chatcli: Program) -> None:
-    assert (None, False) == tuple(parse("chat", "--no-draft")[key] for key in ("typeahead", "draft"))
-    assert (False, None) == tuple(parse("chat", "--no-typeahead")[key] for key in ("typeahead", "draft"))
-    assert (False, "env") == values_and_sources(chatcli, CHATCLI_DRAFT="no")["typeahead"]
-    assert (True, "env") == values_and_sources(chatcli, CHATCLI_DRAFT="no", CHATCLI_TYPEAHEAD="yes")[
-        "typeahead"
-    ]
-    assert "--no-draft" not in chatcli.run("chat", "--help").text
-
-
 def test_every_panel_is_an_option_and_no_other() -> None:
     for panel in PANELS:
         assert panel == parse("ask", "--panel", panel)["panel"]

@@ -19,7 +19,7 @@ def help_text(program: Program, *args: str) -> str:
 
 
 def option_names(path: Sequence[str]) -> list[str]:
-    """All names of a command's options, but for the hidden former ones."""
+    """All names of a command's options, but for the hidden ones."""
     command = typer.main.get_command(app)
     for name in path:
         command = command.commands[name]  # type: ignore[attr-defined]

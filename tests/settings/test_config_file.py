@@ -60,19 +60,6 @@ def test_a_word_that_cannot_be_is_refused(key: str, word: str, clue: str) -> Non
     assert clue in str(refused.value)
 
 
-def test_a_former_name_is_read_and_replaced_by_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("draft = false\n")
-    assert {"typeahead": False} == config_file.read(path).values
-    assert "typeahead" == config_file.key_of("draft")
-    assert config_file.change(path, "typeahead", True)
-    assert "typeahead = true\n" == path.read_text()
-    path.write_text("typeahead = true\ndraft = false\n")
-    assert {"typeahead": True} == config_file.read(path).values
-    assert config_file.change(path, "typeahead", None)
-    assert "" == path.read_text()
-
-
 # What each setting is given, and what the file brings back.
 GIVEN: list[tuple[str, str, object]] = [
     ("model", "org/name", "org/name"),

@@ -102,12 +102,11 @@ def root_id(fingerprint: str) -> str:
     return hashlib.sha256(f"chatcli:{IDS_VERSION}:{fingerprint}".encode()).hexdigest()
 
 
-def segment_id(parent: str, tokens: Sequence[int], extra: str = "") -> str:
-    """`sha256(parent ‖ number of tokens ‖ tokens as little-endian int64 ‖ extra)`, in hexadecimal."""
+def segment_id(parent: str, tokens: Sequence[int]) -> str:
+    """`sha256(parent ‖ number of tokens ‖ tokens as little-endian int64)`, in hexadecimal."""
     digest = hashlib.sha256(bytes.fromhex(parent))
     digest.update(len(tokens).to_bytes(8, "little"))
     digest.update(struct.pack(f"<{len(tokens)}q", *tokens))
-    digest.update(extra.encode())
     return digest.hexdigest()
 
 

@@ -276,20 +276,11 @@ class _Reader:
         return self._tree.head
 
     def _record(self, record: Any) -> ReplyRecord:
-        """The parts of a record that are of the right type, with the names that they have today."""
+        """The parts of a record that are of the right type."""
         valid = valid_record(record)
         if valid != record:
             self._problem("has a damaged record: left out")
-        return _with_typeahead_apart(valid)
-
-
-def _with_typeahead_apart(record: ReplyRecord) -> ReplyRecord:
-    """Records of chatcli 0.2 and older have `drafted_tokens`: typed ahead, but counted as reused."""
-    if (typed := record.pop("drafted_tokens", None)) is None:
-        return record
-    reused, prompt = max(record.get("reused_tokens", 0) - typed, 0), record.get("prompt_tokens", 0)
-    ratio = reused / prompt if prompt else 0.0
-    return {**record, "reused_tokens": reused, "typeahead_tokens": typed, "hit_ratio": ratio}
+        return valid
 
 
 def decode(line: bytes) -> Any:

@@ -241,7 +241,7 @@ def _stats_cells(record: ReplyRecord) -> dict[str, str]:
         "reused": f"{record.get('reused_tokens', 0):,}",
         "typed ahead": f"{record.get('typeahead_tokens', 0):,}",
         "new": f"{record.get('prefilled_tokens', 0):,}",
-        # Of the reused ones. Records of chatcli 0.2 do not tell.
+        # Of the reused ones.
         "run ahead": f"{ahead:,}" if (ahead := record.get("reused_settled_tokens")) is not None else "–",
         "saved": duration(record.get("avoided_seconds", 0)),
         "first": duration(first) if first is not None else "–",

@@ -121,25 +121,6 @@ def test_a_file_only_ever_grows_at_its_end(folder: SessionFolder) -> None:
         assert after.endswith(b"\n")
 
 
-def test_a_record_that_counted_typeahead_as_reused_is_read_as_today(folder: SessionFolder) -> None:
-    old = {
-        "prompt_tokens": 100,
-        "reused_tokens": 98,
-        "drafted_tokens": 90,
-        "prefilled_tokens": 2,
-        "hit_ratio": 0.98,
-    }
-    with create(folder) as session:
-        question = session.append(Message("user", "one"), None)
-        session.note(
-            session.append(Message("assistant", "two"), question.id, record=old), {"settled_tokens": 5}
-        )
-    back = folder.read("dog")
-    today = {"reused_tokens": 8, "typeahead_tokens": 90, "hit_ratio": 0.08, "settled_tokens": 5}
-    assert {"prompt_tokens": 100, "prefilled_tokens": 2, **today} == back.conversation.path()[-1].record
-    assert [] == back.problems
-
-
 def test_appended_entries_are_read_back_equal(folder: SessionFolder) -> None:
     with create(folder, system="Be brief.") as session:
         user_entry = session.append(Message("user", "one"), None)
