@@ -19,9 +19,8 @@ from chatcli.settings.values import POCKET
 if TYPE_CHECKING:
     from chatcli.commands.results import Table
 
-measurements = typer.Typer(rich_markup_mode=None)
 app = typer.Typer(
-    cls=help.built_later(measurements),
+    cls=help.Group,
     help="Measure speed and reuse on this machine, next to mlx-lm.",
     no_args_is_help=True,
 )
@@ -40,11 +39,6 @@ OnlyOption = Annotated[
         "--only", metavar="NAME", help="Only contenders with this in their name, and no reuse at all."
     ),
 ]
-
-
-@app.callback()
-def common() -> None:
-    """Nothing of its own: each benchmark is a command."""
 
 
 def _measure(name: str) -> Callable[..., None]:
@@ -72,7 +66,7 @@ def _measure(name: str) -> Callable[..., None]:
 
 
 for _name, _help in MEASURED.items():
-    measurements.command(_name, help=_help)(_measure(_name))
+    app.command(_name, cls=help.Command, help=_help)(_measure(_name))
 
 
 def size_of(quick: bool, full: bool) -> int:
@@ -109,7 +103,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-@measurements.command(cls=help.Command)
+@app.command(cls=help.Command)
 def serve(
     model: ModelOption = None,
     quick: QuickOption = False,

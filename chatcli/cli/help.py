@@ -121,28 +121,6 @@ class Group(TyperGroup):
             formatter.write_dl(rare, name_columns())
 
 
-def built_later(app: typer.Typer) -> type[Group]:
-    """A group of the app's commands, which are built when they are first looked at.
-
-    To build one takes Typer a millisecond, and most processes do not need those of a group.
-    """
-
-    class Later(Group):
-        @property
-        def commands(self) -> dict[str, Any]:
-            return built()
-
-        @commands.setter
-        def commands(self, _: object) -> None:
-            """Typer knows of none."""
-
-    @functools.cache
-    def built() -> dict[str, Any]:
-        return dict(typer.main.get_group(app).commands)
-
-    return Later
-
-
 class Command(TyperCommand):
     """Lists its options under the headings that they name (`rich_help_panel`)."""
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,18 +12,13 @@ if TYPE_CHECKING:
 FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*?)[ \t]*$")
 HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 MAX_HEADING_LEVEL = 6
-# Tags that end where they begin, those that would head a part of the document, and those whose content
-# is no markup, so that what Markdown makes of it would be text.
-VOID_TAGS = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
-HEADING_TAGS = {f"h{level}" for level in range(1, 7)}
-RAW_TEXT_TAGS = {"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "noscript"}
-# The start of a tag, a comment or the like, but not of a link.
-TAG_START = re.compile(r"<(?=[A-Za-z/!?])(?!(?:[A-Za-z][A-Za-z0-9+.-]+:|[^\s<>@]+@)[^\s<>]*>)")
+# The start of a tag, a comment or the like, but not of a link or a line break.
+TAG_START = re.compile(r"<(?=[A-Za-z/!?])(?!br *\/?>)(?!(?:[A-Za-z][A-Za-z0-9+.-]+:|[^\s<>@]+@)[^\s<>]*>)")
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 
 def contained(text: str, level: int) -> str:
-    """`text` with its headings below `level`, its code blocks closed, and HTML only where it is whole.
+    """`text` with its headings below `level`, its code blocks closed, and HTML as text, as on the screen.
 
     A code block that holds another one in a fence as long as its own gets a longer fence.
     """
@@ -34,8 +28,7 @@ def contained(text: str, level: int) -> str:
     lines = _with_longer_fences(text.split("\n"))
     while True:
         tokens = parser.parse("\n".join(lines))
-        changed = lines if _is_whole(_html(tokens)) else _without_html(lines, tokens)
-        changed = _without_underlines(changed, tokens)
+        changed = _without_underlines(_without_html(lines, tokens), tokens)
         if changed == lines:
             break
         # What is text now may have hidden other HTML and headings.
@@ -101,55 +94,6 @@ def _lowered(lines: Sequence[str], tokens: Sequence[Token], level: int) -> list[
             marks = "#" * min(len(token.markup) + level, MAX_HEADING_LEVEL)
             changed[token.map[0]] = HEADING.sub(marks, changed[token.map[0]], count=1)
     return changed
-
-
-def _html(tokens: Sequence[Token]) -> Iterator[str]:
-    for token in tokens:
-        if token.type in ("html_block", "html_inline"):
-            yield token.content
-        yield from _html(token.children or ())
-
-
-class _Tags(HTMLParser):
-    """Notes tags that are open, and whether anything cannot stand in a document."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.is_odd = False
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.is_odd |= tag in HEADING_TAGS | RAW_TEXT_TAGS | {"plaintext"}
-        if tag not in VOID_TAGS:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.open and self.open[-1] == tag:
-            self.open.pop()
-        else:
-            self.is_odd |= tag not in VOID_TAGS
-
-    def handle_decl(self, decl: str) -> None:
-        self.is_odd = True
-
-    def handle_pi(self, data: str) -> None:
-        self.is_odd = True
-
-    def unknown_decl(self, data: str) -> None:
-        self.is_odd = True
-
-
-def _is_whole(html: Iterator[str]) -> bool:
-    """Whether every tag and comment is closed, and none of them is a heading."""
-    text = "\n".join(html)
-    tags = _Tags()
-    try:
-        tags.feed(text)
-    except AssertionError:
-        # Python's parser has that for declarations that it does not know, such as `<![if`.
-        return False
-    # What the parser holds back is not closed.
-    return not (tags.open or tags.is_odd or tags.rawdata or text.count("<!--") != text.count("-->"))
 
 
 def _without_html(lines: Sequence[str], tokens: Sequence[Token]) -> list[str]:

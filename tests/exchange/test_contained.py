@@ -164,12 +164,8 @@ def test_headings_stand_below_the_documents_own() -> None:
     assert "Line\n\\===" == contained("Line\n===", 3) and "Line\n\n---" == contained("Line\n---", 3)
 
 
-def test_html_that_is_whole_and_code_stay_as_they_are() -> None:
-    for text in (
-        "| a<br>b |\n",
-        "<kbd>x</kbd> and <http://x.y>",
-        "`<div>` and\n\n```html\n<div>\n```",
-        "1 < 2",
-    ):
+def test_html_is_text_but_for_line_breaks_and_what_stands_in_code() -> None:
+    for text in ("| a<br>b |\n", "<http://x.y>", "`<div>` and\n\n```html\n<div>\n```", "1 < 2"):
         assert text == contained(text, 3)
     assert "`<div>` &lt;div>" == contained("`<div>` <div>", 3)
+    assert "&lt;kbd>x&lt;/kbd>" == contained("<kbd>x</kbd>", 3)
