@@ -10,9 +10,10 @@ import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from chatcli.bench.scripted import Script
+from chatcli.model.load import LoadedModel
+from chatcli.threads.mlx_thread import Worker
 
 
 @dataclass(frozen=True)
@@ -79,26 +80,32 @@ class Answer:
         return sum(self.gaps)
 
 
-class Contender(Protocol):
+class Contender:
     """Answers requests, reusing what it can of those before."""
 
-    @property
-    def name(self) -> str: ...
+    name = ""
+
+    def __init__(self, worker: Worker, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self._worker = worker
 
     def ask(self, request: Request, script: Script) -> Answer:
         """Answer one request, and do the work that follows a reply."""
+        raise NotImplementedError
 
     def reopen(self, ahead: bool) -> None:
         """Drop all but the disk, as a new process would.
 
         `ahead`: also do what can be done before the next request is known.
         """
+        self.forget()
 
     def forget(self) -> None:
         """Drop everything, the disk included."""
 
     def close(self) -> None:
         """Release processes and files."""
+        self.forget()
 
 
 def gaps(times: Sequence[float]) -> tuple[float, ...]:

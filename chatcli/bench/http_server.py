@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,10 @@ LOG_TAIL_BYTES = 8192
 # Parts of lines that servers log when all is well: mlx-lm's may say that it listens after its model failed.
 ROUTINE = (" HTTP/1.", " - INFO - ")
 # The health of mlx-lm's server, which goes on without a model that it could not load.
-MODEL_UNAVAILABLE = {"status": "unavailable"}
+MODEL_UNAVAILABLE = b'"unavailable"'
+
+# Whatever proxy is set is not for this machine.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 Event = Mapping[str, Any]
 # Returns the command that serves at a port.
@@ -79,49 +84,47 @@ class Server:
             raise
 
     def _answers(self, path: str) -> bool:
-        connection = http.client.HTTPConnection(HOST, self._port, timeout=PROBE_TIMEOUT_SECONDS)
-        with contextlib.closing(connection):
-            try:
-                connection.request("GET", path)
-                response = connection.getresponse()
-                status = _json(response.read())
-            except (OSError, http.client.HTTPException):
-                return False
-        if status == MODEL_UNAVAILABLE:
-            raise self._error("could not be started")
-        return response.status == http.client.OK
+        try:
+            with OPENER.open(f"http://{HOST}:{self._port}{path}", timeout=PROBE_TIMEOUT_SECONDS):
+                return True
+        except urllib.error.HTTPError as error:
+            if MODEL_UNAVAILABLE in error.read():
+                raise self._error("could not be started") from error
+        except (OSError, http.client.HTTPException):
+            pass
+        return False
 
     def get(self, path: str) -> Any:
         """The JSON at `path`. Raises `ChatcliError`."""
-        with self._response("GET", path, None) as response:
-            return _json(response.read())
+        with self._response(path, None) as response:
+            return json.load(response)
 
     def stream(self, path: str, body: Event) -> Iterator[Event]:
         """The events that answer a request, each as it comes. Raises `ChatcliError`."""
-        with self._response("POST", path, body) as response:
+        with self._response(path, body) as response:
             for line in response:
-                if line.removeprefix(b"data:").strip() == b"[DONE]":
+                field, _, value = line.strip().partition(b":")
+                if value.strip() == b"[DONE]":
                     return
-                event = event_of(line)
-                if event and "error" in event:
-                    raise self._error(f"gave up: {message_of(event)}")
-                if event:
-                    yield event
+                # Comments and blank lines keep the connection open.
+                if field == b"error" or (field == b"data" and "error" in json.loads(value)):
+                    raise self._error(f"gave up: {message_of(value)}")
+                if field == b"data":
+                    yield json.loads(value)
         raise self._error("broke off an answer")
 
     @contextlib.contextmanager
-    def _response(self, method: str, path: str, body: Event | None) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(HOST, self._port, timeout=RESPONSE_TIMEOUT_SECONDS)
-        data = None if body is None else json.dumps(body)
-        with contextlib.closing(connection):
-            try:
-                connection.request(method, path, data, {"Content-Type": "application/json"})
-                response = connection.getresponse()
-                if response.status != http.client.OK:
-                    raise self._error(f"refused {path}: {message_of(_json(response.read()))}")
+    def _response(self, path: str, body: Event | None) -> Iterator[Any]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{HOST}:{self._port}{path}", data, headers)
+        try:
+            with OPENER.open(request, timeout=RESPONSE_TIMEOUT_SECONDS) as response:
                 yield response
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                raise self._error(f"broke off an answer ({error or type(error).__name__})") from error
+        except urllib.error.HTTPError as error:
+            raise self._error(f"refused {path}: {message_of(error.read())}") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._error(f"broke off an answer ({error or type(error).__name__})") from error
 
     def close(self) -> None:
         """Terminate it, and kill it after the grace time. No process is left afterwards."""
@@ -148,31 +151,13 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def event_of(line: bytes) -> Event | None:
-    """The event in a line of an event stream; None for a comment or a blank.
-
-    Raises `ValueError` for an event that is not a JSON object.
-    """
-    field, _, value = line.partition(b":")
-    if field not in (b"data", b"error"):
-        return None
-    event = json.loads(value)
-    if not isinstance(event, dict):
-        raise ValueError("an event that is no object")
-    return {"error": event} if field == b"error" else event
-
-
-def message_of(event: Any) -> str:
+def message_of(data: bytes) -> str:
     """The reason in an error response, in whichever field it is given."""
+    try:
+        event: Any = json.loads(data)
+    except ValueError:
+        event = data.decode(errors="replace")
     while isinstance(event, dict):
         values = (event.get(key) for key in ("error", "message", "detail"))
         event = next((value for value in values if value), "no reason was given")
     return shorten(str(event), MAX_MESSAGE_LETTERS).rstrip(".")
-
-
-def _json(data: bytes) -> Any:
-    """The parsed JSON, or the text if it is not JSON."""
-    try:
-        return json.loads(data)
-    except ValueError:
-        return data.decode(errors="replace")

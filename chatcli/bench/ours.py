@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chatcli.bench.contender import Answer, Request, gaps
+from chatcli.bench.contender import Answer, Contender, Request, gaps
 from chatcli.bench.scripted import Script
 from chatcli.chat_format.template import Template, TemplateCache
 from chatcli.checkpoints.checkpoints import Checkpoints
@@ -61,14 +61,13 @@ class OpenSession:
     heads: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
-class Chatcli:
+class Chatcli(Contender):
     """Takes each request as a turn of a session, and settles it."""
 
     name = "chatcli"
 
     def __init__(self, worker: Worker, loaded: LoadedModel, folder: Path) -> None:
-        self.loaded = loaded
-        self._worker = worker
+        super().__init__(worker, loaded)
         self._parent_folder = folder
         self._template_cache = TemplateCache.of(loaded.tokenizer)
         self._never = threading.Event()

@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, generation_stream, stream_generate
 from mlx_lm.models import cache as mlx_cache
 
-from chatcli.bench.contender import Answer, Request, gaps
+from chatcli.bench.contender import Answer, Contender, Request, gaps
 from chatcli.bench.scripted import Script, render
 from chatcli.kv.prompt_cache import nbytes
 from chatcli.model.load import LoadedModel
@@ -30,29 +30,14 @@ Cache = list[Any]
 THINK_START_TAIL_TOKENS = 11
 
 
-class Peer:
-    """What the peers share: the model, its thread, and how a request becomes tokens."""
-
-    name = "peer"
-
-    def __init__(self, worker: Worker, loaded: LoadedModel) -> None:
-        self.loaded = loaded
-        self._worker = worker
+class Peer(Contender):
+    """What the peers share: how a request becomes tokens, and tokens a reply, on the model's thread."""
 
     def ask(self, request: Request, script: Script) -> Answer:
         return self._worker.call(self._ask, request, script)
 
     def _ask(self, request: Request, script: Script) -> Answer:
         raise NotImplementedError
-
-    def reopen(self, ahead: bool) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Nothing is kept."""
-
-    def close(self) -> None:
-        self.forget()
 
     def _tokens(self, messages: Sequence[dict[str, str]]) -> list[int]:
         return render(self.loaded.tokenizer, messages)

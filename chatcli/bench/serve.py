@@ -365,13 +365,6 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 def _pass_json(each: Pass) -> dict[str, Any]:
     requests = [
-        {
-            "prompt_tokens": asked.prompt,
-            "reused_tokens": asked.reused,
-            "least_tokens": asked.least,
-            "first_token_seconds": asked.first,
-            "gaps": list(asked.gaps),
-        }
-        for asked in each.asked
+        {name: value for name, value in vars(asked).items() if name != "text"} for asked in each.asked
     ]
     return {"way": each.way, "seconds": each.seconds, "hit_ratio": each.hit_ratio, "requests": requests}

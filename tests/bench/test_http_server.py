@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from chatcli.bench import serve
-from chatcli.bench.http_server import Server, event_of
+from chatcli.bench.http_server import Server
 from chatcli.errors import ChatcliError
 from tests import ROOT
 
@@ -98,15 +98,6 @@ def test_only_text_and_thinking_are_a_first_token() -> None:
     has_text = [serve.has_text({"choices": [{"delta": delta}]}) for delta in texts]
     assert [True, True, True, False, False, False] == has_text
     assert not serve.has_text({"choices": []})
-
-
-def test_comments_and_blank_lines_are_no_events() -> None:
-    assert {"a": 1} == event_of(b'data: {"a": 1}\n')
-    assert {"a": 1} == event_of(b'data:{"a": 1}\r\n')
-    assert {"error": {"message": "full"}} == event_of(b'error: {"message": "full"}\n')
-    assert [None] * 3 == [event_of(line) for line in (b": keepalive", b"\n", b"")]
-    with pytest.raises(ValueError):
-        event_of(b"data: 12\n")
 
 
 def test_an_answer_is_streamed_and_close_ends_the_process(server: Server, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_differing_greedy_tokens_are_counted() -> None:
     assert [(0, 6), (4, 6)] == [result.differing(name) for name in ("a", "b")]
 
 
-class Fixed:
+class Fixed(Contender):
     """A contender that always gives the same answer."""
 
     def __init__(self, name: str, greedy: tuple[int, ...] = ()) -> None:
@@ -133,15 +133,6 @@ class Fixed:
 
     def ask(self, request: Request, script: Script) -> Answer:
         return self._answer
-
-    def reopen(self, ahead: bool) -> None:
-        """No state."""
-
-    def forget(self) -> None:
-        """No state."""
-
-    def close(self) -> None:
-        """No state."""
 
 
 @pytest.mark.parametrize("name", run.WORKLOADS)
