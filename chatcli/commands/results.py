@@ -162,10 +162,14 @@ class EditableMessage:
 
 @dataclass(frozen=True)
 class ClipboardText:
-    """Text for the clipboard; `what` describes it."""
+    """Text for the clipboard; `what` describes it.
+
+    `way` is what has taken it, as `tui.terminal.clipboard.copy` says; None: nothing has.
+    """
 
     text: str
     what: str
+    way: str | None = None
 
 
 @dataclass(frozen=True)

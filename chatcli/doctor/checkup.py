@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from chatcli.errors import ChatcliError
 from chatcli.settings.config_file import Remembered
 from chatcli.settings.values import POCKET, SETTINGS
 from chatcli.text import shorten
-from chatcli.tui.terminal.clipboard import TOOLS
+from chatcli.tui.terminal import clipboard
 
 # What a check may raise on a broken machine.
 CHECK_ERRORS = (OSError, ValueError, ImportError, RuntimeError, subprocess.SubprocessError, ChatcliError)
@@ -141,13 +140,9 @@ def terminal(environment: Mapping[str, str], stream: TextIO) -> Iterator[Finding
         yield advice("characters", encoding, todo, encoding=encoding)
     else:
         yield ok("characters", encoding, encoding=encoding)
-    tool = next((command[0] for command in TOOLS if shutil.which(command[0])), None)
-    remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
-    if tool and not remote:
-        yield ok("clipboard", f"by {tool}", tool=tool)
+    if tools := clipboard.tools(environment):
+        yield ok("clipboard", f"by {tools[0][0]}", tool=tools[0][0])
     else:
         value = "by the terminal, where it takes OSC 52"
         todo = "If /copy does nothing, allow OSC 52 in the terminal's settings or select with the mouse."
-        if environment.get("TMUX"):
-            todo = "If /copy does nothing: tmux set -s set-clipboard on"
         yield advice("clipboard", value, todo) if stream.isatty() else ok("clipboard", value)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -357,9 +357,10 @@ class Shell:
             self._run_full_screen(self._choose_entry())
         elif isinstance(result, results.Listing):
             self._run_full_screen(self._choose_session())
+        elif isinstance(result, results.ClipboardText):
+            way = clipboard.copy(result.text, os.environ, self._app.output.write_raw)
+            self._screen.result(replace(result, way=way))
         else:
-            if isinstance(result, results.ClipboardText):
-                clipboard.copy(result.text, self._app.output.write_raw)
             if isinstance(result, results.EditableMessage):
                 self._composer.set_text(result.text)
             self._screen.result(result)

@@ -37,7 +37,7 @@ ARGUMENTS = {
     "tree": ("", "Go to a message"),
     "resume": ("", "Resume a session"),
     "image": ("", "No image attached"),
-    "copy": ("", "Copied the last reply: "),
+    "copy": ("", "the last reply"),
     "edit": ("", "Change the message and press Enter"),
     "regenerate": ("", "% typed ahead"),
     "choose": ("1", "There is nothing to choose from"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TextIO
 
-from chatcli.commands.results import Result
+from chatcli.commands.results import ClipboardText, Result
 from chatcli.conversation import finish
 from chatcli.events import (
     Alternatives,
@@ -22,6 +24,7 @@ from chatcli.text import clean
 from chatcli.tui.render import alternatives
 from chatcli.tui.render.progress import DownloadProgress
 from chatcli.tui.render.results import plain, renderable
+from chatcli.tui.terminal import clipboard
 from chatcli.tui.text.console import open_console
 
 # Dim text on a terminal.
@@ -95,6 +98,8 @@ class Pipe:
         self._out.flush()
 
     def result(self, result: Result) -> None:
+        if isinstance(result, ClipboardText):
+            result = replace(result, way=clipboard.copy(result.text, os.environ))
         if (text := plain(result)) is not None:
             self._out.write(clean(text))
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from itertools import zip_longest
@@ -21,6 +22,7 @@ from chatcli.text import age, clean, clean_line, count, file_size, shorten
 from chatcli.tui.render.panel import ContextTable, StatsTable, stats_notes
 from chatcli.tui.render.sentence import Sentence
 from chatcli.tui.saved import ConversationEnd, WholeTranscript, heading, plain_transcript
+from chatcli.tui.terminal import clipboard
 from chatcli.tui.text.fit import fit, fit_name
 from chatcli.tui.text.styles import ACCENT, DIM, INDENT
 from chatcli.tui.tree_layout import HERE, cut_guide, guides, row_start, tree_nodes
@@ -349,7 +351,16 @@ def _(result: results.EditableMessage) -> RenderableType:
 
 @renderable.register
 def _(result: results.ClipboardText) -> RenderableType:
-    return Text(f"Copied {result.what}: {len(result.text):,} characters.", style=DIM)
+    size = count("character", len(result.text))
+    if result.way is None:
+        install = "pbcopy" if sys.platform == "darwin" else "wl-copy, xclip or xsel"
+        return Text(f"Not copied: there is no clipboard to be reached here. Install {install}.", style=DIM)
+    if result.way == clipboard.TERMINAL:
+        sent = f"Sent {result.what} to the terminal's clipboard: {size}."
+        return Text(f"{sent} If it is not there, allow OSC 52 in the terminal's settings.", style=DIM)
+    if result.way == "tmux":
+        return Text(f"Copied {result.what} to tmux's buffer: {size}. Its paste key is prefix ].", style=DIM)
+    return Text(f"Copied {result.what} with {result.way}: {size}.", style=DIM)
 
 
 @renderable.register

@@ -1,39 +1,60 @@
-"""Copy text to the clipboard: by the terminal's own sequence, and by a tool where there is one."""
+"""Copies text to a clipboard: by a desktop's tool, by tmux, or by the terminal's own sequence (OSC 52)."""
 
 from __future__ import annotations
 
 import base64
 import shutil
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 
-TOOLS = (
-    ("pbcopy",),
-    ("wl-copy",),
-    ("xclip", "-selection", "clipboard"),
-    ("xsel", "--clipboard", "--input"),
+# A desktop's tools, each with the variable that says that its desktop is there.
+TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("", ("pbcopy",)),
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
 )
+# The first hands the text on to the terminal's clipboard too; tmux before 3.2 has no such flag.
+TMUX = (("tmux", "load-buffer", "-w", "-"), ("tmux", "load-buffer", "-"))
+# What `copy` calls the terminal's own sequence.
+TERMINAL = "terminal"
 # Bytes in base64. Terminals drop longer ones.
 MAX_OSC_52_BYTES = 74_994
 TOOL_SECONDS = 2.0
 
 
-def copy(text: str, write_raw: Callable[[str], None]) -> None:
-    """By OSC 52, which works over ssh too, and by the first tool that is installed."""
+def tools(environment: Mapping[str, str]) -> list[Sequence[str]]:
+    """The commands that take text for a clipboard here, the best first."""
+    # Over ssh a desktop's clipboard is another machine's than the person's.
+    is_remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
+    desktop = [] if is_remote else [tool for name, tool in TOOLS if not name or environment.get(name)]
+    return [tool for tool in (*desktop, *(TMUX if environment.get("TMUX") else ())) if shutil.which(tool[0])]
+
+
+def copy(
+    text: str, environment: Mapping[str, str], write_raw: Callable[[str], None] | None = None
+) -> str | None:
+    """Copy text, and return by what: a tool's name or `TERMINAL`; None if nothing takes it.
+
+    `write_raw` writes to the terminal (None: there is none). Whether that has taken the text it does not say.
+    tmux drops the terminal's sequence unless it is configured not to, so it is not tried there.
+    """
+    for tool in tools(environment):
+        try:
+            done = subprocess.run(
+                tool,
+                input=text.encode(),
+                timeout=TOOL_SECONDS,
+                check=False,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if not done.returncode:
+            return tool[0]
     data = base64.b64encode(text.encode()).decode()
-    if len(data) <= MAX_OSC_52_BYTES:
-        write_raw(f"\x1b]52;c;{data}\x07")
-    tool = next((tool for tool in TOOLS if shutil.which(tool[0])), None)
-    if tool is None:
-        return
-    # A tool without a display fails, and the terminal's sequence stands alone.
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            tool,
-            input=text.encode(),
-            timeout=TOOL_SECONDS,
-            check=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    if write_raw is None or environment.get("TMUX") or len(data) > MAX_OSC_52_BYTES:
+        return None
+    write_raw(f"\x1b]52;c;{data}\x07")
+    return TERMINAL
