@@ -7,6 +7,7 @@ so any template will do. The template's clock stands at the session's date.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import hashlib
 import json
@@ -20,6 +21,7 @@ from chatcli.chat_format import ladder, renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
 from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape, tool_options
 from chatcli.chat_format.ladder import Learned, parts_of
+from chatcli.chat_format.markers import CHANNEL
 from chatcli.chat_format.renderer import Rendering, Stop, text_of
 from chatcli.chat_format.tokenizing import Encoded, Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
@@ -206,6 +208,17 @@ class Template:
         vision_key = f" {vision.key}" if vision is not None else ""
         # Identifies what the rendered text depends on beside the messages.
         self.key = _digest(f"{self._source} {date} {think}{others_key}{vision_key}")
+
+    def stopped_by(self, stop: Stop) -> Template:
+        """The same, whose renderings end with another signal."""
+        template = copy.copy(self)
+        template._stop = Limit(stop)
+        return template
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether the template shows the tools that it is given. Raises `TemplateRefused`."""
+        return self._learned_for([[]]).forms.tools != "withheld"
 
     def text(self, messages: Sequence[Message], *, generation: bool) -> str:
         """The rendered conversation. Raises `TemplateRefused` with the template's own words."""
@@ -704,6 +717,20 @@ class Template:
         calls = ((each, call) for each in reversed(sewn) for call in each.calls)
         answered = (pair for pair in calls if message.role == "tool" and pair[1].id == message.tool_call_id)
         return self._sew(message, next(answered, None))
+
+
+def tools_notice(tokenizer: Any, cache: TemplateCache) -> str:
+    """A sentence where a model cannot be shown tools, or its calls cannot be read; else nothing.
+
+    Raises `TemplateRefused`.
+    """
+    template = Template(tokenizer, INVENTED_DATE.isoformat(), cache=cache, arguments={"tools": [ladder.TOOL]})
+    if not template.shows_tools:
+        return "The model's chat template does not show tools: the model is not told of those of a request."
+    # mlx-lm's tokenizer does not name the channels of gpt-oss.
+    if not tokenizer.has_tool_calling and CHANNEL not in tokenizer.get_vocab():
+        return "This model's tool calls cannot be told from text: they come as text."
+    return ""
 
 
 def _prompt_probe(messages: Sequence[Message], prompt: str) -> Probe:

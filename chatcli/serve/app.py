@@ -379,6 +379,9 @@ class ReplyResponse:
     def __init__(self, api: Api, exchange: Exchange, began: float, share: BodyShare) -> None:
         self._api, self._exchange, self._began, self._share = api, exchange, began, share
         self._has_begun = False
+        # What is to be said of the request's tools. An engine need not have it.
+        notice = str(getattr(api.engine, "tools_notice", "")) if exchange.request.tools else ""
+        self._headers = {"chatcli-notice": notice} if notice else {}
         self._sent = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -414,7 +417,7 @@ class ReplyResponse:
                 if exchange.stream:
                     await self._write(send, b"", more=False)
                 else:
-                    await JSONResponse(exchange.whole())(scope, receive, send)
+                    await JSONResponse(exchange.whole(), headers=self._headers)(scope, receive, send)
             elif self._has_begun:
                 api.log(scope, status_of(end), str(end))
                 await self._write(send, exchange.error_frame(end, status_of(end)), more=False)
@@ -456,7 +459,8 @@ class ReplyResponse:
     async def _write(self, send: Send, data: bytes, *, more: bool = True) -> None:
         if not self._has_begun:
             self._has_begun = True
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+            own = [(name.encode(), text.encode("latin-1", "replace")) for name, text in self._headers.items()]
+            await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *own]})
         message = {"type": "http.response.body", "body": data, "more_body": more}
         await asyncio.wait_for(send(message), WRITE_SECONDS)
 

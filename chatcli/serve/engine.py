@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import secrets
+import string
 import threading
 import time
 from collections import deque
@@ -26,7 +27,15 @@ from chatcli.conversation.tree import Entry, Message
 from chatcli.engine.batch import MAX_SEQUENCES
 from chatcli.engine.generate import Request, Token
 from chatcli.engine.sampling import check_logit_bias
-from chatcli.errors import ChatcliError, ContextFull, ImagesRefused, NotAnImage, UsageError
+from chatcli.errors import (
+    ChatcliError,
+    ContextFull,
+    ImagesRefused,
+    NotAnImage,
+    TemplateRefused,
+    TemplateStopped,
+    UsageError,
+)
 from chatcli.events import Event, Notice, Settled, TextDelta, ThinkingDelta, ToolCall, ToolCalled, TurnRecord
 from chatcli.model import vision
 from chatcli.records import ReplyRecord
@@ -137,7 +146,7 @@ class ServedReply(BatchReply):
             if isinstance(event, TextDelta | ThinkingDelta):
                 self.deliver(event)
             elif isinstance(event, ToolCalled):
-                ids = [f"call_{secrets.token_hex(12)}" for _ in event.calls]
+                ids = [new_call_id() for _ in event.calls]
                 self.calls += ids
                 called = [replace(call, id=each) for call, each in zip(event.calls, ids, strict=True)]
                 self.deliver(CallsMade(tuple(called)))
@@ -168,6 +177,11 @@ def _unshown(request: ReplyRequest) -> Iterator[str]:
             yield call.id
     yield request.effort or ""
     yield json.dumps(dict(request.arguments), ensure_ascii=False)
+
+
+def new_call_id() -> str:
+    """Nine letters and digits: Mistral's templates take no other id."""
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
 
 
 @dataclass(frozen=True)
@@ -204,6 +218,10 @@ class Engine:
         self._said_unseen: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._counts = dict.fromkeys(COUNTS, 0)
         self._memory_bytes = 0
+        # What the log has said of the chat template.
+        self._said: set[str] = set()
+        # What a client that brings tools is told; empty where its tools are shown and its calls are read.
+        self.tools_notice = ""
 
     def start(self) -> None:
         """Load the model. Raises `ModelError` or `FolderError`."""
@@ -214,6 +232,10 @@ class Engine:
         except BaseException:
             self._worker.close()
             raise
+        with suppress(TemplateRefused):
+            self.tools_notice = self._runtime.tools_notice()
+        if self.tools_notice:
+            logger.warning("%s", self.tools_notice)
         folder = SessionFolder(self._settings.sessions)
         self._conversations = Conversations(folder.location if self._settings.cache or self._keep else None)
         self._kept = KeptConversations(folder, self._conversations, self._model) if self._keep else None
@@ -335,6 +357,8 @@ class Engine:
             self._on_live_cache = None
         try:
             self._prefill(job)
+        except TemplateStopped:
+            job.deliver(ReplyDone(TurnRecord("", 0)) if job.cancelled.is_set() else ChatcliError(ENDING))
         except ChatcliError as error:
             job.deliver(error)
         except Exception:
@@ -357,7 +381,7 @@ class Engine:
         request = job.request
         think = self._settings.think if request.think is None else request.think
         conversation = self._conversations.conversation(request, self._model)
-        chat = self._runtime.unsaved_context(conversation, think)
+        chat = self._runtime.unsaved_context(conversation, think, Signal(lambda: self._ends_rendering(job)))
         if request.count_only:
             self._count_prompt(chat, job)
             return
@@ -371,6 +395,7 @@ class Engine:
         checkpoints.others = Signal(self._step_is_due) if self._running else None
         with vision.keeping(loaded.vision, request.images, loaded.name):
             prompt = self._prompt(chat, request)
+            self._say_adapted()
             for event in turn.prefill(chat, prompt, record, cancelled):
                 job.deliver(event)  # type: ignore[arg-type]
                 self._step()
@@ -442,6 +467,19 @@ class Engine:
                 return True
         self._refused.append((len(content), _digest(content)))
         return False
+
+    def _ends_rendering(self, job: Job) -> bool:
+        """Whether a prompt need not be rendered any more. The running replies get their tokens meanwhile."""
+        if self._step_is_due():
+            self._step()
+        return self._closing or job.cancelled.is_set()
+
+    def _say_adapted(self) -> None:
+        """Say once in the log what the chat template does not show in the usual form."""
+        for clause in self._runtime.adapted:
+            if clause not in self._said:
+                self._said.add(clause)
+                logger.warning("For this model's chat template, %s.", clause)
 
     def _count_prompt(self, chat: TurnContext, job: Job) -> None:
         """Deliver how many tokens a prompt has, also one that does not fit. Raises `TemplateRefused`."""
@@ -622,6 +660,8 @@ class Engine:
         """Run the newest reply as history will show it, until somebody asks: it is the likeliest to go on."""
         chat, entry = self._unsettled[-1]
         stop = self._stop_settling
+        # The client's own has ended the request.
+        chat = replace(chat, template=chat.template.stopped_by(stop))
         try:
             for event in turn.settle(chat, stop):
                 if isinstance(event, Settled):
@@ -636,6 +676,10 @@ class Engine:
                     self._kept.note(settled, cast(ReplyRecord, numbers))
             if stop.is_set():
                 return
+        except TemplateStopped:
+            return
+        except ChatcliError as error:
+            logger.warning("A conversation could not be settled: %s", error)
         except Exception:
             # It costs time only, and the next request of this conversation will say so.
             logger.exception("A conversation could not be settled")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -11,7 +10,8 @@ from functools import reduce
 
 from chatcli import files
 from chatcli.chat_format import renderer
-from chatcli.chat_format.template import Template, TemplateCache
+from chatcli.chat_format.renderer import Stop
+from chatcli.chat_format.template import Template, TemplateCache, tools_notice
 from chatcli.checkpoints import distributed
 from chatcli.checkpoints.checkpoints import Checkpoints
 from chatcli.checkpoints.draft_model import Speculation
@@ -159,15 +159,13 @@ class Runtime:
         own = self._worker.call(_memory_limit, models, self.settings.memory_limit)
         self.checkpoints.memory = distributed.tightest_limit(self._ranks, own)
 
-    def turn_context(
-        self, session: SessionFile, think: bool | None, stop: threading.Event | None = None
-    ) -> TurnContext:
+    def turn_context(self, session: SessionFile, think: bool | None, stop: Stop | None = None) -> TurnContext:
         """`session` with this model; `stop` ends its template. The live cache is shared: a turn at a time."""
         self._session = session
         return replace(self.unsaved_context(session.conversation, think, stop), session=session)
 
     def unsaved_context(
-        self, conversation: Conversation, think: bool | None, stop: threading.Event | None = None
+        self, conversation: Conversation, think: bool | None, stop: Stop | None = None
     ) -> TurnContext:
         """A conversation without a file: its first message can be typed ahead."""
         template = Template(
@@ -197,6 +195,18 @@ class Runtime:
     def variables(self) -> frozenset[str]:
         """What the model's chat template reads, besides the standard variables."""
         return self._template_cache.variables
+
+    @property
+    def adapted(self) -> Sequence[str]:
+        """A clause for each part of a conversation that the chat template does not show in the usual form."""
+        return self._template_cache.adapted
+
+    def tools_notice(self) -> str:
+        """A sentence where the model cannot be shown tools, or its calls cannot be read; else nothing.
+
+        Raises `TemplateRefused`.
+        """
+        return tools_notice(self.loaded.tokenizer, self._template_cache)
 
     @property
     def sampling(self) -> Sampling:

@@ -201,8 +201,8 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
         ("messages", [{"role": "user", "content": [{"type": "input_audio"}]}], "text or an image"),
         (
             "messages",
-            [{"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}],
-            "JSON",
+            [{"role": "assistant", "tool_calls": [{"function": {"name": 5, "arguments": "{"}}]}],
+            "string",
         ),
     ],
 )

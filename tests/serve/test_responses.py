@@ -217,7 +217,7 @@ def test_a_stream_that_waits_has_events_all_the_same() -> None:
         ("input", [{"role": "user", "content": [{"type": "input_file"}]}], "text or an image"),
         ("input", [{"role": "user", "content": [{"type": "input_image", "image_url": "http://a"}]}], "data:"),
         ("input", [{"type": "function_call", "name": "a", "arguments": "{}"}], "call_id"),
-        ("input", [{"type": "function_call", "call_id": "c", "name": "a", "arguments": "{"}], "JSON"),
+        ("input", [{"type": "function_call", "call_id": "c", "name": 5, "arguments": "{"}], "string"),
         ("input", [{"type": "function_call_output", "output": "a"}], "call_id"),
         ("instructions", 5, "string"),
         ("previous_response_id", "resp_1", "whole conversation"),
