@@ -23,6 +23,7 @@ from chatcli.serve.wire import (
     brought,
     frame,
     in_order,
+    is_deep,
     read_image,
     sentence_of,
 )
@@ -180,8 +181,10 @@ def call_input(arguments: str) -> tuple[Json, str]:
         json.dumps(parsed, allow_nan=False)
     except (ValueError, RecursionError):
         parsed = arguments
-    if isinstance(parsed, dict):
+    if isinstance(parsed, dict) and not is_deep(parsed):
         return parsed, arguments
+    if isinstance(parsed, dict | list) and is_deep(parsed):
+        parsed = arguments
     return {"arguments": parsed}, json.dumps({"arguments": parsed})
 
 

@@ -37,7 +37,7 @@ from chatcli.events import TurnRecord
 from chatcli.serve import anthropic, openai, responses
 from chatcli.serve.guard import Access, Guard
 from chatcli.serve.request import Deliver, ReplyDone, ReplyEvent, ReplyRequest
-from chatcli.serve.wire import Exchange, Json, parse
+from chatcli.serve.wire import Exchange, Json, parse, with_shallow_calls
 from chatcli.text import clean_line, count, duration, file_size, shorten, without_quoted
 
 # Images make bodies large.
@@ -209,7 +209,8 @@ class Api:
         return self.error(request.scope, error.status_code, sentence, error.headers)
 
     def _refused(self, scope: Scope, status: int, sentence: str) -> ASGIApp:
-        return self.error(scope, status, sentence)
+        # Where a body ends that was not read is not certain.
+        return self.error(scope, status, sentence, {"connection": "close"})
 
     def error_of(self, scope: Scope, error: ChatcliError) -> Response:
         """An error as the caller's own API has it."""
@@ -359,6 +360,7 @@ async def read_body(request: Request, share: BodyShare) -> bytearray:
 
 def _read(exchange: type[Any], body: bytearray, model: str) -> Exchange:
     read: Exchange = exchange(parse(body), model)
+    read.request = with_shallow_calls(read.request)
     return read
 
 

@@ -50,6 +50,7 @@ from chatcli.serve.request import (
     TokenLogprob,
     not_shown,
 )
+from chatcli.serve.wire import shallow
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import budget
@@ -640,7 +641,7 @@ class Engine:
         self._memory_bytes = self._checkpoints.memory_bytes()
         record.text, record.thinking = record.text.rstrip("\n"), record.thinking.rstrip("\n")
         calls = tuple(
-            ToolCall(call["name"], call["arguments"], each, call["start"], call["end"])
+            ToolCall(call["name"], shallow(call["arguments"]), each, call["start"], call["end"])
             for call, each in zip(record.tool_calls, reply.calls, strict=True)
         )
         # A client that has sent no thinking back so far is not expected to.

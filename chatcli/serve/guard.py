@@ -19,6 +19,8 @@ from chatcli.errors import UsageError
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::\d*)?")
+# What browsers call a request of the person at the keyboard, not of a page.
+TYPED = "none"
 # What asks for no key: whether the server is there and ready.
 OPEN_PATHS = ("/health",)
 
@@ -42,8 +44,12 @@ class Access:
 
     def refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """The status and the sentence with which a request is refused; None: it is let in."""
-        if "origin" in headers:
+        # Browsers send no Origin with images, scripts, links and frames, but they say who asks.
+        if "origin" in headers or headers.get("sec-fetch-site", TYPED) != TYPED:
             return 403, "Requests of web pages are refused: ask from a program."
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Programs on the way may take another one of them for the body's length.
+            return 400, "A request has Content-Length or Transfer-Encoding, not both."
         # A key is what keeps a page out where any name of this machine may be asked.
         names = (*LOCAL_NAMES, self.host.lower())
         if not is_any(self.host) and name_of(headers.get("host", "")) not in names:

@@ -160,13 +160,42 @@ def parse(body: bytes | bytearray) -> Fields:
         raise BadRequest(f"The body of the request is no JSON: {shorten(reason, 80)}.") from None
     if not isinstance(values, dict):
         raise BadRequest("The body of the request must be a JSON object.")
-    level: list[Any] = [values]
+    if is_deep(values):
+        raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
+    return Fields(values)
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a JSON object or list is nested deeper than `MAX_JSON_DEPTH` levels."""
+    level: list[Any] = [value]
     for _ in range(MAX_JSON_DEPTH):
         level = [child for value in level for child in (value.values() if isinstance(value, dict) else value)]
         level = [child for child in level if isinstance(child, dict | list)]
-    if level:
-        raise BadRequest(f"The body of the request is nested deeper than {MAX_JSON_DEPTH} levels.")
-    return Fields(values)
+    return bool(level)
+
+
+def shallow(arguments: str) -> str:
+    """A call's arguments; those that are nested too deep for what walks them become a text, in JSON too."""
+    if sum(map(arguments.count, "[{")) <= MAX_JSON_DEPTH:
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return json.dumps(arguments) if isinstance(value, dict | list) and is_deep(value) else arguments
+
+
+def with_shallow_calls(request: ReplyRequest) -> ReplyRequest:
+    messages = tuple(
+        replace(
+            message,
+            tool_calls=tuple(replace(call, arguments=shallow(call.arguments)) for call in message.tool_calls),
+        )
+        if message.tool_calls
+        else message
+        for message in request.messages
+    )
+    return replace(request, messages=messages)
 
 
 def _values_in(body: bytes | bytearray) -> int:

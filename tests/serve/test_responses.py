@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 
@@ -22,7 +24,7 @@ from tests.serve.test_openai import png
 from tests.support.asking import Served
 from tests.support.serving import MATCHED, RECORD, SCRIPT, ScriptedEngine, Started, serving
 from tests.support.templates import QWEN3_TOOLS
-from tests.support.tiny import write_reciter
+from tests.support.tiny import write_model, write_reciter
 
 ENGINE = ScriptedEngine(
     {
@@ -383,3 +385,53 @@ def test_tools_that_an_item_adds_are_shown(client: openai.OpenAI) -> None:
     item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
     ask(client, [item, {"role": "user", "content": "chat"}])
     assert "read" == ENGINE.requests[-1].tools[0]["function"]["name"]
+
+
+@pytest.mark.parametrize("depth", [70, 300, 500, 900, 990, 1500, 50_000])
+@pytest.mark.parametrize("form", ['{{"a":{}}}', "[{}]"])
+def test_arguments_nested_deep_are_text_or_refused(nested: openai.OpenAI, form: str, depth: int) -> None:
+    before, after = form.format("|").split("|")
+    deep = before * depth + "1" + after * depth
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": deep}}
+    messages: Any = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "red"},
+    ]
+    items: Any = [
+        {"role": "user", "content": "Look."},
+        {"type": "function_call", "call_id": "c1", "name": "read", "arguments": deep},
+        {"type": "function_call_output", "call_id": "c1", "output": "red"},
+    ]
+    for _ in range(2):
+        with contextlib.suppress(openai.BadRequestError):
+            nested.chat.completions.create(model="any", messages=messages, max_tokens=1)
+        with contextlib.suppress(openai.BadRequestError):
+            nested.responses.create(model="any", input=items, max_output_tokens=1)
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[openai.OpenAI]:
+    folder = tmp_path_factory.mktemp("nested")
+    model = write_model(folder / "model", "qwen3", template=QWEN3_TOOLS, max_position_embeddings=1 << 18)
+    with (
+        Served(model, folder / "sessions") as served,
+        serving(Started(served.engine)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client,
+    ):
+        yield client
+
+
+def test_a_model_that_nests_deep_is_answered_in_every_api(tmp_path: Path) -> None:
+    deep = '{"a": ' * 400 + "1" + "}" * 400
+    words = [f'<tool_call>{{"name": "read", "arguments": {deep}}}</tool_call>']
+    model = write_reciter(tmp_path / "model", QWEN3_TOOLS, words)
+    with Served(model, tmp_path / "sessions") as served, serving(Started(served.engine)) as url:
+        tool: Any = {"name": "read", "input_schema": {"type": "object"}}
+        asked: Any = [{"role": "user", "content": "Look."}]
+        with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+            message = client.messages.create(model="any", max_tokens=50, messages=asked, tools=[tool])
+        assert [{"arguments": deep}] == [each.input for each in message.content if each.type == "tool_use"]
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+            reply = client.responses.create(model="any", input=asked, tools=[TOOL])  # type: ignore[list-item]
+        assert [deep] == [each.arguments for each in reply.output if each.type == "function_call"]
