@@ -213,21 +213,23 @@ class LiveChat:
         yield from self.model.downloads(cancelled)
         unique = {image.picture.sha256: image for image in (*self.session.images, *images)}
         shown = list(unique.values())
-        context = self.begin(title or text, cancelled, shown)
-        from chatcli.turn import turn
+        with self.session.kept_if_used():
+            context = self.begin(title or text, cancelled, shown)
+            from chatcli.turn import turn
 
-        with self.session.sending():
-            yield from turn.take(context, text, cancelled, shown)
+            with self.session.sending():
+                yield from turn.take(context, text, cancelled, shown)
 
     def answer_each(
         self, texts: Sequence[str], cancelled: threading.Event, images: Sequence[Image] = ()
     ) -> Iterator[Event]:
         """Each text as a turn of its own beside the others, all with the same images."""
         yield from self.model.downloads(cancelled)
-        context = self.begin(texts[0], cancelled, images)
-        from chatcli.turn import batch
+        with self.session.kept_if_used():
+            context = self.begin(texts[0], cancelled, images)
+            from chatcli.turn import batch
 
-        yield from batch.answer_each(context, texts, cancelled, images=images)
+            yield from batch.answer_each(context, texts, cancelled, images=images)
 
     def regenerate(self, cancelled: threading.Event) -> Iterator[Event]:
         """Another reply to the last message."""

@@ -114,6 +114,19 @@ class OpenSession:
         self._request = replace(self._request, system=None, effort=None, template_args={}, settings={})
         return self.file
 
+    @contextmanager
+    def kept_if_used(self) -> Iterator[None]:
+        """A session that the block begins is removed if no message can be saved in it, as on a full disk."""
+        before, request = self.file, self._request
+        try:
+            yield
+        except FolderError:
+            begun = self.file
+            if before is None and begun is not None and not begun.conversation.entries:
+                self.file, self._request = None, request
+                self.folder.discard(begun)
+            raise
+
     def unsaved(self, model: str) -> Conversation:
         """The conversation that the first message will begin."""
         return Conversation(

@@ -425,6 +425,23 @@ def test_a_disk_that_fills_up_and_is_cleared(chatcli: Program, disk: Path) -> No
     check_transcript(chatcli, "a", [*messages, "And now?"])
 
 
+@pytest.mark.parametrize("size", [400, 1000])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_message_that_cannot_be_saved_leaves_no_empty_session(
+    chatcli: Program, size: int, named: bool
+) -> None:
+    options = ("-S", "a") if named else ()
+    chatcli.run("list")
+    limit = limit_file_size(size)
+    finished = chatcli.run(
+        "ask", "word " * 300, *options, *SHORT_REPLY, "--no-cache", expect=1, preexec_fn=limit
+    )
+    assert 1 == len(notices(finished))
+    assert [] == list(chatcli.sessions.glob("*.jsonl")) and [] == chatcli.run("list", "--json").json()
+    chatcli.run("ask", "word " * 300, *options, *SHORT_REPLY, "--no-cache")
+    assert 1 == len(list(chatcli.sessions.glob("*.jsonl")))
+
+
 @pytest.mark.slow
 def test_checkpoints_leave_the_last_space_to_the_transcript(chatcli: Program, disk: Path) -> None:
     """There is room for one or two small checkpoints, or for the transcript."""

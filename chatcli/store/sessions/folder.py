@@ -297,6 +297,13 @@ class SessionFolder:
                 os.close(descriptor)
         return path.stem
 
+    def discard(self, session: SessionFile) -> None:
+        """Close a session that nothing was said in, and leave nothing of it, also on a full disk."""
+        with contextlib.suppress(OSError, FolderError):
+            session.location.unlink(missing_ok=True)
+            listing.forget_last_written(self.location, session.name)
+            session.close()
+
     def _not_found(self, name: str, names: list[str], matches: list[str]) -> str:
         if matches:
             return f"'{name}' could be any of {_listed(matches)}: give more of the name."
