@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-import unicodedata
 from collections.abc import Iterable
 
 # Units of time and their seconds, the longest first.
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-KEPT = {"\n", "\t"}
-# Bidirectional overrides can make a line read as something else than it says.
-REORDERING = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+# Control characters but line breaks and tabs, which have signs; C1 controls; bidirectional overrides, which
+# can make a line read as something else than it says; and surrogates.
+CONTROLS = [code for code in range(0x20) if chr(code) not in "\n\t"]
+OTHERS = (*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+SIGNS = {code: 0x2400 + code for code in CONTROLS} | {0x7F: 0x2421} | dict.fromkeys(OTHERS, 0xFFFD)
+UNSEEN = re.compile(f"[{re.escape(''.join(map(chr, SIGNS)))}]")
 
 # What stands in quotation marks, which an apostrophe within a word is not.
 QUOTED = re.compile(r"""(?<!\w)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
@@ -22,28 +24,12 @@ def clean(text: str) -> str:
 
     Character by character, so a sequence that is cut in two is as harmless as a whole one.
     """
-    # No control character, surrogate or override of direction is printable.
-    if text.isprintable():
-        return text
-    return "".join(map(_visible, text))
+    return text if UNSEEN.search(text) is None else text.translate(SIGNS)
 
 
 def clean_line(text: str) -> str:
     """`clean`, on one line."""
     return " ".join(clean(text).split())
-
-
-def _visible(char: str) -> str:
-    code = ord(char)
-    if char in KEPT:
-        return char
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
-    if 0x80 <= code < 0xA0 or char in REORDERING or unicodedata.category(char) == "Cs":
-        return "\ufffd"
-    return char
 
 
 def decodable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import unicodedata
 
 import pytest
@@ -126,3 +127,11 @@ def test_a_count_knows_other_plurals() -> None:
 )
 def test_percentages_are_cut(part: int, whole: int, shown: str, with_decimal: str) -> None:
     assert (shown, with_decimal) == (percent(part, whole), percent(part, whole, 1))
+
+
+@pytest.mark.parametrize("piece", ["The quick brown fox.\n", "é\n", "\x1b[", "日本語\u202e"])
+def test_a_long_text_is_cleaned_in_little_time(piece: str) -> None:
+    text = piece * (4_000_000 // len(piece))
+    began = time.process_time()
+    assert len(text) == len(clean(text))
+    assert time.process_time() - began < 2
