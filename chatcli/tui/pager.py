@@ -1,9 +1,9 @@
-"""A conversation with its thinking on the whole screen, to read in and to search."""
+"""A conversation with its thinking, or a command's result, on the whole screen, to read in and to search."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ STYLE = {"dim": "ansibrightblack", "bad": "ansired"}
 # What was searched for, where it was found, and where it was found first: readable without colours.
 MATCH, CURRENT_MATCH = "underline bold", "reverse"
 # The first that fits.
+MEANWHILE_HINTS = ("  Esc closes · ↑↓ PgUp PgDn · the reply goes on meanwhile", "  Esc closes · ↑↓ PgUp PgDn")
 KEY_HINTS = (
     "  ↑↓ PgUp PgDn Home End · / searches · Ctrl-T, q or Esc closes",
     "  ↑↓ PgUp PgDn · / searches · q closes",
@@ -47,7 +48,7 @@ SEARCH_HINTS = (
 NO_MATCHES = "No matches"
 # Rows that stay in sight above a match.
 ROWS_ABOVE_MATCH = 3
-# More rows than any conversation has.
+# More rows than there are.
 ALL_ROWS = 1 << 30
 
 
@@ -65,11 +66,25 @@ class Match(NamedTuple):
     spans: tuple[tuple[int, int, int], ...]
 
 
-class Pager:
-    """A conversation in rows, the last thinking in sight first. A turn is laid out when it is needed."""
+class Block(NamedTuple):
+    """A part of what is shown: its rows at a width, its name, and the text that it has to be searched for."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._turns = [_portable_turn(turn) for turn in conversation.turns()]
+    rows: Callable[[int], list[Text]]
+    name: str = ""
+    text: str | None = None
+
+
+class Pager:
+    """Blocks of rows, such as turns. A block is laid out when it is needed."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        start: Callable[[int], Place | None] = lambda _: Place(0, 0),
+        hints: Sequence[str] = KEY_HINTS,
+    ) -> None:
+        """`start` is the first place in sight at a width; None: the end."""
+        self._blocks, self._start, self._hints = blocks, start, hints
         self._width = 0
         self._rows: dict[int, list[Text]] = {}
         self._top: Place | None = None
@@ -118,30 +133,21 @@ class Pager:
             self._width, self._rows = width, {}
             if top is not None and top.turn in before:
                 share = top.row / max(len(before[top.turn]), 1)
-                self._top = Place(top.turn, int(share * len(self._turn_rows(top.turn))))
+                self._top = Place(top.turn, int(share * len(self._block_rows(top.turn))))
             self._matches, self._current = {}, None
         if self._top is None:
-            self._top = self._last_thinking()
+            self._top = self._start(width) or self._last_top()
         self._scroll(0)
 
-    def _turn_rows(self, index: int) -> list[Text]:
+    def _block_rows(self, index: int) -> list[Text]:
         if index not in self._rows:
-            console = layout_console(self._width)
-            self._rows[index] = [*turn_rows(self._turns[index], console, thinking_shown_by=None), Text()]
+            self._rows[index] = self._blocks[index].rows(self._width)
         return self._rows[index]
-
-    def _last_thinking(self) -> Place:
-        """Where the last thinking begins; the end if there is none."""
-        for index in range(len(self._turns) - 1, -1, -1):
-            turn = self._turns[index]
-            if turn.reply is not None and turn.reply.message.thinking:
-                return Place(index, len(question_rows(turn.user.message.shown, self._width, _mark(turn))))
-        return self._last_top()
 
     def _visible(self) -> Iterator[tuple[Place, Text]]:
         place, left = self._top or Place(0, 0), self._height()
-        for index in range(place.turn, len(self._turns)):
-            rows = self._turn_rows(index)
+        for index in range(place.turn, len(self._blocks)):
+            rows = self._block_rows(index)
             first = place.row if index == place.turn else 0
             for number, row in enumerate(rows[first : first + left], first):
                 yield Place(index, number), row
@@ -155,8 +161,8 @@ class Pager:
     def _last_top(self) -> Place:
         """The first row in sight when the last one is."""
         left = self._height()
-        for index in range(len(self._turns) - 1, -1, -1):
-            left -= len(self._turn_rows(index))
+        for index in range(len(self._blocks) - 1, -1, -1):
+            left -= len(self._block_rows(index))
             if left <= 0:
                 return Place(index, -left)
         return Place(0, 0)
@@ -169,9 +175,9 @@ class Pager:
         row += rows
         while row < 0 < turn:
             turn -= 1
-            row += len(self._turn_rows(turn))
-        while turn < len(self._turns) - 1 and row >= len(self._turn_rows(turn)):
-            row -= len(self._turn_rows(turn))
+            row += len(self._block_rows(turn))
+        while turn < len(self._blocks) - 1 and row >= len(self._block_rows(turn)):
+            row -= len(self._block_rows(turn))
             turn += 1
         self._top = min(Place(turn, max(row, 0)), self._last_top())
 
@@ -199,7 +205,7 @@ class Pager:
 
     def _matches_from(self, current: Match | None, step: int) -> Iterator[Match]:
         """The matches after `current`, or before it; without one from the row at the top on, all around."""
-        top, count = self._top or Place(0, 0), len(self._turns)
+        top, count = self._top or Place(0, 0), len(self._blocks)
         start = Match(top.turn, ((top.row, -1, -1),)) if current is None else current
         for offset in range(count + 1):
             matches = self._matches_of((start.turn + step * offset) % count)[::step]
@@ -214,8 +220,9 @@ class Pager:
         """Where a turn's rows say what is searched, whatever the case and wherever they are broken."""
         if turn not in self._matches:
             # Only what may hold it is laid out.
-            may_match = _letters(self._query) in _letters(html.unescape(_whole_text(self._turns[turn])))
-            spans = _spans(self._turn_rows(turn), _folded(self._query)) if may_match else ()
+            text = self._blocks[turn].text
+            may_match = text is None or _letters(self._query) in _letters(html.unescape(text))
+            spans = _spans(self._block_rows(turn), _folded(self._query)) if may_match else ()
             self._matches[turn] = [Match(turn, span) for span in spans]
         return self._matches[turn]
 
@@ -239,8 +246,8 @@ class Pager:
             query = fit(self._query, max(width - len(self._notice) - 8, 1))
             return [("class:bad", fit(f"  {self._notice}: {query}", width - 1))]
         if self._current is None:
-            return [("class:dim", _first_fitting("", KEY_HINTS, width))]
-        where = f"  turn {self._current.turn + 1:,}"
+            return [("class:dim", _first_fitting("", self._hints, width))]
+        where = f"  {self._blocks[self._current.turn].name}".rstrip()
         return [("", where), ("class:dim", _first_fitting(where, SEARCH_HINTS, width)[len(where) :])]
 
     def _ask(self) -> None:
@@ -265,7 +272,7 @@ class Pager:
         keys.add("/", filter=~asking)(lambda _: self._ask())
         keys.add("n", filter=~asking)(lambda _: self.next_match(1))
         keys.add("N", filter=~asking)(lambda _: self.next_match(-1))
-        for key in ("q", "escape", "c-t", "c-c", "c-d"):
+        for key in ("q", "escape", "enter", "c-t", "c-c", "c-d"):
             keys.add(key, filter=~asking, eager=True)(lambda event: event.app.exit())
         keys.add("enter", filter=asking)(lambda _: self._answer(search=True))
         for key in ("escape", "c-c", "c-d", "c-t"):
@@ -273,20 +280,6 @@ class Pager:
         no_query = asking & Condition(lambda: not self._buffer.text)
         keys.add("backspace", filter=no_query)(lambda _: self._answer(search=False))
         return keys
-
-
-def _portable_turn(turn: Turn) -> Turn:
-    reply = None if turn.reply is None else portable_entry(turn.reply)
-    return replace(turn, user=portable_entry(turn.user), reply=reply)
-
-
-def _mark(turn: Turn) -> str:
-    return f"{turn.number} › "
-
-
-def _whole_text(turn: Turn) -> str:
-    reply = "" if turn.reply is None else f"{turn.reply.message.thinking}\n{turn.reply.message.content}"
-    return f"{turn.number}{turn.user.message.shown}\n{reply}"
 
 
 def _folded(text: str) -> str:
@@ -326,6 +319,51 @@ def _first_fitting(start: str, hints: Sequence[str], width: int) -> str:
     return next((line for line in lines if len(line) < width), start or lines[-1])
 
 
+def transcript(conversation: Conversation) -> Pager:
+    """A conversation, the last thinking in sight first."""
+    turns = [
+        replace(
+            turn,
+            user=portable_entry(turn.user),
+            reply=None if turn.reply is None else portable_entry(turn.reply),
+        )
+        for turn in conversation.turns()
+    ]
+
+    def last_thinking(width: int) -> Place | None:
+        for index in range(len(turns) - 1, -1, -1):
+            turn = turns[index]
+            if turn.reply is not None and turn.reply.message.thinking:
+                question = turn.user.message.shown
+                return Place(index, len(question_rows(question, width, f"{turn.number} › ")))
+        return None
+
+    return Pager([_block(turn) for turn in turns], last_thinking)
+
+
+def _block(turn: Turn) -> Block:
+    reply = "" if turn.reply is None else f"{turn.reply.message.thinking}\n{turn.reply.message.content}"
+
+    def rows(width: int) -> list[Text]:
+        return [*turn_rows(turn, layout_console(width), thinking_shown_by=None), Text()]
+
+    return Block(rows, f"turn {turn.number:,}", f"{turn.number}{turn.user.message.shown}\n{reply}")
+
+
 async def show_transcript(conversation: Conversation) -> None:
     """Let the person read until they close it."""
-    await Pager(conversation).app.run_async()
+    await transcript(conversation).app.run_async()
+
+
+def result_pager(draw: Callable[[int], str]) -> Pager:
+    """A command's result, as `draw` makes it for a number of columns with escape sequences."""
+
+    def rows(width: int) -> list[Text]:
+        return [Text.from_ansi(line) for line in draw(width).split("\n")]
+
+    return Pager([Block(rows)], hints=MEANWHILE_HINTS)
+
+
+async def show_result(draw: Callable[[int], str]) -> None:
+    """Let the person read it, while a reply goes on behind it."""
+    await result_pager(draw).app.run_async()

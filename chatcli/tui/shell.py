@@ -40,8 +40,7 @@ from chatcli.tui.composer import composer, escape
 from chatcli.tui.composer.completion import CommandCompleter
 from chatcli.tui.composer.composer import Composer
 from chatcli.tui.live_region import LiveRegion
-from chatcli.tui.page import show_page
-from chatcli.tui.pager import show_transcript
+from chatcli.tui.pager import show_result, show_transcript
 from chatcli.tui.queue import Submission, SubmissionQueue
 from chatcli.tui.render.screen import Screen
 from chatcli.tui.terminal import clipboard
@@ -510,7 +509,7 @@ class Shell:
 
         result = await asyncio.to_thread(look_up)
         if result is not None:
-            await self._on_whole_screen(show_page(lambda width: self._screen.drawn(result, width)))
+            await self._on_whole_screen(show_result(lambda width: self._screen.drawn(result, width)))
             self._next()
 
     async def _choose_entry(self) -> None:

@@ -13,13 +13,13 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
 from chatcli.conversation.tree import Conversation, Entry, Message
-from chatcli.tui.pager import Pager
+from chatcli.tui.pager import Pager, result_pager, transcript
 
 
 def first_screen(turns: list[tuple[str, str, str]]) -> list[str]:
     """The first screen of a conversation of (question, thinking, reply), at 80 by 40."""
     with create_app_session(DummyInput(), DummyOutput()):
-        pager = Pager(conversation_of(turns))
+        pager = transcript(conversation_of(turns))
         return "".join(part[1] for part in pager.visible_lines()).split("\n")
 
 
@@ -49,7 +49,7 @@ def reader(*turns: tuple[str, str, str], columns: int = 80, lines: int = 40) -> 
     output = DummyOutput()
     output.get_size = lambda: Size(lines, columns)  # type: ignore[method-assign]
     with create_app_session(DummyInput(), output):
-        pager = Pager(conversation_of(turns))
+        pager = transcript(conversation_of(turns))
         pager.visible_lines()
         yield pager
 
@@ -129,3 +129,14 @@ def test_rows_of_wide_signs_keep_their_columns(columns: int) -> None:
         rows = rows_of(pager)
         assert max(map(get_cwidth, rows)) < columns
         assert text.count("漢") * 6 == sum(row.count("漢") for row in rows)
+
+
+def test_a_result_keeps_its_styles_and_can_be_searched() -> None:
+    output = DummyOutput()
+    with create_app_session(DummyInput(), output):
+        pager = result_pager(lambda width: f"\x1b[32mgreen\x1b[0m and \x1b[1;90mgrey\x1b[0m\n{width} columns")
+        assert ["green and grey", "80 columns"] == rows_of(pager)
+        assert "green" == marked(pager, "ansigreen") and "grey" == marked(pager, "ansibrightblack")
+        assert "the reply goes on" in footer(pager)
+        pager.search("columns")
+        assert "columns" == marked(pager, "reverse") and "turn" not in footer(pager)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from rich.color import ANSI_COLOR_NAMES
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 # Rich's attributes and colours by prompt_toolkit's names.
 ATTRIBUTES = ("bold", "dim", "italic", "underline", "strike", "reverse")
+# What was read from escape sequences has colours by number.
+COLOR_NAMES = {f"color({number})": name for name, number in ANSI_COLOR_NAMES.items() if number < 16}
 
 
 def fragments(row: Text, console: Console) -> StyleAndTextTuples:
@@ -28,5 +31,6 @@ def _style_name(style: Style | None, no_color: bool) -> str:
         return ""
     parts = [attribute for attribute in ATTRIBUTES if getattr(style, attribute)]
     if style.color is not None and not style.color.is_default and not no_color:
-        parts.append(f"ansi{style.color.name.replace('bright_', 'bright')}")
+        name = COLOR_NAMES.get(style.color.name, style.color.name)
+        parts.append(f"ansi{name.replace('bright_', 'bright')}")
     return " ".join(parts)
