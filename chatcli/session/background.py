@@ -15,6 +15,7 @@ from chatcli.text import count, decodable, shorten
 from chatcli.threads.executor import SerialExecutor
 
 if TYPE_CHECKING:
+    from chatcli.conversation.tree import Conversation
     from chatcli.turn.prompt import TurnContext
 
 # A settle of more tokens prefills more than the last reply: its progress is shown.
@@ -41,6 +42,7 @@ class BackgroundWork:
         self._typeahead: Future[None] | None = None
         self._stop_settling = threading.Event()
         self._stop_typeahead = threading.Event()
+        self._ended = False
 
     def report(self, activity: str) -> None:
         """Show `activity` from now on; empty: nothing."""
@@ -56,33 +58,38 @@ class BackgroundWork:
     ) -> None:
         """Settle the last reply, unless that is under way; call `refresh` when it is done.
 
+        A message that the person has stopped while it was read is read when they go on, not behind them.
         `context` runs on the background thread. It waits for the model until its event is set, and
         returns None where there is no conversation yet.
         """
         self.stop_typeahead()
         # Whatever changes the path has stopped the settle before, so one that still runs is right.
-        if not self.settling:
-            self._settling = self._executor.submit(self._settle, context, refresh)
+        if not self.settling and not self._ended:
+            self._stop_settling = threading.Event()
+            self._settling = self._executor.submit(self._settle, context, self._stop_settling, refresh)
 
     def _settle(
-        self, context: Callable[[threading.Event], TurnContext | None], refresh: Callable[[], None]
+        self,
+        context: Callable[[threading.Event], TurnContext | None],
+        stop: threading.Event,
+        refresh: Callable[[], None],
     ) -> None:
-        ready = context(self._stop_settling)
+        ready = context(stop)
         from chatcli.turn import turn
 
         activity, reason, started = "", "", time.monotonic()
         try:
-            if ready is None:
+            if ready is None or is_unread(ready.conversation):
                 return
             self.report(f"{PREPARING}…")
-            for event in turn.settle(ready, self._stop_settling):
+            for event in turn.settle(ready, stop):
                 if isinstance(event, PrefixMatched) and event.miss_reason:
                     reason = f" ({shorten(event.miss_reason, 48)})"
                 if isinstance(event, PrefillProgress) and event.total > CATCHING_UP_TOKENS:
                     progress = event.describe(time.monotonic() - started)
                     self.report(f"{PREPARING}: {progress}{reason}")
                     self.catching_up = True
-                if isinstance(event, Settled) and not self._stop_settling.is_set():
+                if isinstance(event, Settled) and not stop.is_set():
                     activity, self._is_ready = READY, True
         finally:
             self._report_ahead(activity)
@@ -138,22 +145,31 @@ class BackgroundWork:
 
     def stop(self) -> None:
         """End settling and typeahead after their current chunk, and wait for that."""
-        self.stop_typeahead()
-        self._stop_settling.set()
+        self.halt()
         # Not only for the newest: an earlier typeahead may still be at its last chunk.
         concurrent.futures.wait([self._executor.submit(lambda: None)])
         self._typeahead = self._settling = None
-        self._stop_settling.clear()
         self._is_ready = False
         if self._shown_ahead and self.activity == self._shown_ahead:
             self._report_ahead("")
 
-    def cancel(self) -> None:
-        """End settling and typeahead for good, without waiting for that."""
+    def halt(self) -> None:
+        """End settling and typeahead after their current chunk, without waiting: what is done is kept."""
         self._stop_settling.set()
         self.stop_typeahead()
+
+    def cancel(self) -> None:
+        """`halt`, for good."""
+        self._ended = True
+        self.halt()
 
     def close(self) -> None:
         """`cancel`, and wait for the thread's end."""
         self.cancel()
         self._executor.shutdown()
+
+
+def is_unread(conversation: Conversation) -> bool:
+    """Whether the turn at the head was stopped before all of its prompt was run."""
+    last = conversation.entries.get(conversation.head or "")
+    return last is not None and bool(last.record.get("unrun_tokens"))

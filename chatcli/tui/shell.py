@@ -397,7 +397,8 @@ class Shell:
     # Stopping and leaving: nothing is lost, and nothing starts by itself
 
     def _interrupt(self) -> None:
-        """Stop what runs; without it, leave at the second time."""
+        """Stop what runs, and what is computed ahead; without a turn, leave at the second time."""
+        self._chat.background.halt()
         if self._busy:
             self._stop()
         elif time.monotonic() - self._interrupted_at < LEAVE_SECONDS:
@@ -408,6 +409,8 @@ class Shell:
     def _escape(self) -> None:
         """Stop what runs, else cancel an edit, else clear the box or open the tree at the second time."""
         is_second = time.monotonic() - self._escaped_at < DOUBLE_ESCAPE_SECONDS
+        if is_second or self._chat.background.catching_up:
+            self._chat.background.halt()
         if self._busy:
             self._stop()
         elif self._chat.session.editing is not None:
