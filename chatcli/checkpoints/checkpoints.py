@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from chatcli.checkpoints import race
@@ -25,6 +26,7 @@ from chatcli.kv.memory_limit import MAX_SNAPSHOTS, Limit
 from chatcli.kv.prompt_cache import Gain, PromptCache, RowLog, Snapshot, State
 from chatcli.model import device
 from chatcli.model.load import LoadedModel
+from chatcli.store.segments import cuts
 from chatcli.store.segments.container import Tensors
 from chatcli.store.segments.rows import Rows
 from chatcli.store.segments.segments import Checkpoint, SegmentStore
@@ -41,12 +43,11 @@ MISMATCH_ERRORS = (
     OverflowError,
     RuntimeError,
 )
-# What waits for the first token holds the windows' rows and states of so many segments.
-MAX_UNWRITTEN = 4
+# What waits for the first token holds the windows' rows and states of so many segments, and of a prefill that
+# takes longer so many seconds of it: whoever is killed loses no more than those and a segment's.
+MAX_UNWRITTEN, MAX_UNWRITTEN_SECONDS = 4, 5.0
 # Places between the chunks of typeahead that are kept where each takes memory.
 MAX_MARKS = 6
-# The segments that conversations share which have nothing else in common: the system prompt.
-BEGINNING = 1
 # Of a model without recurrent layers, or where the state need not be written.
 NO_STATE: tuple[Tensors, str] = {}, "{}"
 # Prompts whose tails are kept in memory.
@@ -171,7 +172,7 @@ class Checkpoints:
         self._newest_path: TokenPath | None = None
         self._snapshots: dict[str, Snapshot] = {}
         # Made by typeahead for a message that is not sent, and by a turn before its first token.
-        self._unsent: Unwritten | None = None
+        self._unsent: list[Unwritten] = []
         self._unwritten: list[Unwritten] = []
         self._written_bytes = 0
         # By the ids that they would have as segments.
@@ -197,9 +198,9 @@ class Checkpoints:
         # What the last reply has run after the checkpoint, and the tokens of that before the reply's first.
         self._reply: list[int] = []
         self._reply_start = 0
-        if self._unsent is not None:
-            self._snapshots.pop(self._unsent.path.id, None)
-        self._unsent = None
+        for unsent in self._unsent:
+            self._snapshots.pop(unsent.path.id, None)
+        self._unsent = []
         self._typeahead: dict[str, TypeaheadResult] = {}
         self._marks: list[TypeaheadMark] = []
         self._path_seconds: dict[str, float] = {self.root: 0.0}
@@ -211,7 +212,8 @@ class Checkpoints:
 
     def cut(self, tokens: Sequence[int], boundaries: Sequence[int]) -> TokenPath:
         """A prompt's path; the hashes that the path before has are not computed again."""
-        self._newest_path = TokenPath.cut(self.root, tokens, boundaries, self._newest_path)
+        distance = cuts.distance(self.loaded.prefill_step)
+        self._newest_path = TokenPath.cut(self.root, tokens, boundaries, self._newest_path, distance)
         return self._newest_path
 
     @property
@@ -257,7 +259,8 @@ class Checkpoints:
         Returns what was there already, restored, and the prefill of the rest: nothing of it runs
         before it is iterated. Setting `cancelled` ends it after the current chunk, and what is done
         is kept. A turn writes what typeahead has kept in memory only. Nobody waits for what a turn
-        writes: that comes with its first token, or with `hand_over`. Raises `MemoryFull` before anything
+        writes: that comes with its first token, or with `hand_over`; where reading takes long, on the way,
+        and when it is cancelled. Raises `MemoryFull` before anything
         is touched where it would not fit.
         """
         match = self.match(path)
@@ -273,9 +276,9 @@ class Checkpoints:
             self.accept_typeahead(path.upto(depth))
         for step in self.prefill(path, depth, cancelled, typeahead=purpose == "typeahead"):
             yield step
-            if purpose != "turn" and self._unwritten:
+            if purpose != "turn" and self._unwritten and not self._unwritten[-1].path[-1].on_the_way:
                 yield Prefilled(0, self.hand_over())
-        if purpose != "turn":
+        if purpose != "turn" or cancelled.is_set():
             yield Prefilled(0, self.hand_over())
 
     # Match
@@ -291,7 +294,7 @@ class Checkpoints:
             live = next(kept, 0)
         if live == len(path):
             return Match(live, True)
-        if live < len(path) - 1:
+        if len(path.after(live).boundaries) > 1:
             self.store.flush()
         stored = self._stored_depth(self.store, path)
         return Match(live, True) if live >= stored else Match(stored, False)
@@ -307,7 +310,8 @@ class Checkpoints:
     def check(self, path: TokenPath, depth: int) -> None:
         """Raises `MemoryFull` if the path's prompt, matched to `depth`, would not fit."""
         if self.memory is not None:
-            longest = max((segment.end - segment.start for segment in path.after(depth)), default=0)
+            ends = [path.upto(depth).end, *path.after(depth).boundaries]
+            longest = max((end - start for start, end in pairwise(ends)), default=0)
             self.memory.check(len(path.tokens), longest, written=self.store is not None)
 
     def path_seconds(self, path: TokenPath, match: Match) -> float:
@@ -331,7 +335,7 @@ class Checkpoints:
         longer than running the tokens would.
         """
         reason = match.reason
-        is_left = self._live_depth(path) <= BEGINNING  # for another conversation
+        is_left = self._live_depth(path) <= path.beginning  # for another conversation
         if self.store is not None and is_left and (state := self._state_to_leave(self.store)):
             self._unwritten.append(state)
         while match.depth and not match.in_memory:
@@ -351,11 +355,12 @@ class Checkpoints:
         if self._goes_on(path, match.depth) or self._back_to_mark(path, match.depth):
             ahead = len(self._ahead)
             return replace(match, ahead=ahead, typeahead=match.typeahead + self._ahead_typed)
-        self._rewind(matched)
-        return replace(match, ahead=self._borrow(path.after(match.depth)))
+        further = self._shared_further(path, match.depth)
+        self._rewind(matched, further)
+        return replace(match, ahead=further or self._borrow(path.after(match.depth)))
 
     def _goes_on(self, path: TokenPath, depth: int) -> bool:
-        """Whether the next segment begins with what was run after the live path's last checkpoint."""
+        """Whether what was run after the live path's last checkpoint leads to the next boundary."""
         if not self._ahead or depth != len(self._live) or depth == len(path) or self.store is None:
             return False
         return begins_with(path.after(depth), self._ahead) or self._cut_reply(path.after(depth))
@@ -368,7 +373,7 @@ class Checkpoints:
         """
         if not (self._rewinds_by_offset or self._stateful):
             return False
-        common = common_prefix(rest.tokens_of(rest[0]), self._ahead)
+        common = common_prefix(rest.first_tokens, self._ahead)
         if self._ahead is not self._reply or common <= self._reply_start or rest.root not in self._snapshots:
             return False
         position, state = rest[0].start + common, None
@@ -391,26 +396,40 @@ class Checkpoints:
             return False
         self._marks, mark = kept, kept[-1]
         self._worker.call(prompt_cache.rewind, self._cache, mark.snapshot)
-        self._live = path.upto(depth).ids
+        self._live_path = path.upto(depth)
+        self._live = self._live_path.ids
         self._ahead, self._ahead_typed, self._log = mark.tokens, mark.typed, mark.log.copy()
         return True
 
-    def _rewind(self, path: TokenPath) -> None:
-        """Bring the live cache back to the end of a path that it has passed."""
+    def _shared_further(self, path: TokenPath, depth: int) -> int:
+        """How many tokens, in whole chunks, the live cache shares with a path that it has passed to `depth`.
+
+        Where any offset will do; not from the root, where it begins anew.
+        """
+        if not depth or not self._rewinds_by_offset or self.store is None:
+            return 0
+        # Up to the next boundary of both: from there on their chunks are others.
+        shared = common_prefix(path.after(depth).first_tokens, self._live_path.after(depth).first_tokens)
+        return shared - shared % self.loaded.prefill_step
+
+    def _rewind(self, path: TokenPath, further: int = 0) -> None:
+        """Bring the live cache back to the end of a path that it has passed, and so many tokens `further`."""
         if not path:
             # Not the buffers of another conversation: CUDA plans attention anew for each chunk in those.
             self._cache = self._worker.call(prompt_cache.new, self.loaded.model, self.loaded.model_options)
             snapshot = self._worker.call(prompt_cache.snapshot, self._cache, 0)
         elif self._rewinds_by_offset:
-            snapshot = prompt_cache.snapshot_at(self._cache, path.end)
+            snapshot = prompt_cache.snapshot_at(self._cache, path.end + further)
         else:
             snapshot = self._snapshots[path.id]
         self._worker.call(prompt_cache.rewind, self._cache, snapshot)
+        tokens = path.tokens[path.end : path.end + further]
         self._go_to(path, snapshot)
-        self._ahead, self._ahead_typed, self._marks = [], 0, []
+        self._ahead, self._ahead_typed, self._marks = list(tokens), 0, []
+        self._log = RowLog()
 
     def _borrow(self, rest: TokenPath) -> int:
-        """Take the rows that the next segment shares with another conversation's, in whole chunks.
+        """Take the rows up to the next boundary that another conversation has too, in whole chunks.
 
         Whole chunks, because the rest is then prefilled as a cold run would: the same bits.
         A state cannot be cut, so a model with state has nothing to borrow.
@@ -438,7 +457,7 @@ class Checkpoints:
         except (SegmentDamaged, ComputingIsSooner, OSError, *MISMATCH_ERRORS):
             self.rewind()
             return 0
-        self._ahead = rest.tokens_of(rest[0])[: rows.count]
+        self._ahead = rest.first_tokens[: rows.count]
         self._ahead_typed = 0
         return rows.count
 
@@ -505,27 +524,32 @@ class Checkpoints:
             self._path_seconds = seconds
         return shared
 
-    def _remember(self, path: TokenPath) -> None:
-        """The live cache is at the end of this path: keep a snapshot to come back to."""
-        self._go_to(path, self._worker.call(prompt_cache.snapshot, self._cache, path.end))
+    def _remember(self, path: TokenPath, *, is_there: bool = True) -> None:
+        """The live cache is at the end of this path, or was: keep a snapshot to come back to if it is."""
+        call, cache = self._worker.call, self._cache
+        self._go_to(path, call(prompt_cache.snapshot, cache, path.end) if is_there else None)
 
-    def _go_to(self, path: TokenPath, snapshot: Snapshot) -> None:
-        """The live cache is at the end of this path, where `snapshot` was taken."""
+    def _go_to(self, path: TokenPath, snapshot: Snapshot | None) -> None:
+        """The live cache is at the end of this path, where `snapshot` was taken. None: it has run further."""
+        if self._live_path and not self._live_path[-1].keeps_state:
+            self._snapshots.pop(self._live_path.id, None)
         self._live, self._live_path = path.ids, path
-        self._snapshots.pop(path.id, None)
-        self._snapshots[path.id] = snapshot  # the newest is the last
+        if snapshot is not None:
+            self._snapshots.pop(path.id, None)
+            self._snapshots[path.id] = snapshot  # the newest is the last
         self._forget_older_snapshots(path.end)
 
     def _forget_older_snapshots(self, tokens: int) -> None:
         """Keep the snapshots that fit the memory beside a cache of so many tokens, the newest ones."""
-        newest, live = {*self._live[-MAX_SNAPSHOTS:], self.root}, {*self._live}
+        passed = [segment.id for segment in self._live_path if not segment.on_the_way]
+        passed = [*passed, *self._live[-1:]] if passed[-1:] != self._live[-1:] else passed
+        newest, live = {*passed[-MAX_SNAPSHOTS:], self.root}, {*self._live}
+        unsent = {each.path.id for each in self._unsent}
         # Windows are read from disk with the rows. An unsent message may have changed.
         older = [
             key
             for key in self._snapshots
-            if key not in newest
-            and (self._unsent is None or key != self._unsent.path.id)
-            and (self._stateful or key in live)
+            if key not in newest and key not in unsent and (self._stateful or key in live)
         ]
         room = len(older)
         if self._rewinds_by_offset:
@@ -536,9 +560,12 @@ class Checkpoints:
         self._snapshots = {key: snapshot for key, snapshot in self._snapshots.items() if key in newest}
 
     def rewind(self) -> None:
-        """Bring the live cache back to the last checkpoint, whatever was generated since."""
-        self._ahead, self._ahead_typed = [], 0
-        self._worker.call(prompt_cache.rewind, self._cache, self._snapshots[(self._live or [self.root])[-1]])
+        """Bring the live cache back to the last checkpoint that it can go to, whatever was run since."""
+        live, marks = self._live_path, self._marks
+        while live and not self._rewinds_by_offset and live.id not in self._snapshots:
+            live = live.upto(len(live) - 1)
+        self._rewind(live)
+        self._marks = marks
 
     # Prefill and checkpoint
 
@@ -547,13 +574,13 @@ class Checkpoints:
     ) -> Iterator[Prefilled]:
         """Go on from the end of segment `depth` to the end of `path`, a checkpoint at a time.
 
-        The last segment of `typeahead` is not written before its message is sent.
+        What `typeahead` has run after the last boundary but one is not written before its message is sent.
         """
         for end in range(depth + 1, len(path) + 1):
-            unsent = typeahead and end == len(path)
+            unsent = typeahead and end > path.last_start
             for count in self.extend(path.upto(end), cancelled, typeahead=typeahead, unsent=unsent):
                 yield Prefilled(count, 0)
-            if len(self._unwritten) > MAX_UNWRITTEN:
+            if is_much(self._unwritten, self.memory.max_snapshots(path.end) if self.memory else 0):
                 self._hand_over()
             if cancelled.is_set():
                 return
@@ -569,9 +596,11 @@ class Checkpoints:
         """
         segment = path[-1]
         tokens = path.tokens_of(segment)
-        done, self._ahead = len(self._ahead), []
-        typed, self._ahead_typed = self._ahead_typed if typeahead else 0, 0
-        log = self._log if done else RowLog()
+        # A reply, or what was borrowed, may lead beyond this segment.
+        done, beyond = min(len(self._ahead), len(tokens)), self._ahead[len(tokens) :]
+        log, further = self._log.split(len(tokens)) if done else (RowLog(), RowLog())
+        typed = self._ahead_typed if typeahead else 0
+        self._ahead, self._ahead_typed = [], 0
         left = len(tokens) - done
         started, paused = time.perf_counter(), 0.0
         steps = self._worker.stream(
@@ -592,17 +621,19 @@ class Checkpoints:
                     return
         seconds = self._speed.estimate(left, time.perf_counter() - started - paused, len(tokens))
         self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + seconds
-        self._unsent = None
-        self._remember(path)
+        self._remember(path, is_there=not beyond)
+        self._unsent = [each for each in self._unsent if each.path.id in self._live]
         if self.store is not None:
-            state = self._kept_state(path) if self._stateful else None
-            unwritten = Unwritten(path, log, state, self._agreed(seconds))
-            if unsent:
-                self._unsent = unwritten
-            else:
-                self._unwritten.append(unwritten)
+            state = self._kept_state(path) if self._stateful and not beyond else None
+            waiting = self._unsent if unsent else self._unwritten
+            if waiting and not waiting[-1].path[-1].keeps_state:
+                # It was there for the case that the prefill is interrupted.
+                waiting[-1] = waiting[-1]._replace(state=None)
+            waiting.append(Unwritten(path, log, state, self._agreed(seconds)))
         if typeahead:
             self._typeahead[segment.id] = TypeaheadResult(typed, seconds * typed / len(tokens))
+        if beyond:
+            self._ahead, self._log = beyond, further
 
     def _agreed(self, seconds: float) -> float:
         """Prefill seconds that all ranks agree on, so that each finds the same states worth their bytes."""
@@ -618,9 +649,8 @@ class Checkpoints:
     def accept_typeahead(self, path: TokenPath) -> None:
         """The message is sent: what was kept in memory only is to be written."""
         self._typeahead, self._marks = {}, []
-        unsent, self._unsent = self._unsent, None
-        if unsent is not None and [unsent.path.id] == self._live[-1:]:
-            self._unwritten.append(unsent)
+        unsent, self._unsent = self._unsent, []
+        self._unwritten += [each for each in unsent if each.path.id in self._live]
 
     def hand_over(self) -> int:
         """Hand the checkpoints that were made to the store's writer.
@@ -638,32 +668,39 @@ class Checkpoints:
     def _put_unwritten(self) -> None:
         """On the worker's thread, also between two tokens of a reply."""
         unwritten, self._unwritten = self._unwritten, []
-        for checkpoint in unwritten:
+        for run in runs(unwritten):
             if self.store is not None:
-                size = self._put(self.store, checkpoint)
-                if checkpoint.log is None:
+                size = self._put(self.store, run)
+                if run[0].log is None:
                     self.store.upkeep_bytes += size
                 else:
                     self._written_bytes += size
 
-    def _put(self, store: SegmentStore, unwritten: Unwritten) -> int:
-        path, log, kept, seconds = unwritten[:4]
-        state, scalars = NO_STATE
-        if kept is not None and (unwritten.is_worth_it or store.is_due(path, seconds, kept.nbytes)):
-            state, scalars = self._serialized(store, kept)
-        if log is None:
-            return store.put(Checkpoint(path, {}, state, scalars, seconds), rows_missing=False)
+    def _put(self, store: SegmentStore, run: Sequence[Unwritten]) -> int:
+        """Write the rows of consecutive segments as one file, then the states that are worth it."""
+        size = self._put_rows(store, run) if run[0].log is not None else 0
+        for own, _, kept, seconds, is_worth_it in run:
+            if kept is not None and (is_worth_it or store.is_due(own, seconds, kept.nbytes)):
+                state, scalars = self._serialized(store, kept)
+                size += store.put(Checkpoint(own, {}, state, scalars, seconds), rows_missing=False)
+        return size
+
+    def _put_rows(self, store: SegmentStore, run: Sequence[Unwritten]) -> int:
+        path, size = run[-1].path, 0
+        first = len(path) - len(run) + 1
         missing = store.missing(path)
-        size = 0
         if prompt_cache.keeps_all_rows(self._cache):
             # Another process evicted or deleted rows of the live path: without them the rest is lost too.
-            for earlier in (path.upto(depth) for depth in missing if depth < len(path)):
+            for earlier in (path.upto(depth) for depth in missing if depth < first):
                 rows = prompt_cache.segment_rows(self._cache, RowLog(), earlier[-1].start, earlier.end)
-                size += store.put(Checkpoint(earlier, rows, *NO_STATE, seconds), rows_missing=True)
-        rows = {}
-        if is_missing := len(path) in missing:
-            rows = prompt_cache.segment_rows(self._cache, log, path[-1].start, path.end)
-        return size + store.put(Checkpoint(path, rows, state, scalars, seconds), rows_missing=is_missing)
+                size += store.put(Checkpoint(earlier, rows, *NO_STATE, run[-1].seconds), rows_missing=True)
+        run = run[next((depth - first for depth in missing if depth >= first), len(run)) :]
+        if not run:
+            return size
+        log = RowLog.joined([each.log for each in run if each.log is not None])
+        rows = prompt_cache.segment_rows(self._cache, log, run[0].path[-1].start, path.end)
+        seconds = sum(each.seconds for each in run)
+        return size + store.put(Checkpoint(path, rows, *NO_STATE, seconds, len(run)), rows_missing=True)
 
     def _kept_state(self, path: TokenPath) -> State:
         """The state at the end of a path that has a snapshot."""
@@ -693,12 +730,12 @@ class Checkpoints:
             return 0
         self.store.flush()
         left = self._state_to_leave(self.store)
-        return 0 if left is None else self._worker.call(self._put, self.store, left)
+        return 0 if left is None else self._worker.call(self._put, self.store, [left])
 
     def _state_to_leave(self, store: SegmentStore) -> Unwritten | None:
         """The state at the end of the live path, unless there is none or it is on disk."""
-        path = self._live_path
-        if path and self._unsent is not None and path.id == self._unsent.path.id:
+        path, unsent = self._live_path, {each.path.id for each in self._unsent}
+        while path.id in unsent:
             path = path.upto(len(path) - 1)
         if not self._stateful or not path or path.id not in self._snapshots or store.has_state(path.id):
             return None
@@ -725,7 +762,7 @@ class Checkpoints:
             return None
         # Alone: it is not to be joined with the files of the conversation's path.
         unwritten = Unwritten(reply, self._log.copy(), kept, seconds, is_worth_it=True)
-        return reply.id, self._worker.call(self._put, self.store, unwritten)
+        return reply.id, self._worker.call(self._put, self.store, [unwritten])
 
     def _reply_path(self, path: TokenPath, run: Sequence[int]) -> TokenPath:
         """A segment of what is `run` after `path`, up to a place where a state is kept; a token is left."""
@@ -880,5 +917,33 @@ class Checkpoints:
 
 
 def begins_with(path: TokenPath, tokens: Sequence[int]) -> bool:
-    """Whether a path's first segment begins with these tokens."""
-    return bool(path) and path.tokens_of(path[0])[: len(tokens)] == list(tokens)
+    """Whether what leads to a path's first boundary begins with these tokens."""
+    return bool(path) and path.first_tokens[: len(tokens)] == list(tokens)
+
+
+def is_much(unwritten: Sequence[Unwritten], max_states: int) -> bool:
+    """Whether what waits to be written takes much memory, or would take long to compute again.
+
+    There is room for `max_states` of those on the way to a boundary, if that is more than for the others.
+    """
+    states = sum(each.state is not None for each in unwritten)
+    at_boundaries = sum(not each.path[-1].on_the_way for each in unwritten)
+    seconds = sum(each.seconds for each in unwritten)
+    return (
+        at_boundaries > MAX_UNWRITTEN
+        or states > max(max_states, MAX_UNWRITTEN)
+        or seconds > MAX_UNWRITTEN_SECONDS
+    )
+
+
+def runs(unwritten: Sequence[Unwritten]) -> Iterator[list[Unwritten]]:
+    """What is to be written, together where segments are on the way to the same boundary."""
+    run: list[Unwritten] = []
+    for each in unwritten:
+        last = run[-1].path[-1] if run and each.log is not None and run[-1].log is not None else None
+        if run and not (last is not None and last.on_the_way and last.id == each.path[-1].parent):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run

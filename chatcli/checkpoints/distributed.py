@@ -162,9 +162,9 @@ class BroadcastStop:
 class LeadingCheckpoints(ShardedCheckpoints):
     """Rank 0's checkpoints: every rank does what is asked of these. Raises `RankLost` if one cannot."""
 
-    # The prompt that the other ranks know, and the ends of its segments.
+    # The prompt that the other ranks know, and its boundaries.
     _tokens: Sequence[int] = ()
-    _ends: Sequence[int] = ()
+    _boundaries: Sequence[int] = ()
 
     def match(self, path: TokenPath) -> Match:
         with self._leading():
@@ -230,10 +230,10 @@ class LeadingCheckpoints(ShardedCheckpoints):
 
     def _send_path(self, path: TokenPath) -> None:
         """Let the others know the path, unless they do."""
-        tokens, ends = list(path.tokens), [segment.end for segment in path]
-        if tokens != self._tokens or ends != self._ends[: len(ends)]:
-            self._tokens, self._ends = tokens, ends
-            self._ranks.command("set_prompt", tokens=tokens, ends=ends)
+        tokens, boundaries = list(path.tokens), path.boundaries
+        if tokens != self._tokens or boundaries != self._boundaries[: len(boundaries)]:
+            self._tokens, self._boundaries = tokens, boundaries
+            self._ranks.command("set_prompt", tokens=tokens, boundaries=boundaries)
 
     @contextlib.contextmanager
     def _leading(self) -> Iterator[None]:

@@ -51,8 +51,7 @@ class Speculation:
             return 0
         # It sees no images: where one is, it is given what stands for any.
         tokens = embeddings.vocabulary_tokens(self._loaded, path.tokens)
-        ends = [segment.end for segment in path]
-        own = TokenPath.cut(self._checkpoints.root, tokens, ends)
+        own = self._checkpoints.cut(tokens, path.boundaries)
         # Nobody counts a draft model's typeahead, so settling may accept it like a turn.
         _, steps = self._checkpoints.advance(own, cancelled, "turn" if purpose == "settle" else purpose)
         run = sum(step.bytes for step in steps)

@@ -274,6 +274,34 @@ class RowLog:
         other.nbytes, other.complete = self.nbytes, self.complete
         return other
 
+    @classmethod
+    def joined(cls, logs: Sequence[RowLog]) -> RowLog:
+        """The rows of all of these, one after the other; they are shared."""
+        whole = cls()
+        for log in logs:
+            whole.complete &= log.complete
+            whole.nbytes += log.nbytes
+            for name, pieces in log._pieces.items():
+                whole._pieces.setdefault(name, []).extend(pieces)
+        return whole
+
+    def split(self, count: int) -> tuple[RowLog, RowLog]:
+        """A log of the rows of the first `count` tokens, and one of those after them, with the states.
+
+        This one is the first if there are no more, and empty if there are.
+        """
+        rest = RowLog()
+        if all(sum(rows.shape[2] for rows in pieces) <= count for pieces in self._pieces.values()):
+            return self, rest
+        first, rows = RowLog(), self.take()
+        first._pieces = {name: [part[..., :count, :]] for name, part in rows.items()}
+        rest._pieces = {name: [part[..., count:, :]] for name, part in rows.items()}
+        for log in (first, rest):
+            log.complete = self.complete
+            log.nbytes = sum(part.nbytes for pieces in log._pieces.values() for part in pieces)
+        rest.states = self.states
+        return first, rest
+
     def cut(self, count: int) -> None:
         """Keep the rows of the first `count` tokens only."""
         self._pieces = {name: [rows[..., :count, :]] for name, rows in self.take().items()}

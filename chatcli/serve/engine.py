@@ -54,7 +54,7 @@ from chatcli.serve.wire import shallow
 from chatcli.session.runtime import Runtime
 from chatcli.settings.values import Settings, names_folder
 from chatcli.store.segments import budget
-from chatcli.store.segments.token_path import TokenPath, usable_boundaries
+from chatcli.store.segments.token_path import usable_boundaries
 from chatcli.store.sessions import marker
 from chatcli.store.sessions.folder import SessionFolder
 from chatcli.threads.mlx_thread import Worker
@@ -71,8 +71,6 @@ MAX_UNSETTLED = 32
 # A reply waits at least so long for its next token while another prompt is prefilled, and no longer than
 # for the layer after that: more often, and prompts would wait for ever smaller batches.
 STEP_INTERVAL_SECONDS = 0.05
-# A prompt without a template has a checkpoint after so many tokens, in whole steps of a prefill.
-PROMPT_SEGMENT_TOKENS = 1024
 # A text with more letters than so many for each token of the context is counted before it is rendered, in
 # pieces: it is hardly ever one that fits, and tokenizing it whole cannot be stopped.
 LETTERS_PER_TOKEN, PIECE_LETTERS = 8, 1 << 16
@@ -528,9 +526,8 @@ class Engine:
         if not tokens:
             raise UsageError("The prompt is empty: write something.")
         room_left(chat, len(tokens), alone=True)
-        steps = max(PROMPT_SEGMENT_TOKENS // loaded.prefill_step, 1) * loaded.prefill_step
-        ends = usable_boundaries([*range(steps, len(tokens) - 1, steps), len(tokens) - 1], len(tokens))
-        return Prompt(leaf, TokenPath.cut(self._checkpoints.root, tokens, ends), {0: 0, 1: len(tokens) - 1})
+        end = usable_boundaries([len(tokens) - 1], len(tokens))
+        return Prompt(leaf, self._checkpoints.cut(tokens, end), {0: 0, 1: len(tokens) - 1})
 
     def _count(self, reply: ServedReply) -> None:
         record, counts = reply.record, self._counts

@@ -89,9 +89,9 @@ class Follower:
         assert isinstance(checkpoints, ShardedCheckpoints)
         return checkpoints
 
-    def set_prompt(self, tokens: list[int], ends: Sequence[int]) -> None:
-        """The prompt that the next commands are about, cut into segments that end at `ends`."""
-        self._path = TokenPath.cut(self._checkpoints.root, tokens, ends)
+    def set_prompt(self, tokens: list[int], boundaries: Sequence[int]) -> None:
+        """The prompt that the next commands are about, and its boundaries."""
+        self._path = self._checkpoints.cut(tokens, boundaries)
 
     def match(self, segments: int) -> None:
         self._checkpoints.match(self._path.upto(segments))

@@ -17,10 +17,29 @@ NEW_HERE = "new here"
 CACHE_WAS_OFF = "the cache was off in the turn before"
 STOPPED = "the turn before was stopped"
 NOT_SETTLED = "the last reply was not settled yet when this message came"
+# Fewer tokens that another prompt shares are not worth a word.
+WORTH_TOKENS = 512
 
 
 def explain(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     """Why a prompt was matched only to `depth`; None if nothing is missing."""
+    return _missing_of_conversation(chat, prompt, depth) or _no_state_there(chat, prompt, depth)
+
+
+def _no_state_there(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
+    """Whether another prompt shares clearly more, of a model whose states are not everywhere."""
+    store, path = chat.checkpoints.store, prompt.path
+    start = path.upto(depth).end
+    if store is None or not chat.checkpoints.stateful or path.end - start < WORTH_TOKENS:
+        return None
+    shared = store.shared_tokens(path)
+    if shared - start < WORTH_TOKENS:
+        return None
+    kept = f"the last state before that is at token {start:,}" if depth else "no state before that is kept"
+    return f"{shared:,} tokens are those of an earlier prompt, and {kept}"
+
+
+def _missing_of_conversation(chat: TurnContext, prompt: Prompt, depth: int) -> str | None:
     path = prompt.path
     entries = [entry for entry in chat.conversation.path(prompt.leaf.id) if entry.message.role == "assistant"]
     replies = [entry for entry in entries if entry.record or entry.message.content or entry.message.thinking]

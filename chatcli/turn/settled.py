@@ -30,7 +30,7 @@ class SettleNotes:
         self._chat, self._prompt = chat, prompt
         self._start = self._noted_end = match.tokens(prompt.path)
         self._noted_bytes = 0
-        runs_more = match.depth < len(prompt.path) - 1
+        runs_more = match.depth < prompt.path.last_start
         self._reason = (reason or NO_CHECKPOINT) if runs_more else None
         self._noted_at = time.monotonic()
 
@@ -97,10 +97,11 @@ def settled_since_last_reply(chat: TurnContext, prompt: Prompt, match: Match) ->
         if noted and noted["after"] == after:
             tokens |= {key: max(count, tokens.get(key, 0)) for key, count in noted["tokens"].items()}
             reason = noted["reason"] or reason
-    run = sum(tokens.get(segment.id[:ID_DIGITS], 0) for segment in path.upto(match.depth))
-    if match.depth < len(path):
+    run, end = 0, match.tokens(path)
+    for segment in path:
         # A settle that was cut short has run the beginning of the next segment.
-        run += min(tokens.get(path[match.depth].id[:ID_DIGITS], 0), match.ahead)
+        reused = max(min(segment.end, end) - segment.start, 0)
+        run += min(tokens.get(segment.id[:ID_DIGITS], 0), reused)
     run = max(min(run, match.tokens(path) - match.typeahead), 0)
     return run, reason if run else None
 

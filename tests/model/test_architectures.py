@@ -47,6 +47,8 @@ ROWS = {
     "QuantizedKVCache",
     "ConcatenateKVCache",
 }
+# A long segment, which is cut on its way after so many tokens.
+LONG_BOUNDARIES, DISTANCE = [1, 149], 2 * STEP
 Generated = list[tuple[int, float]]
 
 
@@ -290,6 +292,15 @@ class Process:
             assert segments[depth].end - segments[depth].start == sum(chunks)
             self.checkpoints.hand_over()
 
+    def advance(self, segments: TokenPath, chunks: int | None = None) -> int:
+        """Bring the cache to the end of a path, or stop after some chunks. Returns what was there already."""
+        stop = threading.Event()
+        match, steps = self.checkpoints.advance(segments, stop)
+        for number, _ in enumerate((step for step in steps if step.tokens), start=1):
+            if number == chunks:
+                stop.set()
+        return match.tokens(segments)
+
     def say(self, prompt: list[int], start: int, count: int = REPLY_TOKENS) -> Generated:
         """Generate greedily from the rest of the prompt. Returns tokens with their logprobs."""
         sampling = Sampling(temp=0.0, max_tokens=count)
@@ -298,8 +309,8 @@ class Process:
         return [(token.id, token.logprob) for token in tokens]
 
 
-def path(prompt: list[int], boundaries: list[int]) -> TokenPath:
-    return TokenPath.cut(root_id(FINGERPRINT), prompt, boundaries)
+def path(prompt: list[int], boundaries: list[int], distance: int = 0) -> TokenPath:
+    return TokenPath.cut(root_id(FINGERPRINT), prompt, boundaries, distance=distance)
 
 
 def uninterrupted(
@@ -342,6 +353,65 @@ def test_a_restored_model_gives_the_same_tokens_and_logprobs(
         process.prefill(BRANCH, BRANCH_BOUNDARIES, SHARED_SEGMENTS)
         assert expected == process.say(BRANCH, BRANCH_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
     assert bool(classes_of(case) - ROWS - {"CacheList"}) == bool(state_files(tmp_path))
+
+
+def test_a_long_segment_that_was_interrupted_goes_on_with_the_same_bits_as_one_that_is_not_cut(
+    shared_setup: SharedSetup, case: str, tmp_path: Path
+) -> None:
+    expected = uninterrupted(shared_setup, case, PROMPT, LONG_BOUNDARIES)
+    segments = path(PROMPT, LONG_BOUNDARIES, DISTANCE)
+    done = []
+    for chunks in (4, 3, 1):
+        with Process(shared_setup, case, tmp_path) as process:
+            done.append(process.advance(segments, chunks))
+    with Process(shared_setup, case, tmp_path) as process:
+        done.append(process.advance(segments))
+        assert expected == process.say(PROMPT, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
+    assert [0, 33, 65, 65] == done
+    with Process(shared_setup, case, tmp_path) as process:
+        assert LONG_BOUNDARIES[-1] == process.advance(segments)
+        assert expected == process.say(PROMPT, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
+
+
+def test_prompts_that_part_within_a_long_segment_share_it_up_to_the_last_cut(
+    shared_setup: SharedSetup, case: str, tmp_path: Path
+) -> None:
+    shared = 110
+    other = PROMPT[:shared] + [(token * 5) % VOCABULARY for token in PROMPT[:40]]
+    expected = uninterrupted(shared_setup, case, other, LONG_BOUNDARIES)
+    first, second = (path(tokens, LONG_BOUNDARIES, DISTANCE) for tokens in (PROMPT, other))
+    with Process(shared_setup, case, tmp_path) as process:
+        process.advance(first)
+        process.say(PROMPT, LONG_BOUNDARIES[-1], 1)
+        assert 97 <= process.advance(second) <= shared
+        assert expected == process.say(other, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
+        assert process.store is not None
+        process.store.flush()
+        for rows in tmp_path.rglob(f"*-{second.id[:16]}.rows.*"):
+            rows.unlink()
+    with Process(shared_setup, case, tmp_path) as process:
+        assert 97 <= process.advance(second) <= shared
+        assert expected == process.say(other, LONG_BOUNDARIES[-1], SHORT_REPLY_TOKENS)
+
+
+def test_a_reply_that_is_longer_than_a_cut_goes_on_open_as_reopened(
+    shared_setup: SharedSetup, case: str, tmp_path: Path
+) -> None:
+    end = LONG_BOUNDARIES[-1]
+    with Process(shared_setup, case, tmp_path) as process:
+        process.advance(path(PROMPT, LONG_BOUNDARIES, DISTANCE))
+        reply = [token for token, _ in process.say(PROMPT, end)]
+        prompt = [*PROMPT, *reply, *PROMPT[:20]]
+        boundaries = [*LONG_BOUNDARIES, end + len(reply), len(prompt) - 1]
+        segments = path(prompt, boundaries, DISTANCE)
+        assert len(segments) == len(LONG_BOUNDARIES) + 4 + 2 + 1
+        process.advance(segments)
+        expected = process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
+        process.checkpoints.rewind()
+        assert expected == process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
+    with Process(shared_setup, case, tmp_path) as process:
+        assert boundaries[-1] == process.advance(segments)
+        assert expected == process.say(prompt, boundaries[-1], SHORT_REPLY_TOKENS)
 
 
 def state_files(folder: Path) -> list[Path]:

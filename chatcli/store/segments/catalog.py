@@ -163,13 +163,16 @@ def _shared_segments(rows_file: Location, path: TokenPath) -> int:
 
 
 def sharing_tokens(folder: Location, path: TokenPath) -> Iterator[tuple[Location, int]]:
-    """Files of other paths whose first segment begins as this path's does, and the tokens shared."""
-    segment = path[0]
-    own = np.asarray(path.tokens_of(segment))
-    others = [other for other, first, _ in _same_key(folder, path) if first != segment.id[:NAME_DIGITS]]
+    """Files of other paths that begin as this one does, and the tokens shared up to the first boundary.
+
+    Beyond that the chunks of a prefill are others.
+    """
+    own = np.asarray(path.first_tokens)
+    others = [other for other, first, _ in _same_key(folder, path) if first != path[0].id[:NAME_DIGITS]]
     for other in others[:MAX_CANDIDATES]:
         with contextlib.suppress(OSError, SegmentDamaged), Container(other) as file:
-            length = segment_ends(file)[0] - segment.start
+            ends, cuts = segment_ends(file), cuts_of(file)
+            length = next((end for end in ends if end not in cuts), ends[-1]) - path[0].start
             stored = np.asarray(stored_tokens(file)[:length])
             shared = min(len(stored), len(own))
             differing = np.flatnonzero(stored[:shared] != own[:shared])
@@ -186,6 +189,23 @@ def segment_ends(file: Container) -> list[int]:
     except (ValueError, TypeError, RecursionError) as error:
         raise SegmentDamaged("it does not say where its segments end") from error
     raise SegmentDamaged("it does not say where its segments end")
+
+
+def cuts_of(file: Container) -> list[int]:
+    """Those of the ends of a rows file's segments that are on the way to a boundary.
+
+    They say what goes first; nothing is read by them.
+    """
+    try:
+        cuts = json.loads(file.metadata.get("cuts", "[]"))
+        return [end for end in cuts if type(end) is int] if isinstance(cuts, list) else []
+    except (ValueError, RecursionError):
+        return []
+
+
+def ends_metadata(ends: Sequence[int], cuts: Sequence[int]) -> dict[str, str]:
+    """What the metadata of a rows file says of where its segments end, and which of these are `cuts`."""
+    return {"ends": json.dumps(list(ends)), **({"cuts": json.dumps(list(cuts))} if cuts else {})}
 
 
 def stored_tokens(file: Container) -> list[int]:

@@ -4,13 +4,13 @@ Many small files cost more to open than to read. So files are joined as in a log
 tree (O'Neil and others, 1996): whenever the last `FANOUT` files of a path hold about equally many
 segments, they become one. A row is rewritten at most `log(segments, FANOUT)` times, and a path has
 at most `FANOUT - 1` files of each size, until a file is large enough to be worth opening by itself.
+What was written of a long segment while it was read becomes one file as soon as all of it is there.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from chatcli.store.segments.catalog import (
     TOKENS,
     RowsFile,
     covered,
+    cuts_of,
+    ends_metadata,
     rows_name,
     rows_path,
     segment_ends,
@@ -49,14 +51,23 @@ def compact(
 ) -> int:
     """Join the last files of a path if there are enough: the joined one is written, then they go.
 
-    The path's first file stays by itself, since other conversations share it, and so do files that
-    hold segments of other paths. `last`: nothing more is written soon, so a few small files are
+    What leads to the path's first boundary stays by itself, since other conversations share it, and so do
+    files that hold segments of other paths. `last`: nothing more is written soon, so a few small files are
     enough. Returns the bytes written. Raises `OSError` and `SegmentDamaged`; nothing is lost then.
     """
-    own = list(takewhile(lambda file: file.whole, reversed(located[1:])))[::-1]
+    own = list(takewhile(lambda file: file.whole, reversed(located)))[::-1]
     sizes = [file.path.stat().st_size for file in own]
-    counts = [file.segments for file in own]
-    number = small_files(counts, sizes) if last else files_to_join(counts, sizes)
+    starts = list(accumulate((file.segments for file in located), initial=0))[:-1][len(located) - len(own) :]
+    number = sum(start >= path.last_start for start in starts)
+    if number < 2 or sum(sizes[-number:]) > MAX_JOINED_BYTES:
+        # A long segment is one, into however many it was cut.
+        counts = [
+            max(len(path.upto(start + file.segments).after(start).boundaries), 1)
+            for start, file in zip(starts, own, strict=True)
+            if start >= max(path.beginning, 1)
+        ]
+        sizes = sizes[len(sizes) - len(counts) :]
+        number = small_files(counts, sizes) if last else files_to_join(counts, sizes)
     if not number:
         return 0
     joining = own[-number:]
@@ -113,14 +124,16 @@ def _joined(rows: Rows, ends: Sequence[int]) -> list[bytes | memoryview]:
     first, last = rows.pieces[0].file.metadata, rows.pieces[-1].file.metadata
     tokens = [token for piece in rows.pieces for token in stored_tokens(piece.file)[: piece.count]]
     tensors = {name: Tensor.of(joined(rows, name), rows.dtype(name)) for name in rows.names}
-    changes = {
+    cuts = [cut for piece in rows.pieces for cut in cuts_of(piece.file) if cut <= ends[-1]]
+    metadata = {
+        **{key: value for key, value in last.items() if key != "cuts"},
         "parent": first["parent"],
         "start": first["start"],
         "end": str(ends[-1]),
-        "ends": json.dumps(list(ends)),
         "seconds": f"{rows.seconds:.3f}",
+        **ends_metadata(ends, cuts),
     }
-    return pieces({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, {**last, **changes})
+    return pieces({TOKENS: Tensor.of(np.asarray(tokens, "<i4")), **tensors}, metadata)
 
 
 def shorten(folder: Location, path: Location, keep: int) -> Location:

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 
@@ -238,16 +238,23 @@ class Tree:
         """Of each segment, parents first: its parent, its seconds, and what is below it on one path.
 
         That is how many states, and on the ways to them the seconds to the last segment before the next.
-        A parent that does not come before is none: no forged file makes a circle.
+        A parent that does not come before is none: no forged file makes a circle. `_cuts` are on the way to a
+        boundary, `_shared` up to the first one.
         """
         self._parents: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
+        self._cuts: set[str] = set()
+        self._shared: set[str] = set()
         for item in sorted(self._rows, key=lambda item: item.start):
             for name, parent, seconds in zip(
                 item.ids, (item.parent, *item.ids), item.segment_seconds, strict=False
             ):
                 self._parents.setdefault(name, parent if parent in self._parents else "")
                 self._seconds.setdefault(name, seconds)
+            self._cuts |= {name for name, end in zip(item.ids, item.ends, strict=True) if end in item.cuts}
+        for name, parent in self._parents.items():
+            if not parent or (parent in self._shared and parent in self._cuts):
+                self._shared.add(name)
         self._below = dict.fromkeys(self._parents, 0)
         self._reach = dict.fromkeys(self._parents, 0.0)
         for name in reversed(self._parents):
@@ -309,35 +316,38 @@ class Tree:
                 yield now, self._states[name]
 
     def _distances(self) -> dict[str, int]:
-        """Of each segment, how many steps it is from its conversation's newest state; 1 of a shared one."""
+        """Of each segment, how many boundaries it is from its conversation's newest state; 1 of a shared one.
+
+        Those on the way count with the boundary before them.
+        """
         distances = self._to_newest({name: item.used for name, item in self._states.items()})
         for name, parent in self._parents.items():
-            if parent:
-                distances.setdefault(name, distances[parent] + 1)
-            else:
+            if name in self._shared:
                 distances[name] = 1
+            else:
+                distances.setdefault(name, distances[parent] + (parent not in self._cuts))
         return distances
 
     def _to_newest(self, used: Mapping[str, float]) -> dict[str, int]:
-        """The segments on the way to the newest of each conversation, and how many steps they are from it.
+        """The segments on the way to the newest of each conversation, and how many boundaries it is away.
 
-        A conversation is all that follows one segment after a path's first, which others share. `used` is
-        when what may be the newest was last used; what is open is newer.
+        A conversation is all that follows a path's first boundary, up to which others share. `used` is when
+        what may be the newest was last used; what is open is newer.
         """
         conversations: dict[str, str] = {}
         newest: dict[str, tuple[bool, float, int, str]] = {}
         for number, (name, parent) in enumerate(self._parents.items()):
-            # A path's first segment has no parent here, and its children begin conversations.
-            conversation = conversations[name] = conversations[parent] if self._parents.get(parent) else name
+            begins = name in self._shared or parent in self._shared
+            conversation = conversations[name] = name if begins else conversations[parent]
             if name in used:
                 last = (name in self._open, used[name], number, name)
                 newest[conversation] = max(newest.get(conversation, last), last)
         steps: dict[str, int] = {}
         for *_, name in newest.values():
-            for step in count():
-                if not name:
-                    break
+            step = 0
+            while name:
                 steps[name], name = step, self._parents[name]
+                step = max(step + (name not in self._cuts), 1)
         return steps
 
     def leaves(self) -> Iterator[tuple[Rank, list[Item]]]:

@@ -54,7 +54,8 @@ class Item:
     """A file of rows or of a state, and the ids of its segments.
 
     `used` is when it was last used, in seconds since the epoch. `start` and `ends`, of each segment of
-    rows, count tokens. `seconds` is what rows took to prefill.
+    rows, count tokens; `cuts` are those of the ends that are on the way to a boundary. `seconds` is what rows
+    took to prefill.
     """
 
     path: Location
@@ -66,6 +67,7 @@ class Item:
     start: int = 0
     seconds: float = 0.0
     ends: tuple[int, ...] = ()
+    cuts: tuple[int, ...] = ()
 
     @property
     def segment_seconds(self) -> list[float]:
@@ -282,6 +284,7 @@ def read_rows(path: Location) -> Item:
             raise SegmentDamaged("it is not rows")
         # The id of a single segment is taken on trust, so that its tokens need not be read.
         ends = catalog.segment_ends(file)
+        cuts = catalog.cuts_of(file)
         is_single = len(ends) == 1
         ids = [metadata.get("id", "")] if is_single else catalog.segment_ids(file)
     if path.name != catalog.rows_name(path.name[:NAME_DIGITS], ids[0], ids[-1]):
@@ -290,8 +293,8 @@ def read_rows(path: Location) -> Item:
         start, seconds = int(metadata["start"]), float(metadata["seconds"])
     except ValueError as error:
         raise SegmentDamaged(NOT_NUMBERS) from error
-    used, parent = facts.st_mtime, metadata["parent"]
-    return Item(path, "rows", facts.st_size, used, tuple(ids), parent, start, seconds, tuple(ends))
+    size, used, parent = facts.st_size, facts.st_mtime, metadata["parent"]
+    return Item(path, "rows", size, used, tuple(ids), parent, start, seconds, tuple(ends), tuple(cuts))
 
 
 def _checked_kind(file: Container) -> Kind:

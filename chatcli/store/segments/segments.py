@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import math
 import os
 import time
@@ -46,7 +45,7 @@ from chatcli.store.segments.container import (
 )
 from chatcli.store.segments.eviction import SMALL_STATES, newest_states
 from chatcli.store.segments.rows import Piece, Rows, prefill_seconds
-from chatcli.store.segments.token_path import Segment, TokenPath, root_id
+from chatcli.store.segments.token_path import Segment, TokenPath, common_prefix, root_id
 from chatcli.threads.executor import SerialExecutor
 
 # Another process may join files after they were located and before they are opened.
@@ -57,9 +56,9 @@ RETRY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a cache gained over the last segment of `path`, and the prefill seconds that it took.
+    """What a cache gained over the last `count` segments of `path`, and the prefill seconds that it took.
 
-    `rows` are those of the segment's tokens; `state` and `scalars` are the whole state at its end.
+    `rows` are those of the segments' tokens; `state` and `scalars` are the whole state at the end.
     """
 
     path: TokenPath
@@ -67,10 +66,16 @@ class Checkpoint:
     state: Tensors
     scalars: str
     seconds: float
+    count: int = 1
 
     @property
     def segment(self) -> Segment:
         return self.path[-1]
+
+    @property
+    def segments(self) -> TokenPath:
+        """The segments that the rows are of."""
+        return self.path.after(len(self.path) - self.count)
 
 
 class SegmentStore:
@@ -125,6 +130,22 @@ class SegmentStore:
         while stateful and ids and not (ids[-1] in in_memory or self.has_state(ids[-1])):
             ids.pop()
         return len(ids)
+
+    def shared_tokens(self, path: TokenPath) -> int:
+        """How many tokens of a path some rows on disk begin with, wherever they can be restored."""
+        located = locate(self.location, path)
+        depth = covered(located)
+        if depth == len(path):
+            return path.end
+        rest, further = path.after(depth), 0
+        if located and not located[-1].whole:
+            before = path.upto(depth - located[-1].segments).end
+            with contextlib.suppress(OSError, SegmentDamaged), Container(located[-1].path) as file:
+                further = common_prefix(
+                    stored_tokens(file)[path.upto(depth).end - before :], rest.first_tokens
+                )
+        others = [count for _, count in catalog.sharing_tokens(self.location, rest)]
+        return path.upto(depth).end + max(further, *others, 0)
 
     def has_state(self, identifier: str) -> bool:
         with contextlib.suppress(OSError):
@@ -281,7 +302,8 @@ class SegmentStore:
         """Whether the state at the end of a path is worth its `size`, in bytes, of a model that has states.
 
         It is where computing it again from the last state would take too long; at the end of a beginning
-        that other conversations share; and where it is small (`size` None: it may be any).
+        that other conversations share; and where it is small (`size` None: it may be any). States on the
+        way that go once their long segment is complete do not count.
         `seconds` is what the prefill of the path's last segment took.
         """
         *before, last = path
@@ -290,12 +312,12 @@ class SegmentStore:
             self._state_bytes = size
             if size * SMALL_STATES <= self._newest_bytes:
                 return True
-        if last.parent == root_id(self.fingerprint):
+        if path.root == root_id(self.fingerprint) and path.boundaries == [last.end]:
             return True
         for segment in reversed(before):
             if seconds > self._recompute_seconds:
                 return True
-            if segment.id in self._queued["state"] or self.has_state(segment.id):
+            if segment.keeps_state and (segment.id in self._queued["state"] or self.has_state(segment.id)):
                 return False
             seconds += self._seconds.get(segment.id, math.inf)
         return seconds > self._recompute_seconds
@@ -303,11 +325,13 @@ class SegmentStore:
     def _thin(self, path: TokenPath) -> None:
         """A state was written: the one that no longer is among the newest goes, if it is quickly computed.
 
-        So is, from the one before it, whatever comes before the next one.
+        So is, from the one before it, whatever comes before the next one. Those on the way to a boundary are
+        none of the newest.
         """
-        kept = newest_states(self._state_bytes, self._newest_bytes)
-        states = self._newest_states(path, kept + 2)
-        if len(states) < kept + 2:
+        if path[-1].on_the_way:
+            return
+        states = self._newest_states(path, newest_states(self._state_bytes, self._newest_bytes))
+        if not states:
             return
         (following, left), (state, _), (_, before) = states[-3:]
         assert following is not None
@@ -315,20 +339,29 @@ class SegmentStore:
         if state is not None and before - left <= self._recompute_seconds:
             catalog.state_path(self.location, state.id).unlink(missing_ok=True)
 
-    def _newest_states(self, path: TokenPath, count: int) -> list[tuple[Segment | None, float]]:
-        """The last `count` states of a path, newest first, and the prefill seconds from each to the end.
+    def _newest_states(self, path: TokenPath, kept: int) -> list[tuple[Segment | None, float]]:
+        """The states of a path down to the one before the newest that is not among `kept`, newest first.
 
-        The path's root is the last of fewer; its first segment's state, which others share, is none of them.
+        Each with the prefill seconds from it to the end. Those up to the first boundary, which others share,
+        are none of them; the path's root stands for the last. Empty if there are not so many.
         """
         states: list[tuple[Segment | None, float]] = []
-        seconds = 0.0
-        for segment in reversed(path.segments):
-            if segment.parent != path.root and self.has_state(segment.id):
+        seconds, at_boundaries, shared = 0.0, 0, path.beginning
+        for depth in range(len(path), 0, -1):
+            segment = path[depth - 1]
+            if depth > shared and self.has_state(segment.id):
                 states.append((segment, seconds))
-                if len(states) == count:
+                if at_boundaries > kept:
                     return states
+                at_boundaries += not segment.on_the_way
             seconds += self._seconds.get(segment.id, math.inf)
-        return [*states, (None, seconds)]
+        return [*states, (None, seconds)] if at_boundaries > kept else []
+
+    def _drop_states_on_the_way(self, path: TokenPath) -> None:
+        """A long segment is complete: the states that only an interrupted prefill needed go."""
+        for segment in path.segments[path.last_start :]:
+            if not segment.keeps_state:
+                catalog.state_path(self.location, segment.id).unlink(missing_ok=True)
 
     # Writing
 
@@ -356,33 +389,37 @@ class SegmentStore:
             return 0
         metadata, tensors = self._metadata(checkpoint, kind), self._tensors(checkpoint, kind)
         self._newest = checkpoint.path
-        self._queued[kind].add(checkpoint.segment.id)
+        self._queued[kind].update(_ids(checkpoint, kind))
         self._pending = [job for job in self._pending if not job.done()]
         self._pending.append(self._writer.submit(self._write, checkpoint, kind, tensors, metadata))
         return size_of(tensors, metadata)
 
     def _metadata(self, checkpoint: Checkpoint, kind: Kind) -> dict[str, str]:
-        segment = checkpoint.segment
+        last = checkpoint.segment
+        first = checkpoint.segments[0] if kind == "rows" else last
         metadata = {
             "format": SEGMENT_FORMAT,
             "version": SEGMENT_VERSION,
             "kind": kind,
             "fingerprint": self.fingerprint,
-            "id": segment.id,
-            "parent": segment.parent,
-            "start": str(segment.start),
-            "end": str(segment.end),
+            "id": last.id,
+            "parent": first.parent,
+            "start": str(first.start),
+            "end": str(last.end),
             "seconds": f"{checkpoint.seconds:.3f}",
             "created": str(int(time.time())),
         }
         if kind == "state":
             return {**metadata, "scalars": checkpoint.scalars}
-        return {**metadata, "ends": json.dumps([segment.end])}
+        ends = [segment.end for segment in checkpoint.segments]
+        cuts = [segment.end for segment in checkpoint.segments if segment.on_the_way]
+        return {**metadata, **catalog.ends_metadata(ends, cuts)}
 
     def _tensors(self, checkpoint: Checkpoint, kind: Kind) -> Tensors:
         if kind == "state":
             return checkpoint.state
-        tokens = np.asarray(checkpoint.path.tokens_of(checkpoint.segment), "<i4")
+        path, start = checkpoint.path, checkpoint.segments[0].start
+        tokens = np.asarray(path.tokens[start : path.end], "<i4")
         return {TOKENS: Tensor.of(tokens), **checkpoint.rows}
 
     def _write(
@@ -393,16 +430,17 @@ class SegmentStore:
         path = checkpoint.path
         try:
             if kind == "rows":
-                target = catalog.rows_path(self.location, path.after(len(path) - 1))
+                target = catalog.rows_path(self.location, checkpoint.segments)
             else:
                 target = catalog.state_path(self.location, checkpoint.segment.id)
             size = files.write_once(target, pieces(tensors, metadata), self.location / "tmp")
             self.written_bytes += size
             if self._retry_at < math.inf:
                 self.problem, self._retry_at = None, math.inf
-            if kind == "rows":
+            if kind == "rows" and not path[-1].on_the_way:
                 self._join_small_files(path)
-            else:
+                self._drop_states_on_the_way(path)
+            elif kind == "state":
                 self._thin(path)
             if self._written is not None:
                 self._written(size or size_of(tensors, metadata), path)
@@ -412,7 +450,7 @@ class SegmentStore:
             is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
             self._retry_at = time.monotonic() + (0.0 if is_out_of_files else self._retry_seconds)
         finally:
-            self._queued[kind].discard(checkpoint.segment.id)
+            self._queued[kind].difference_update(_ids(checkpoint, kind))
 
     @property
     def _is_off(self) -> bool:
@@ -424,8 +462,8 @@ class SegmentStore:
 
     def _join_small_files(self, path: TokenPath, *, last: bool = False) -> None:
         try:
-            located = locate(self.location, path)
-            if covered(located) == len(path):
+            size = -1
+            while size and covered(located := locate(self.location, path)) == len(path):
                 size = compact(self.location, located, path, self._piece, last=last)
                 self.written_bytes += size
                 self.upkeep_bytes += size
@@ -463,6 +501,11 @@ class SegmentStore:
     def close(self) -> None:
         self.flush()
         self._writer.shutdown()
+
+
+def _ids(checkpoint: Checkpoint, kind: Kind) -> list[str]:
+    """The segments whose rows or state a checkpoint has."""
+    return checkpoint.segments.ids if kind == "rows" else [checkpoint.segment.id]
 
 
 def set_aside(path: Location) -> None:

@@ -2,7 +2,8 @@
 
 A segment's id is a hash of its parent's id and its tokens, as in git's commits and in vLLM's hashed
 prefix blocks. So a conversation's path through the store follows from its tokens alone, and
-conversations that begin alike share segments with no bookkeeping.
+conversations that begin alike share segments with no bookkeeping. What lies between two boundaries is
+one segment, or several where it is long: see `cuts`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from chatcli.store.segments import cuts
+
 # How ids are computed: a change would make every checkpoint another one.
 IDS_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Tokens [start, end) of a prompt, and the id of the checkpoint that they lead to."""
+    """Tokens [start, end) of a prompt, and the id of the checkpoint that they lead to.
+
+    It ends `on_the_way` to a boundary, or at one. `keeps_state`: not at every cut on the way there is a
+    state.
+    """
 
     id: str
     parent: str
     start: int
     end: int
+    on_the_way: bool = False
+    keeps_state: bool = True
 
 
 @dataclass(frozen=True)
@@ -42,23 +51,39 @@ class TokenPath:
 
     @classmethod
     def cut(
-        cls, root: str, tokens: Sequence[int], boundaries: Sequence[int], known: TokenPath | None = None
+        cls,
+        root: str,
+        tokens: Sequence[int],
+        boundaries: Sequence[int],
+        known: TokenPath | None = None,
+        distance: int = 0,
     ) -> TokenPath:
         """The path that `boundaries` (token positions, increasing) cut `tokens` into.
 
-        What it begins with as `known` does is taken from there: no hash is computed twice.
+        What is longer than `distance` (0: never) is cut on its way. What the path begins with as `known`
+        does is taken from there: no hash is computed twice.
         """
-        segments: list[Segment] = []
+        ends: list[tuple[int, bool, bool]] = []
+        start = 0
+        for boundary in boundaries:
+            places = cuts.places(start, boundary, distance, tokens)
+            for place in places:
+                number, last = ((end - start) // distance for end in (place, places[-1]))
+                ends.append((place, True, cuts.keeps_state(number, last)))
+            ends.append((boundary, False, True))
+            start = boundary
+        ids: list[str] = []
         if known is not None and known.root == root:
             alike = common_prefix(known.tokens, tokens)
-            pairs = zip(known.segments, boundaries, strict=False)
-            segments = [
-                segment for segment, _ in takewhile(lambda pair: pair[0].end == pair[1] <= alike, pairs)
-            ]
-        parent, start = (segments[-1].id, segments[-1].end) if segments else (root, 0)
-        for end in boundaries[len(segments) :]:
-            identifier = segment_id(parent, tokens[start:end])
-            segments.append(Segment(identifier, parent, start, end))
+            pairs = takewhile(
+                lambda pair: pair[0].end == pair[1][0] <= alike, zip(known.segments, ends, strict=False)
+            )
+            ids = [segment.id for segment, _ in pairs]
+        segments: list[Segment] = []
+        parent, start = root, 0
+        for number, (end, on_the_way, keeps_state) in enumerate(ends):
+            identifier = ids[number] if number < len(ids) else segment_id(parent, tokens[start:end])
+            segments.append(Segment(identifier, parent, start, end, on_the_way, keeps_state))
             parent, start = identifier, end
         return cls(root, tokens, tuple(segments))
 
@@ -92,6 +117,31 @@ class TokenPath:
     def end(self) -> int:
         """The position at which the last segment ends."""
         return self.segments[-1].end if self.segments else 0
+
+    @property
+    def boundaries(self) -> list[int]:
+        """The boundaries of the prompt that the path passes: the ends that are not on the way to one."""
+        return [segment.end for segment in self.segments if not segment.on_the_way]
+
+    @property
+    def beginning(self) -> int:
+        """The depth of the first boundary; all of the path if there is none."""
+        depths = (number for number, segment in enumerate(self.segments, start=1) if not segment.on_the_way)
+        return next(depths, len(self.segments))
+
+    @property
+    def last_start(self) -> int:
+        """The depth at which the last long segment begins: what comes after it is on the way to its end."""
+        depth = max(len(self.segments) - 1, 0)
+        while depth and self.segments[depth - 1].on_the_way:
+            depth -= 1
+        return depth
+
+    @property
+    def first_tokens(self) -> list[int]:
+        """The tokens up to the first boundary."""
+        first = self.segments[: self.beginning]
+        return list(self.tokens[first[0].start : first[-1].end]) if first else []
 
     def tokens_of(self, segment: Segment) -> list[int]:
         return list(self.tokens[segment.start : segment.end])
