@@ -531,9 +531,13 @@ class Checkpoints:
 
     def _go_to(self, path: TokenPath, snapshot: Snapshot | None) -> None:
         """The live cache is at the end of this path, where `snapshot` was taken. None: it has run further."""
-        if self._live_path and not self._live_path[-1].keeps_state:
-            self._snapshots.pop(self._live_path.id, None)
+        last = self._live_path[-1] if self._live_path else None
+        # Windows are read from disk with the rows, once they are there.
+        may_return = self._stateful or any(each.path.id == self._live_path.id for each in self._unsent)
+        if last is not None and last.on_the_way and not (last.keeps_state and may_return):
+            self._snapshots.pop(last.id, None)
         self._live, self._live_path = path.ids, path
+        self._unsent = [each for each in self._unsent if each.path.id in self._live]
         if snapshot is not None:
             self._snapshots.pop(path.id, None)
             self._snapshots[path.id] = snapshot  # the newest is the last
@@ -544,8 +548,8 @@ class Checkpoints:
         passed = [segment.id for segment in self._live_path if not segment.on_the_way]
         passed = [*passed, *self._live[-1:]] if passed[-1:] != self._live[-1:] else passed
         newest, live = {*passed[-MAX_SNAPSHOTS:], self.root}, {*self._live}
-        unsent = {each.path.id for each in self._unsent}
         # Windows are read from disk with the rows. An unsent message may have changed.
+        unsent = {each.path.id for each in self._unsent if not each.path[-1].on_the_way}
         older = [
             key
             for key in self._snapshots
@@ -622,7 +626,6 @@ class Checkpoints:
         seconds = self._speed.estimate(left, time.perf_counter() - started - paused, len(tokens))
         self._path_seconds[segment.id] = self._path_seconds.get(segment.parent, 0.0) + seconds
         self._remember(path, is_there=not beyond)
-        self._unsent = [each for each in self._unsent if each.path.id in self._live]
         if self.store is not None:
             state = self._kept_state(path) if self._stateful and not beyond else None
             waiting = self._unsent if unsent else self._unwritten
