@@ -21,7 +21,7 @@ from chatcli.chat_format import ladder, renderer, sandbox
 from chatcli.chat_format.arguments import python_renderer, template_arguments, template_variables
 from chatcli.chat_format.forms import Forms, Json, Sewn, SewnCall, calls_as_text, shape, tool_options
 from chatcli.chat_format.ladder import Learned, parts_of
-from chatcli.chat_format.markers import CHANNEL
+from chatcli.chat_format.markers import format_of
 from chatcli.chat_format.renderer import Rendering, Stop, text_of
 from chatcli.chat_format.tokenizing import Encoded, Encoder, Seams, common_text, control_tokens
 from chatcli.conversation.tree import Message, Picture
@@ -727,8 +727,7 @@ def tools_notice(tokenizer: Any, cache: TemplateCache) -> str:
     template = Template(tokenizer, INVENTED_DATE.isoformat(), cache=cache, arguments={"tools": [ladder.TOOL]})
     if not template.shows_tools:
         return "The model's chat template does not show tools: the model is not told of those of a request."
-    # mlx-lm's tokenizer does not name the channels of gpt-oss.
-    if not tokenizer.has_tool_calling and CHANNEL not in tokenizer.get_vocab():
+    if not format_of(tokenizer).has_calls:
         return "This model's tool calls cannot be told from text: they come as text."
     return ""
 

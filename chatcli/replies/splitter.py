@@ -42,7 +42,7 @@ class Headers:
 
     `starts` begins a message, `header` ends with what begins its body, and the marks `ends` end it. `follows`
     is what shows that such a mark has ended a message: another one is text that speaks of it. `is_thinking`
-    and `recipient`, whom a call is for, are read off a header.
+    and `recipient`, whom a call is for (None: calls have marks), are read off a header.
     """
 
     starts: regex.Pattern[str]
@@ -50,7 +50,7 @@ class Headers:
     ends: tuple[str, ...]
     follows: regex.Pattern[str]
     is_thinking: regex.Pattern[str]
-    recipient: regex.Pattern[str]
+    recipient: regex.Pattern[str] | None
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,12 @@ class Format:
     bare: bool = False
     headers: Headers | None = None
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether calls in this format can be told from text."""
+        names_recipients = self.headers is not None and self.headers.recipient is not None
+        return bool(self.calls) or self.bare or names_recipients
+
 
 HARMONY = Headers(
     starts=regex.compile(r"\s*<\|start\|>assistant"),
@@ -88,7 +94,7 @@ MUSE = Headers(
     follows=regex.compile(r"(?=\s*(?:<\|start\|>|to=))"),
     is_thinking=regex.compile(r"to=self"),
     # Its calls have marks, within a message.
-    recipient=regex.compile(r"(?!)"),
+    recipient=None,
 )
 # Between the messages of a reply that are shown as one text.
 BETWEEN_MESSAGES = "\n\n"
@@ -177,11 +183,11 @@ class ReplySplitter:
             body = text.at
             written = header["header"] if header else ""
             thinking = headers.is_thinking.search(written) is not None
-            recipient = headers.recipient.search(written)
+            recipient = headers.recipient.search(written) if headers.recipient else None
             is_call = recipient and (recipient["declared"] or recipient["name"] in self._tools.names)
             # Where no call can be read, its header is text too.
             text.at = start if is_call and not thinking else body
-            if is_call and self._tools:
+            if recipient and is_call and self._tools:
                 grammar = partial(_arguments_of, recipient["name"], _any_of(headers.ends, r"\s*"))
                 if part := (yield from self._calls(grammar, body, start)):
                     yield part

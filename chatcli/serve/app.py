@@ -68,6 +68,8 @@ class Engine(Protocol):
     """What answers requests, on a thread of its own."""
 
     model: str
+    # What a client that brings tools is told; empty: nothing.
+    tools_notice: str
 
     def start(self) -> None:
         """Load the model. Raises `ChatcliError`."""
@@ -381,8 +383,7 @@ class ReplyResponse:
     def __init__(self, api: Api, exchange: Exchange, began: float, share: BodyShare) -> None:
         self._api, self._exchange, self._began, self._share = api, exchange, began, share
         self._has_begun = False
-        # What is to be said of the request's tools. An engine need not have it.
-        notice = str(getattr(api.engine, "tools_notice", "")) if exchange.request.tools else ""
+        notice = api.engine.tools_notice if exchange.request.tools else ""
         self._headers = {"chatcli-notice": notice} if notice else {}
         self._sent = time.monotonic()
 

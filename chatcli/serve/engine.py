@@ -145,10 +145,14 @@ class ServedReply(BatchReply):
             if isinstance(event, TextDelta | ThinkingDelta):
                 self.deliver(event)
             elif isinstance(event, ToolCalled):
-                ids = [new_call_id() for _ in event.calls]
-                self.calls += ids
-                called = [replace(call, id=each) for call, each in zip(event.calls, ids, strict=True)]
+                called = [replace(call, id=self._free_id(call.id)) for call in event.calls]
+                self.calls += [call.id for call in called]
                 self.deliver(CallsMade(tuple(called)))
+
+    def _free_id(self, written: str) -> str:
+        """The id that the model wrote for a call, which its template may show; else a new one."""
+        taken = {call.id for message in self.asked.messages for call in message.tool_calls}
+        return written if written and written not in taken.union(self.calls) else new_call_id()
 
 
 def _digest(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatcli.replies.calls import CALL_FORMATS, Tools, typed
@@ -319,18 +319,21 @@ HARMONY_MARKS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(MARKS), max_size=12), st.sampled_from(["", OPENED]), st.integers(1, 9))
 def test_in_whatever_pieces_a_reply_comes_it_is_read_alike(pieces: list[str], prompt: str, size: int) -> None:
     text = "".join(pieces)
     assert read(PLAIN, prompt, text, 1 << 20) == read(PLAIN, prompt, text, size)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(HARMONY_MARKS), max_size=12), st.integers(1, 9))
 def test_in_whatever_pieces_messages_come_they_are_read_alike(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     assert read(GPT_OSS, START, text, 1 << 20) == read(GPT_OSS, START, text, size)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(MARKS), max_size=12))
 def test_nothing_that_is_no_thinking_is_lost(pieces: list[str]) -> None:
     text = "." + "".join(pieces)

@@ -94,6 +94,24 @@ def test_a_reply_is_split_as_its_format_has_it(kind: str, tmp_path: Path) -> Non
             assert again.record.reused_tokens > 0
 
 
+def test_an_id_that_the_model_wrote_is_the_calls_where_it_is_free(tmp_path: Path) -> None:
+    """Kimi's template shows ids, and the model counts its calls in them."""
+    words = [
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0",
+        "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+    ]
+    template = PLAIN.replace("m.content", "(m.content or '')") + "{#- <|tool_calls_section_begin|> #}"
+    with Served(write_reciter(tmp_path / "model", template, words), tmp_path / "saved") as served:
+        first = served.ask(question("Is it warm?"), tools=TOOLS)
+        assert ["functions.look:0"] == [call.id for call in first.calls]
+        history = [
+            *with_reply(question("Is it warm?"), first),
+            Message("tool", "21", tool_call_id=first.calls[0].id),
+        ]
+        (again,) = served.ask(history, tools=TOOLS).calls
+        assert 9 == len(again.id) and again.id.isalnum()
+
+
 def test_ask_gives_all_of_a_text_that_speaks_of_marks(tmp_path: Path) -> None:
     template, words, _, text, _ = REPLIES["a mark in text"]
     program = Program(tmp_path, write_reciter(tmp_path / "model", template, words))

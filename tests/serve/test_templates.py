@@ -17,7 +17,7 @@ from chatcli.serve import openai
 from chatcli.serve.engine import Engine
 from chatcli.serve.request import CallsMade
 from chatcli.serve.wire import Fields
-from chatcli.settings.values import Settings
+from chatcli.settings.values import Sampling, Settings
 from tests.support import tiny
 from tests.support.asking import Served, question, with_reply
 from tests.support.serving import serving
@@ -77,7 +77,7 @@ def test_whatever_a_model_wrote_as_arguments_is_taken_back(tmp_path: Path, argum
             {"role": "tool", "tool_call_id": "c", "content": "a cat"},
         ]
     }
-    messages, _ = openai.read_messages(Fields(body))
+    messages, *_ = openai.read_messages(Fields(body))
     model = tiny.write_model(tmp_path / "model", "qwen3", template=QWEN3_TOOLS)
     with Served(model, tmp_path) as served:
         assert served.ask(messages).record.prompt_tokens > 0
@@ -126,13 +126,14 @@ def test_a_cancel_and_a_close_end_a_rendering(tmp_path: Path) -> None:
 
 def test_others_get_tokens_while_a_long_conversation_is_rendered(tmp_path: Path) -> None:
     model = tiny.write_model(tmp_path / "model", "qwen3", template=SLOW)
-    with Served(model, tmp_path, tokens=2000) as served:
-        first = served.submit(question("a"))
+    endless = Sampling(max_tokens=3000, logit_bias=((tiny.SPECIAL.index("<|im_end|>"), -1000.0),))
+    with Served(model, tmp_path) as served:
+        first = served.submit(question("a"), sampling=endless)
         first.until(ThinkingDelta)
         slow = served.submit(question("slow"))
         counted = []
         for _ in range(4):
-            time.sleep(0.3)
+            time.sleep(0.1)
             counted.append(len(served.engine._running[0].record.tokens))
         slow.cancelled.set()
         first.cancelled.set()

@@ -64,6 +64,7 @@ class ScriptedEngine:
     """Answers each request with the steps that the last message names, and keeps what it was asked."""
 
     model = "scripted"
+    tools_notice = ""
 
     def __init__(self, script: Mapping[str, Sequence[Step]] = SCRIPT, loading: float = 0.0) -> None:
         self._script, self._loading = script, loading
@@ -105,6 +106,7 @@ class Started:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.model, self.status, self.close = engine.model, engine.status, engine.close
+        self.tools_notice = engine.tools_notice
         self.called: list[TurnRecord] = []
 
     def start(self) -> None:
