@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -203,7 +203,7 @@ class LiveChat:
         *,
         title: str | None = None,
         images: Sequence[Image] = (),
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """One turn: `text` with `images` and those that wait for the next message, then the reply.
 
         A new session is named after `title`, by default the text. Raises as `begin` and `turn.take` do.

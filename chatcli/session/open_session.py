@@ -90,6 +90,12 @@ class OpenSession:
         return file.name if file else None
 
     @property
+    def head(self) -> str | None:
+        """The entry that the next message goes on from; None: it is the first."""
+        file = self.file
+        return file.conversation.head if file else None
+
+    @property
     def conversation(self) -> Conversation:
         """The open conversation. Raises `UsageError` before the first message."""
         file = self.file

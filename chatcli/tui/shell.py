@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -32,7 +33,7 @@ from prompt_toolkit.styles import Style
 from chatcli.commands import handlers, mentions, registry, results
 from chatcli.conversation.images import Image
 from chatcli.errors import ChatcliError
-from chatcli.events import Event, Notice
+from chatcli.events import Event, Notice, TurnDone
 from chatcli.session.live_chat import LiveChat
 from chatcli.text import shorten
 from chatcli.tui import queue, toolbar
@@ -74,6 +75,15 @@ class Failed:
     message: Submission | None = None
 
 
+def _has_begun(event: Event) -> bool:
+    """False for the end of a turn that was stopped before anything came of its reply."""
+    return not (
+        isinstance(event, TurnDone)
+        and event.record.finish_reason == "cancelled"
+        and not event.record.generated_tokens
+    )
+
+
 # What came of a job: a result to show, or None for a turn.
 Outcome = results.Result | Failed | None
 
@@ -110,6 +120,8 @@ class Shell:
         self._interrupted_at = self._escaped_at = 0.0
         # Commands that a stop has thrown out of the queue; said when what was stopped has ended.
         self._not_sent: list[Submission] = []
+        # What is in the box because it was stopped, until it is changed.
+        self._stopped_text: str | None = None
         self._composer = Composer(
             on_accept=self._accept,
             on_change=self._text_changed,
@@ -312,10 +324,18 @@ class Shell:
             self._cancel_edit()
             return registry.run(self._chat, submission.text)
         text, title = submission.expanded_text, submission.text
-        self._stream(self._chat.take(text, self._cancelled, title=title, images=submission.images))
-        return None
+        head = self._chat.session.head
+        turn = self._chat.take(text, self._cancelled, title=title, images=submission.images)
+        # Closed before its end, it leaves the images that wait for the next message.
+        with contextlib.closing(turn):
+            if isinstance(self._stream(itertools.takewhile(_has_begun, turn)), TurnDone):
+                return None
+        # Nothing has come: the conversation is as it was, and the message is in the box again.
+        self._chat.session.move_head(head)
+        return Failed(None, submission)
 
-    def _stream(self, events: Iterator[Event]) -> None:
+    def _stream(self, events: Iterator[Event]) -> Event | None:
+        """Show events as they come. Returns the last one."""
         self._screen.reply.begin(lambda: self._chat.background.activity if self._chat.model.loading else "")
         event: Event | None = None
         for event in events:
@@ -324,6 +344,7 @@ class Shell:
             self._live_region.invalidate()
         if isinstance(event, Notice):
             self._screen.print("")  # a line between it and the prompt, as below a reply
+        return event
 
     def _job_ended(self, job: Future[Outcome]) -> None:
         self._job, self._busy, self._replying = None, False, False
@@ -334,6 +355,7 @@ class Shell:
         if isinstance(outcome, Failed):
             self._show_failure(outcome)
             self._bring_back(outcome.message)
+            self._stopped_text = self._composer.text if outcome.reason is None else None
         elif outcome is not None:
             self._show(outcome)
         self._print_not_sent()
@@ -351,7 +373,12 @@ class Shell:
         if isinstance(result, results.Quit):
             self._leave()
         elif isinstance(result, results.Stream):
-            self._start_job(lambda: self._stream(result.events(self._cancelled)))
+            events = result.events
+
+            def stream() -> None:
+                self._stream(events(self._cancelled))
+
+            self._start_job(stream)
         elif isinstance(result, results.Tree):
             self._run_full_screen(self._choose_entry())
         elif isinstance(result, results.Listing):
@@ -384,8 +411,10 @@ class Shell:
             self._typeahead_timer.cancel()
 
     def _type_ahead(self, text: str) -> None:
-        if self._busy:
+        # What was stopped is not read again behind the person's back.
+        if self._busy or text == self._stopped_text:
             return
+        self._stopped_text = None
         pastes, folder = list(self._composer.paste_texts), Path.cwd()
 
         def expand() -> tuple[str, Sequence[Image]]:

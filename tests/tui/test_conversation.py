@@ -364,3 +364,28 @@ def test_an_export_and_a_search_from_the_chat(chatcli: Program) -> None:
         leave(terminal)
     exported = json.loads((chatcli.home / "talk.json").read_text())
     assert "My dog is called Biscuit." == exported["entries"][0]["content"]
+
+
+def test_a_message_that_is_stopped_while_it_is_read_is_in_the_box_again(models: Path, tmp_path: Path) -> None:
+    program = Program(tmp_path, models / "qwen3_5")
+    long = "My dog is called Biscuit and I live in Lisbon. " * 250
+    args = ("-m", program.model, "-S", "talk", "-n", "8", "--prefill-step-size", "1", "--temp", "0")
+    with open_shell(program, "chat", *args) as terminal:
+        send_message(terminal, "Hello.")
+        terminal.send(pasted(f"{long}\nWhere do I live?") + ENTER)
+        terminal.wait_for("reading")
+        terminal.send(ESCAPE)
+        terminal.wait_for("Stopped.")
+        terminal.wait_for(lambda: ready(terminal))
+        assert "› [pasted" in terminal.text().rpartition("Stopped.")[2]
+        # Nothing of it stays in the conversation, and it is not read behind the person's back.
+        assert ["Hello."] == [turn["user"] for turn in turns_of(program, "talk")]
+        time.sleep(2)
+        bar = terminal.text().rstrip().rpartition("\n")[2]
+        assert "typed ahead" not in bar and "preparing" not in bar
+        terminal.send(ENTER)
+        terminal.wait_for(lambda: terminal.count(PANEL) == 2, seconds=60)
+        terminal.wait_for(lambda: ready(terminal))
+        leave(terminal)
+    asked = [turn["user"] for turn in turns_of(program, "talk")]
+    assert 2 == len(asked) and asked[1].endswith("Where do I live?")
